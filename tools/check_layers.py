@@ -2,7 +2,8 @@
 """check_layers.py - an #include points only downwards.
 
 Holds every #include "..." of ours against the table below, which is the architecture in a form a
-machine can read: who may include whom. Prints each line that breaks it and exits with 1.
+machine can read: who may include whom. A header named *_parts.h or *_internal.h belongs to the
+files of its own folder. Prints each line that breaks a rule and exits with 1.
 """
 import pathlib
 import re
@@ -28,8 +29,7 @@ LAYERS = {
                  "src/settings", "src/remedy"],
     "src/doctor": ["src/base", "src/engine", "src/model", "src/format", "src/analysis",
                    "src/settings", "src/remedy", "src/plan", "src/trend"],
-    "src/watch": ["src/base", "src/device", "src/live", "src/model", "src/format", "src/analysis",
-                  "src/trend", "src/doctor"],
+    "src/watch": ["src/base", "src/device", "src/live", "src/trend", "src/doctor"],
     "src/ranks": ["src/base", "src/model", "src/format", "src/analysis", "src/doctor"],
     "src/report": ["src/base", "src/model", "src/analysis", "src/doctor", "src/plan", "src/ranks",
                    "src/watch",
@@ -43,11 +43,15 @@ LAYERS = {
 }
 # Tests and benchmarks may look everywhere.
 EVERYWHERE = list(LAYERS) + ["tests"]
-for observer in ("tests", "bench"):
+OBSERVERS = ("tests", "bench")
+for observer in OBSERVERS:
     LAYERS[observer] = EVERYWHERE
 
 # Projects of somebody else's, kept here to be built against what was installed.
 OUTSIDERS = ("tests/install/",)
+
+# Headers that only their own folder may include. Tests and benchmarks may, too.
+INNER = ("_parts.h", "_internal.h")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 
@@ -95,6 +99,10 @@ def faults_of(root, path):
         layer = layer_of(target)
         if layer not in (own, "include/vramwise") and layer not in LAYERS[own]:
             yield number, f'"{name}": {own} may not include {layer}'
+        elif (target.endswith(INNER) and own not in OBSERVERS
+              and pathlib.PurePath(target).parent != pathlib.PurePath(path).parent):
+            yield number, (f'"{name}" is for {pathlib.PurePath(target).parent} only, '
+                           f'{pathlib.PurePath(path).parent} may not include it')
         elif path.startswith("src/") and target != "src/" + name and layer != "include/vramwise":
             yield number, f'"{name}": write it from the root of src, "{target[4:]}"'
 

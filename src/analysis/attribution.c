@@ -29,7 +29,7 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 
-/* What a frame is: a category in the low bits, NO_CATEGORY if no rule knows it, and flags. */
+/* The kind of a frame: a category in the low bits (NO_CATEGORY if no rule matches), and flags. */
 enum {
     NO_CATEGORY = 31,
     CATEGORY_BITS = 31,
@@ -119,7 +119,7 @@ static const char *const library_paths[] = {
     "site-packages/", "dist-packages/", "torch/", "venv/", ".venv/",
 };
 
-/* Parts of names that nothing of the user's has. */
+/* Parts of paths that no file of the user's has. */
 static const char *const library_parts[] = {
     "/lib/python3", "<frozen", "<string>", "<eval_with_key>", "torchinductor_",
 };
@@ -137,7 +137,7 @@ static bool is_slash(char character)
     return character == '/' || character == '\\';
 }
 
-/* Does `path` come at `here`, a slash of either kind being a slash? */
+/* Returns whether `here` begins with `path`; either kind of slash matches. */
 static bool begins_with_path(const char *here, const char *path)
 {
     for (; *path != '\0'; here++, path++)

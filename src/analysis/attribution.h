@@ -27,14 +27,14 @@
 #define VW__NAME_OPTIMIZER "optimizer"     /* its state, and what its step needs */
 #define VW__NAME_ACTIVATIONS "activations" /* made by a forward pass */
 #define VW__NAME_BACKWARD "backward"       /* gradients on their way, what computing them needs */
-#define VW__NAME_TEMPORARIES "temporaries" /* gone before their own pass was */
-#define VW__NAME_LOSS "loss"               /* logits, and what is made of them, both ways */
-#define VW__NAME_KV_CACHE "kv-cache"       /* keys and values of earlier tokens */
-#define VW__NAME_DATA "data"               /* batches on their way to the model */
-#define VW__NAME_LOADED "loaded"           /* read from a file by torch.load(), whatever it is */
-#define VW__NAME_WORKSPACE "workspace"     /* of cuBLAS and cuDNN */
-#define VW__NAME_OTHER "other"             /* there is a stack, and no rule knows it */
-#define VW__NAME_UNKNOWN "unknown"         /* no stack */
+#define VW__CATEGORY_NAME_TEMPORARIES "temporaries" /* gone before their own pass was */
+#define VW__NAME_LOSS "loss"                  /* logits, and what is made of them, both ways */
+#define VW__CATEGORY_NAME_KV_CACHE "kv-cache" /* keys and values of earlier tokens */
+#define VW__NAME_DATA "data"                  /* batches on their way to the model */
+#define VW__CATEGORY_NAME_LOADED "loaded"     /* read from a file by torch.load(), whatever it is */
+#define VW__NAME_WORKSPACE "workspace"        /* of cuBLAS and cuDNN */
+#define VW__CATEGORY_NAME_OTHER "other"       /* there is a stack, and no rule knows it */
+#define VW__CATEGORY_NAME_UNKNOWN "unknown"   /* no stack */
 
 #define VW__CATEGORY_LIST(X)                                                                       \
     X(WEIGHTS, VW__NAME_WEIGHTS)     /* parameters and buffers of modules */                       \
@@ -42,12 +42,12 @@
     X(GRADIENTS, VW__NAME_GRADIENTS) /* only where a stack says so: most are made in BACKWARD */   \
     X(FORWARD, VW__NAME_ACTIVATIONS) /* activations, and what computing them needs */              \
     X(BACKWARD, VW__NAME_BACKWARD)   /* gradients, what computing them needs, and recomputation */ \
-    X(KV_CACHE, VW__NAME_KV_CACHE)   /* keys and values of earlier tokens */                       \
-    X(DATA, VW__NAME_DATA)           /* batches on their way to the model */                       \
-    X(LOADED, VW__NAME_LOADED)       /* read from a file by torch.load(), whatever it is */        \
-    X(WORKSPACE, VW__NAME_WORKSPACE) /* of cuBLAS and cuDNN; shows only with C++ stacks */         \
-    X(OTHER, VW__NAME_OTHER)         /* there is a stack, and no rule knows it */                  \
-    X(UNKNOWN, VW__NAME_UNKNOWN)     /* no stack */
+    X(KV_CACHE, VW__CATEGORY_NAME_KV_CACHE) /* keys and values of earlier tokens */                \
+    X(DATA, VW__NAME_DATA)                  /* batches on their way to the model */                \
+    X(LOADED, VW__CATEGORY_NAME_LOADED)     /* read from a file by torch.load(), whatever it is */ \
+    X(WORKSPACE, VW__NAME_WORKSPACE)        /* of cuBLAS and cuDNN; shows only with C++ stacks */  \
+    X(OTHER, VW__CATEGORY_NAME_OTHER)       /* there is a stack, and no rule knows it */           \
+    X(UNKNOWN, VW__CATEGORY_NAME_UNKNOWN)   /* no stack */
 
 typedef enum vw__category {
 #define VW__CATEGORY_ENUM(upper, text) VW__CATEGORY_##upper,
@@ -81,7 +81,7 @@ static inline vw__category vw__attribution_category(const vw__attribution *attri
     return (vw__category)attribution->stack_categories[attribution->model->contexts[context]];
 }
 
-/* Was it asked for while an optimizer worked, be it by a forward pass that the optimizer called? */
+/* Returns whether an optimizer was at work, also if it had called a forward pass. */
 static inline bool vw__attribution_is_in_optimizer(const vw__attribution *attribution,
                                                    uint32_t context)
 {
@@ -89,7 +89,8 @@ static inline bool vw__attribution_is_in_optimizer(const vw__attribution *attrib
            attribution->is_in_optimizer[attribution->model->contexts[context]];
 }
 
-/* Is that frame (of model->frames) the user's own, outside torch and other libraries? */
+/* Returns whether a frame (of model->frames) is the user's own: outside torch and other
+ * libraries. */
 bool vw__attribution_is_users(const vw__attribution *attribution, uint32_t frame);
 
 /* The place in the stack of its innermost frame outside torch and other libraries, or
@@ -97,12 +98,12 @@ bool vw__attribution_is_users(const vw__attribution *attribution, uint32_t frame
 size_t vw__attribution_where(const vw__attribution *attribution, vw__model_stack stack);
 
 /* The place of the frame that called the outermost module of the stack: the innermost of the user's
- * own that is outside of all of them, such as `out = model(x)` in a loop. VW__NO_FRAME where no
- * module was called, or by nobody of the user's. */
+ * frames outside all modules, such as `out = model(x)` in a loop. VW__NO_FRAME if there is no
+ * module, or no frame of the user's around it. */
 size_t vw__attribution_caller(const vw__attribution *attribution, vw__model_stack stack);
 
-/* Has a file's path `part` in it, from the beginning of a folder's or file's name? A slash of
- * either kind is a slash. */
+/* Returns whether a path contains `part`, from the beginning of a folder's or file's name. Either
+ * kind of slash matches. */
 bool vw__path_has(const char *file, const char *part);
 
 #endif /* VW_ANALYSIS_ATTRIBUTION_H */

@@ -7,28 +7,17 @@
  *
  * What we did not do: match stacks that are merely alike. A wrong match hides a difference, and a
  * missing one shows it twice, once as gone and once as new, which a reader sees through. */
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h> /* qsort */
 #include <string.h>
 
 #include "vramwise/analysis.h"
 #include "analysis/moment.h"
 #include "analysis/recording.h"
+#include "analysis/result.h"
 #include "analysis/timeline.h"
 #include "base/byte_buffer.h"
 #include "base/error.h"
-#include "base/host_memory.h"
 #include "base/string_table.h"
-
-/* What vw_diff_report_free() gets back. */
-typedef struct diff_result {
-    vw_diff_report shown; /* first: the caller holds a pointer to it */
-    vw__arena arena;
-} diff_result;
-
-enum { MOST_NOTES = 16, NOTE_BYTES = 400 };
 
 /* One of the two recordings. */
 typedef struct diff_side {
@@ -42,26 +31,8 @@ typedef struct diff_side {
 
 typedef struct diff_work {
     vw__arena *arena; /* the result's */
-    const char **notes;
-    size_t note_count;
+    vw__notes notes;
 } diff_work;
-
-__attribute__((format(printf, 2, 3))) static vw_status note(diff_work *work, const char *format,
-                                                            ...)
-{
-    char text[NOTE_BYTES];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    if (work->note_count == MOST_NOTES)
-        return VW_OK;
-    char *copy = vw__arena_copy(work->arena, text, strlen(text));
-    if (copy == NULL)
-        return vw__fail_host_memory(strlen(text), "a note");
-    work->notes[work->note_count++] = copy;
-    return VW_OK;
-}
 
 /* ---- the two moments ------------------------------------------------------------------------- */
 
@@ -86,9 +57,9 @@ static vw_status look_at_end(diff_work *work, diff_side *side, const vw__attribu
 {
     side->device = fullest_device(side->model);
     side->peak_reserved_bytes = VW_UNKNOWN;
-    VW__TRY(vw__moment_of_end(attribution, NULL, side->device, 0, work->arena, &side->moment));
-    return note(work, "The %s recording has no trace: its end is compared, not its peak.",
-                side->name);
+    vw__notes_add(&work->notes, "The %s recording has no trace: its end is compared, not its peak.",
+                  side->name);
+    return vw__moment_of_end(attribution, NULL, side->device, 0, work->arena, &side->moment);
 }
 
 static vw_status look_at_peak(diff_work *work, diff_side *side, const vw__attribution *attribution,
@@ -102,14 +73,13 @@ static vw_status look_at_peak(diff_work *work, diff_side *side, const vw__attrib
         timeline.is_reserved_known ? timeline.peak_reserved_bytes : VW_UNKNOWN;
     vw_status status = vw__moment_of_instant(&timeline, timeline.peak_instant, attribution, 0,
                                              work->arena, &side->moment);
-    bool is_truncated = timeline.is_truncated;
-    vw__timeline_deinit(&timeline);
-    if (status == VW_OK && is_truncated)
-        status = note(work,
+    if (timeline.is_truncated)
+        vw__notes_add(&work->notes,
                       "The trace of the %s recording does not begin at the first allocation: what "
                       "was allocated before shows only if it was freed later or is live at the "
                       "end.",
                       side->name);
+    vw__timeline_deinit(&timeline);
     return status;
 }
 
@@ -148,6 +118,12 @@ typedef struct change_list {
     vw__byte_buffer key;
 } change_list;
 
+static void count_usage(vw_change *change, const vw_usage *usage, bool is_after)
+{
+    *(is_after ? &change->after_bytes : &change->before_bytes) += usage->bytes;
+    *(is_after ? &change->after_count : &change->before_count) += usage->block_count;
+}
+
 static vw_status add_usages(change_list *list, const diff_side *side, bool is_after)
 {
     for (size_t i = 0; i < side->moment.usage_count; i++) {
@@ -166,8 +142,7 @@ static vw_status add_usages(change_list *list, const diff_side *side, bool is_af
             change->where = usage->where;
             change->category = usage->category;
         }
-        *(is_after ? &change->after_bytes : &change->before_bytes) += usage->bytes;
-        *(is_after ? &change->after_count : &change->before_count) += usage->block_count;
+        count_usage(change, usage, is_after);
     }
     return VW_OK;
 }
@@ -249,6 +224,14 @@ static vw_change *category_change(vw_change *changes, size_t *count, const char 
     return &changes[(*count)++];
 }
 
+static void add_categories(const diff_side *side, bool is_after, vw_change *changes, size_t *count)
+{
+    for (size_t i = 0; i < side->moment.category_count; i++) {
+        const vw_usage *usage = &side->moment.categories[i];
+        count_usage(category_change(changes, count, usage->category), usage, is_after);
+    }
+}
+
 static vw_status compare_categories(diff_work *work, const diff_side *before,
                                     const diff_side *after, vw_diff_report *report)
 {
@@ -257,18 +240,8 @@ static vw_status compare_categories(diff_work *work, const diff_side *before,
                                                _Alignof(vw_change));
     if (changes == NULL)
         return vw__fail_host_memory(VW__CATEGORY_COUNT * sizeof *changes, "the changes");
-    for (size_t i = 0; i < before->moment.category_count; i++) {
-        const vw_usage *usage = &before->moment.categories[i];
-        vw_change *change = category_change(changes, &count, usage->category);
-        change->before_bytes = usage->bytes;
-        change->before_count = usage->block_count;
-    }
-    for (size_t i = 0; i < after->moment.category_count; i++) {
-        const vw_usage *usage = &after->moment.categories[i];
-        vw_change *change = category_change(changes, &count, usage->category);
-        change->after_bytes = usage->bytes;
-        change->after_count = usage->block_count;
-    }
+    add_categories(before, false, changes, &count);
+    add_categories(after, true, changes, &count);
     qsort(changes, count, sizeof *changes, compare_changes);
     report->categories = changes;
     report->category_count = count;
@@ -276,13 +249,6 @@ static vw_status compare_categories(diff_work *work, const diff_side *before,
 }
 
 /* ---- the report ------------------------------------------------------------------------------ */
-
-static const char *conf_of(const vw__model *model)
-{
-    const vw__model_settings *settings = &model->settings;
-    bool is_known = settings->is_known && settings->conf != VW__NO_STRING;
-    return is_known ? vw__model_string(model, settings->conf) : NULL;
-}
 
 static vw_moment without_usages(vw_moment moment)
 {
@@ -299,24 +265,25 @@ static bool has_stacks(const diff_side *side)
     return side->moment.usage_count == 0;
 }
 
-static vw_status add_notes(diff_work *work, const diff_side *before, const diff_side *after,
-                           const vw_diff_report *report)
+static void add_notes(diff_work *work, const diff_side *before, const diff_side *after,
+                      const vw_diff_report *report)
 {
     if (before->device != after->device)
-        VW__TRY(note(work, "Device %d is compared with device %d: those with the most events.",
-                     before->device, after->device));
+        vw__notes_add(&work->notes,
+                      "Device %d is compared with device %d: those with the most events.",
+                      before->device, after->device);
     if (report->before_conf != NULL && report->after_conf != NULL &&
         strcmp(report->before_conf, report->after_conf) != 0)
-        VW__TRY(note(work, "The two ran under different allocator settings: reserved bytes differ "
-                           "for that reason too."));
+        vw__notes_add(&work->notes,
+                      "The two ran under different allocator settings: reserved bytes differ "
+                      "for that reason too.");
     const diff_side *sides[] = {before, after};
     for (size_t i = 0; i < 2; i++)
         if (!has_stacks(sides[i]))
-            VW__TRY(note(work,
-                         "The %s recording has no stacks at its peak: who holds the memory is not "
-                         "known there.",
-                         sides[i]->name));
-    return VW_OK;
+            vw__notes_add(&work->notes,
+                          "The %s recording has no stacks at its peak: who holds the memory is not "
+                          "known there.",
+                          sides[i]->name);
 }
 
 static vw_status fill_report(diff_work *work, const vw__model *before_model,
@@ -324,10 +291,6 @@ static vw_status fill_report(diff_work *work, const vw__model *before_model,
 {
     diff_side before = {.name = "first", .model = before_model};
     diff_side after = {.name = "second", .model = after_model};
-    work->notes =
-        vw__arena_alloc_array(work->arena, MOST_NOTES, sizeof *work->notes, _Alignof(const char *));
-    if (work->notes == NULL)
-        return vw__fail_host_memory(MOST_NOTES * sizeof *work->notes, "notes");
     VW__TRY(look_at(work, &before));
     VW__TRY(look_at(work, &after));
     VW__TRY(compare_stacks(work, &before, &after, report));
@@ -341,12 +304,10 @@ static vw_status fill_report(diff_work *work, const vw__model *before_model,
     report->after_peak_reserved_bytes = after.peak_reserved_bytes;
     report->before_event_count = before.event_count;
     report->after_event_count = after.event_count;
-    report->before_conf = conf_of(before_model);
-    report->after_conf = conf_of(after_model);
-    VW__TRY(add_notes(work, &before, &after, report));
-    report->notes = work->notes;
-    report->note_count = work->note_count;
-    return VW_OK;
+    report->before_conf = vw__recording_conf_text(before_model);
+    report->after_conf = vw__recording_conf_text(after_model);
+    add_notes(work, &before, &after, report);
+    return vw__notes_finish(&work->notes, &report->notes, &report->note_count);
 }
 
 vw_status vw_recordings_diff(const vw_recording *before, const vw_recording *after,
@@ -355,25 +316,20 @@ vw_status vw_recordings_diff(const vw_recording *before, const vw_recording *aft
     if (before == NULL || after == NULL || out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected two recordings and a place for their differences");
-    diff_result *result = vw__host_alloc_zeroed(1, sizeof *result);
-    if (result == NULL)
-        return vw__fail_host_memory(sizeof *result, "a comparison");
-    vw__arena_init(&result->arena, VW__ARENA_NO_LIMIT);
-    diff_work work = {.arena = &result->arena};
-    vw_status status = fill_report(&work, before->model, after->model, &result->shown);
-    if (status != VW_OK) {
-        vw_diff_report_free(&result->shown);
-        return status;
-    }
-    *out = &result->shown;
-    return VW_OK;
+    vw_diff_report *report = vw__result_create(sizeof *report);
+    if (report == NULL)
+        return vw__fail_host_memory(sizeof *report, "a comparison");
+    diff_work work = {.arena = vw__result_arena(report)};
+    vw__notes_init(&work.notes, work.arena);
+    vw_status status = fill_report(&work, before->model, after->model, report);
+    if (status == VW_OK)
+        *out = report;
+    else
+        vw__result_free(report);
+    return status;
 }
 
 void vw_diff_report_free(vw_diff_report *report)
 {
-    diff_result *result = (diff_result *)report;
-    if (result == NULL)
-        return;
-    vw__arena_deinit(&result->arena);
-    vw__host_free(result);
+    vw__result_free(report);
 }

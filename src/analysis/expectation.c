@@ -1,4 +1,4 @@
-/* expectation.c - see expectation.h. A stranger's file as any other: read by our own reader. */
+/* expectation.c - see expectation.h. The file is untrusted: our own JSON reader reads it. */
 #include "analysis/expectation.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ static vw_status fail_kind(const char *key, const char *kind, vw__value found)
                     kind, vw__value_kind_name(vw__value_get_kind(found)));
 }
 
-/* The value of `key`; none where it is missing or null. */
+/* Stores the value of `key`; the null value if it is missing. */
 static vw_status find(const expectation_reader *reader, const char *key, vw__value *out)
 {
     size_t pair_count, key_bytes = strlen(key), found_count = 0;
@@ -55,7 +55,7 @@ static vw_status copy_text(const expectation_reader *reader, vw__value value, co
     return *copy != NULL ? VW_OK : vw__fail_host_memory(size_bytes, "an expectation");
 }
 
-/* A text, or nothing where the key is missing or null. */
+/* Reads a text; leaves `*text` if the key is missing or null. */
 static vw_status read_text(const expectation_reader *reader, const char *key, const char **text)
 {
     vw__value value;
@@ -78,13 +78,13 @@ static vw_status read_stats(const expectation_reader *reader)
     if (vw__value_get_kind(stats) != VW__VALUE_DICT)
         return fail_kind("stats", "an object", stats);
     const vw__value *pairs = vw__value_pairs(reader->document, stats, &pair_count);
-    vw__expected_stat *list = vw__arena_alloc_array(&out->arena, pair_count + 1, sizeof *list,
-                                                    _Alignof(vw__expected_stat));
+    vw__expectation_stat *list = vw__arena_alloc_array(&out->arena, pair_count + 1, sizeof *list,
+                                                       _Alignof(vw__expectation_stat));
     if (list == NULL)
         return vw__fail_host_memory(pair_count * sizeof *list, "an expectation");
     out->stats = list;
     for (; out->stat_count < pair_count; out->stat_count++) {
-        vw__expected_stat *stat = &list[out->stat_count];
+        vw__expectation_stat *stat = &list[out->stat_count];
         vw__value value = pairs[2 * out->stat_count + 1];
         VW__TRY(copy_text(reader, pairs[2 * out->stat_count], &stat->key));
         if (!vw__value_get_i64(reader->document, value, &stat->value))

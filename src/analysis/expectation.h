@@ -18,14 +18,14 @@
 #include "vramwise/vramwise.h" /* vw_private_id */
 #include "base/arena.h"
 
-typedef struct vw__expected_stat {
+typedef struct vw__expectation_stat {
     const char *key;
     int64_t value;
-} vw__expected_stat;
+} vw__expectation_stat;
 
 typedef struct vw__expectation {
     vw__arena arena; /* everything below */
-    const vw__expected_stat *stats;
+    const vw__expectation_stat *stats;
     size_t stat_count;
     const char *summary; /* NULL = not there; so below */
     const char *oom;

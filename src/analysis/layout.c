@@ -1,8 +1,10 @@
-/* layout.c - from what is held and what is used (layout_follow.c) to where everything lay.
+/* layout.c - where everything lay at one instant.
  *
- * The two are laid over each other only at the instant asked for. Forwards from nothing is tried
- * first; where the trace does not begin at nothing, the segments of the file are walked back from
- * instead. Should they contradict the events as well, nothing is claimed.
+ * Two things are followed from event to event: which memory is held, as runs of addresses, and
+ * which blocks are not free. They are laid over each other only at the instant asked for. Forwards
+ * every event is done, beginning with nothing. Where the trace does not begin at nothing, events
+ * are undone instead, beginning with the segments of the file. Should those contradict the events
+ * as well, nothing is claimed.
  *
  * A block counts with its request rounded up (live_bytes.h), not with what the allocator may have
  * given on top: so live bytes are the timeline's, and what rounding takes shows as idle.
@@ -14,27 +16,419 @@
 #include "analysis/layout.h"
 
 #include <stdlib.h> /* qsort */
+#include <string.h>
 
-#include "analysis/layout_follow.h"
+#include "analysis/array.h"
 #include "analysis/live_bytes.h"
-#include "analysis/script_parts.h" /* vw__script_segments_of */
+#include "analysis/script_events.h" /* vw__script_segments_of, vw__script_segment_at */
+#include "base/address_map.h"
+#include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+
+#define BLOCK_UNUSED 255 /* no vw__layout_state: the record is free */
+
+/* Memory that is held in one piece. */
+typedef struct held_run {
+    uint64_t begin, end; /* end > begin */
+    uint32_t context;
+    uint16_t stream, pool;
+    bool is_expandable;
+} held_run;
+
+/* A block that is live or pending; or BLOCK_UNUSED, and `next_unused` is the place of another
+ * plus 1. */
+typedef struct used_block {
+    uint64_t address;
+    uint64_t requested_bytes;
+    uint32_t context;
+    uint32_t next_unused;
+    uint8_t state; /* vw__layout_state, or BLOCK_UNUSED */
+} used_block;
+
+typedef struct follower {
+    const vw__model *model;
+    const vw__model_trace *trace;
+    held_run *runs; /* owned; by address, apart from each other */
+    size_t run_count, run_capacity;
+    used_block *blocks; /* owned */
+    size_t block_count, block_capacity;
+    uint32_t first_unused;
+    vw__address_map places; /* address to place in `blocks` plus 1 */
+    bool ends_at_request;   /* no free_completed was recorded: a free_requested is the end */
+    bool begins_at_request; /* some free_requested was recorded */
+    bool has_contradiction; /* an event did not fit what is held */
+    bool has_stray;         /* an event did not fit the blocks: not from nothing, forwards */
+} follower;
+
+enum { NO_BLOCK = 0 };
+enum { MOST_RUNS = 32768 }; /* at once; no program holds so many, and they are kept in order */
+
+/* ---- held memory ----------------------------------------------------------------------------- */
+
+/* How many runs begin at or below `address`. */
+static size_t count_up_to(const follower *state, uint64_t address)
+{
+    size_t low = 0, high = state->run_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (state->runs[middle].begin <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Returns whether one run holds all of [begin, end). */
+static bool is_held(const follower *state, uint64_t begin, uint64_t end)
+{
+    size_t place = count_up_to(state, begin);
+    return place > 0 && end <= state->runs[place - 1].end;
+}
+
+static vw_status insert_run(follower *state, size_t place, const held_run *run)
+{
+    if (state->run_count == MOST_RUNS)
+        return vw__fail(VW_ERR_UNSUPPORTED, "expected at most %d segments at once, found more",
+                        MOST_RUNS);
+    VW__TRY(vw__array_make_room(&state->runs, &state->run_capacity, state->run_count,
+                                sizeof *state->runs, "the segments of an instant"));
+    memmove(state->runs + place + 1, state->runs + place,
+            (state->run_count - place) * sizeof *state->runs);
+    state->runs[place] = *run;
+    state->run_count++;
+    return VW_OK;
+}
+
+static void remove_run(follower *state, size_t place)
+{
+    state->run_count--;
+    memmove(state->runs + place, state->runs + place + 1,
+            (state->run_count - place) * sizeof *state->runs);
+}
+
+/* Pages of one expandable segment; events before 2.12 do not say of which pool. */
+static bool can_join(const held_run *low, const held_run *high)
+{
+    return low->is_expandable && high->is_expandable && low->end == high->begin &&
+           low->stream == high->stream &&
+           (low->pool == high->pool || low->pool == VW__UNKNOWN_POOL ||
+            high->pool == VW__UNKNOWN_POOL);
+}
+
+static void join(held_run *low, const held_run *high)
+{
+    low->end = high->end;
+    if (low->pool == VW__UNKNOWN_POOL)
+        low->pool = high->pool;
+}
+
+static vw_status add_run(follower *state, const held_run *run)
+{
+    size_t place = count_up_to(state, run->begin);
+    held_run *before = place > 0 ? &state->runs[place - 1] : NULL;
+    held_run *behind = place < state->run_count ? &state->runs[place] : NULL;
+    if (run->end <= run->begin || (before != NULL && before->end > run->begin) ||
+        (behind != NULL && behind->begin < run->end)) {
+        state->has_contradiction = true;
+        return VW_OK;
+    }
+    if (before == NULL || !can_join(before, run)) {
+        VW__TRY(insert_run(state, place, run));
+        before = &state->runs[place++];
+    } else {
+        join(before, run);
+    }
+    if (place < state->run_count && can_join(before, &state->runs[place])) {
+        join(before, &state->runs[place]);
+        remove_run(state, place);
+    }
+    return VW_OK;
+}
+
+/* A plain segment goes whole, an expandable one in any part of a run. */
+static vw_status cut_run(follower *state, uint64_t begin, uint64_t end, bool is_expandable)
+{
+    size_t place = count_up_to(state, begin);
+    held_run *run = place > 0 ? &state->runs[place - 1] : NULL;
+    if (run == NULL || end <= begin || run->end < end || run->is_expandable != is_expandable ||
+        (!is_expandable && (run->begin != begin || run->end != end))) {
+        state->has_contradiction = true;
+        return VW_OK;
+    }
+    held_run rest = *run;
+    rest.begin = end;
+    if (run->begin == begin) {
+        if (rest.begin == rest.end)
+            remove_run(state, place - 1);
+        else
+            run->begin = end;
+        return VW_OK;
+    }
+    run->end = begin;
+    return rest.begin < rest.end ? insert_run(state, place, &rest) : VW_OK;
+}
+
+/* Takes the memory of an event, or gives it back. */
+static vw_status follow_memory(follower *state, const vw__model_event *event, bool is_taken)
+{
+    const held_run run = {
+        .begin = event->address,
+        .end = vw__add_capped_u64(event->address, event->size_bytes),
+        .context = event->context,
+        .stream = event->stream,
+        .pool = event->pool,
+        .is_expandable =
+            event->action == VW_ACTION_SEGMENT_MAP || event->action == VW_ACTION_SEGMENT_UNMAP,
+    };
+    return is_taken ? add_run(state, &run) : cut_run(state, run.begin, run.end, run.is_expandable);
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+/* The block at `address`, live or pending; or NULL. Valid until the next change. */
+static used_block *find_block(const follower *state, uint64_t address)
+{
+    size_t number = (size_t)(uintptr_t)vw__address_map_get(&state->places, address);
+    return number != NO_BLOCK ? &state->blocks[number - 1] : NULL;
+}
+
+static void remove_block(follower *state, used_block *block)
+{
+    (void)vw__address_map_remove(&state->places, block->address);
+    block->state = BLOCK_UNUSED;
+    block->next_unused = state->first_unused;
+    state->first_unused = (uint32_t)(block - state->blocks) + 1;
+}
+
+/* No block may be at that address yet. */
+static vw_status add_block(follower *state, const used_block *block)
+{
+    size_t place;
+    if (!vw__address_map_has_room(&state->places, 1) && !vw__address_map_reserve(&state->places, 1))
+        return vw__fail_host_memory(sizeof(vw__address_map_entry), "the blocks of an instant");
+    if (state->first_unused != NO_BLOCK) {
+        place = state->first_unused - 1;
+        state->first_unused = state->blocks[place].next_unused;
+    } else {
+        VW__TRY(vw__array_make_room(&state->blocks, &state->block_capacity, state->block_count,
+                                    sizeof *state->blocks, "the blocks of an instant"));
+        place = state->block_count++;
+    }
+    state->blocks[place] = *block;
+    vw__address_map_insert(&state->places, block->address, (void *)(uintptr_t)(place + 1));
+    return VW_OK;
+}
+
+static used_block block_of_event(const vw__model_event *event, vw__layout_state block_state)
+{
+    return (used_block){.address = event->address,
+                        .requested_bytes = event->size_bytes,
+                        .context = event->context,
+                        .state = (uint8_t)block_state};
+}
+
+/* ---- doing and undoing events ---------------------------------------------------------------- */
+
+static vw_status do_alloc(follower *state, const vw__model_event *event)
+{
+    const used_block block = block_of_event(event, VW__LAYOUT_LIVE);
+    used_block *older = find_block(state, event->address);
+    if (older != NULL) { /* its free was not recorded */
+        state->has_stray = true;
+        remove_block(state, older);
+    }
+    if (!is_held(state, event->address,
+                 vw__add_capped_u64(event->address, vw__max_u64(event->size_bytes, 1))))
+        state->has_stray = true;
+    return add_block(state, &block);
+}
+
+static vw_status do_free(follower *state, const vw__model_event *event, bool is_complete)
+{
+    used_block *block = find_block(state, event->address);
+    if (block == NULL)
+        state->has_stray = true;
+    else if (is_complete)
+        remove_block(state, block);
+    else
+        block->state = VW__LAYOUT_PENDING;
+    return VW_OK;
+}
+
+static vw_status do_event(follower *state, const vw__model_event *event)
+{
+    if (vw__is_growth(event->action) || vw__is_release(event->action))
+        return follow_memory(state, event, vw__is_growth(event->action));
+    if (event->address == VW_NULL)
+        return VW_OK;
+    switch (event->action) {
+    case VW_ACTION_ALLOC:
+        return do_alloc(state, event);
+    case VW_ACTION_FREE_REQUESTED:
+        return do_free(state, event, state->ends_at_request);
+    case VW_ACTION_FREE_COMPLETED:
+        return do_free(state, event, true);
+    default:
+        return VW_OK;
+    }
+}
+
+/* A block that was freed is there again: as pending before its completion, as live before its
+ * request. */
+static vw_status undo_free(follower *state, const vw__model_event *event, vw__layout_state before)
+{
+    used_block *found = find_block(state, event->address);
+    if (found != NULL) {
+        found->state = (uint8_t)before;
+        return VW_OK;
+    }
+    const used_block block = block_of_event(event, before);
+    return add_block(state, &block);
+}
+
+static vw_status undo_event(follower *state, const vw__model_event *event)
+{
+    used_block *block;
+    if (vw__is_growth(event->action) || vw__is_release(event->action))
+        return follow_memory(state, event, vw__is_release(event->action));
+    if (event->address == VW_NULL)
+        return VW_OK;
+    switch (event->action) {
+    case VW_ACTION_ALLOC:
+        block = find_block(state, event->address);
+        if (block != NULL)
+            remove_block(state, block);
+        return VW_OK;
+    case VW_ACTION_FREE_REQUESTED:
+        return undo_free(state, event, VW__LAYOUT_LIVE);
+    case VW_ACTION_FREE_COMPLETED:
+        return undo_free(state, event,
+                         state->begins_at_request ? VW__LAYOUT_PENDING : VW__LAYOUT_LIVE);
+    default:
+        return VW_OK;
+    }
+}
+
+/* ---- from nothing, or from the end ----------------------------------------------------------- */
+
+static void follower_init(follower *state, const vw__model *model, const vw__model_trace *trace)
+{
+    bool has_completions = false;
+    *state = (follower){.model = model, .trace = trace};
+    vw__address_map_init(&state->places);
+    for (size_t i = 0; i < trace->event_count; i++) {
+        has_completions = has_completions || trace->events[i].action == VW_ACTION_FREE_COMPLETED;
+        state->begins_at_request =
+            state->begins_at_request || trace->events[i].action == VW_ACTION_FREE_REQUESTED;
+        if (has_completions && state->begins_at_request)
+            break;
+    }
+    state->ends_at_request = !has_completions;
+}
+
+static void follower_deinit(follower *state)
+{
+    vw__host_free(state->runs);
+    vw__host_free(state->blocks);
+    vw__address_map_deinit(&state->places);
+    *state = (follower){.model = NULL};
+}
+
+/* Does the first `event_count` events, on nothing. Stops at the first event that shows that
+ * something was there before: `*works` is then false, and the state of no use. */
+static vw_status follow_from_nothing(follower *state, size_t event_count, bool *works)
+{
+    for (size_t i = 0; i < event_count; i++) {
+        VW__TRY(do_event(state, &state->trace->events[i]));
+        if (state->has_stray || state->has_contradiction) {
+            *works = false;
+            return VW_OK;
+        }
+    }
+    *works = true;
+    return VW_OK;
+}
+
+static vw_status take_segment_of_file(follower *state, const vw__model_segment *segment)
+{
+    const vw__model *model = state->model;
+    const held_run run = {.begin = segment->address,
+                          .end = vw__add_capped_u64(segment->address, segment->total_bytes),
+                          .context = segment->context,
+                          .stream = segment->stream,
+                          .pool = segment->pool,
+                          .is_expandable = segment->is_expandable};
+    VW__TRY(add_run(state, &run));
+    for (size_t i = 0; i < segment->block_count; i++) {
+        const vw__model_block *block = &model->blocks[segment->first_block + i];
+        bool is_known = block->requested_bytes != VW__UNKNOWN_BYTES;
+        const used_block used = {
+            .address = block->address,
+            .requested_bytes = is_known ? block->requested_bytes : block->size_bytes,
+            .context = block->context,
+            .state = block->state == VW_BLOCK_PENDING_FREE ? VW__LAYOUT_PENDING : VW__LAYOUT_LIVE,
+        };
+        if (block->state == VW_BLOCK_FREE || block->address == VW_NULL ||
+            find_block(state, block->address) != NULL)
+            continue;
+        VW__TRY(add_block(state, &used));
+    }
+    return VW_OK;
+}
+
+/* Stacks of frees need not be those of the requests: takes those of allocs before the instant. */
+static void learn_from_allocs(follower *state, size_t event_count)
+{
+    for (size_t i = 0; i < event_count; i++) {
+        const vw__model_event *event = &state->trace->events[i];
+        used_block *block =
+            event->action == VW_ACTION_ALLOC ? find_block(state, event->address) : NULL;
+        if (block == NULL)
+            continue;
+        block->context = event->context;
+        block->requested_bytes = event->size_bytes;
+    }
+}
+
+/* Undoes all but the first `event_count` events. VW_ERR_UNSUPPORTED: the file has no segments, or
+ * they are not those of the trace's end. */
+static vw_status follow_from_the_end(follower *state, size_t event_count)
+{
+    const vw__model *model = state->model;
+    size_t first, end;
+    vw__script_segments_of(model, state->trace->device, &first, &end);
+    if (first == end)
+        return vw__fail(VW_ERR_UNSUPPORTED,
+                        "expected a trace from the first allocation on, or segments at its end: "
+                        "found neither, so nobody knows where memory lay");
+    for (size_t i = first; i < end; i++)
+        VW__TRY(take_segment_of_file(state, &model->segments[i]));
+    for (size_t i = state->trace->event_count; i-- > event_count;)
+        VW__TRY(undo_event(state, &state->trace->events[i]));
+    if (state->has_contradiction)
+        return vw__fail(VW_ERR_UNSUPPORTED,
+                        "expected segments as the trace leaves them, found others: they are not "
+                        "of the trace's end, and the trace does not begin at the first allocation");
+    learn_from_allocs(state, event_count);
+    return VW_OK;
+}
 
 /* ---- laying one over the other --------------------------------------------------------------- */
 
 static int by_address(const void *one, const void *other)
 {
-    const vw__used_block *a = one, *b = other;
+    const used_block *a = one, *b = other;
     return (a->address > b->address) - (a->address < b->address);
 }
 
-/* Takes the unused ones out, and sorts the others. The map means nothing afterwards. */
-static void sort_blocks(vw__follower *state)
+/* Removes unused records and sorts the others. The map is invalid afterwards. */
+static void sort_blocks(follower *state)
 {
     size_t kept = 0;
     for (size_t i = 0; i < state->block_count; i++)
-        if (state->blocks[i].state != VW__BLOCK_UNUSED)
+        if (state->blocks[i].state != BLOCK_UNUSED)
             state->blocks[kept++] = state->blocks[i];
     state->block_count = kept;
     if (kept > 1)
@@ -73,8 +467,7 @@ static void lay_gap(vw__layout *layout, vw__layout_segment *segment, uint64_t be
 
 /* The blocks from `*next` on that lie in the run, and what is between them. A block that reaches
  * into the next one, or past the end, is cut there: a file may claim anything. */
-static void lay_run(const vw__follower *state, const vw__held_run *run, size_t *next,
-                    vw__layout *layout)
+static void lay_run(const follower *state, const held_run *run, size_t *next, vw__layout *layout)
 {
     vw__layout_segment *segment = &layout->segments[layout->segment_count++];
     uint64_t at = run->begin;
@@ -88,9 +481,9 @@ static void lay_run(const vw__follower *state, const vw__held_run *run, size_t *
     while (*next < state->block_count && state->blocks[*next].address < run->begin)
         (*next)++;
     for (; *next < state->block_count && state->blocks[*next].address < run->end; (*next)++) {
-        const vw__used_block *used = &state->blocks[*next];
+        const used_block *used = &state->blocks[*next];
         uint64_t end = vw__min_u64(
-            vw__end_of(used->address, vw__live_bytes_of(used->requested_bytes)), run->end);
+            vw__add_capped_u64(used->address, vw__live_bytes_of(used->requested_bytes)), run->end);
         if (*next + 1 < state->block_count)
             end = vw__min_u64(end, state->blocks[*next + 1].address);
         const vw__layout_block block = {.address = used->address,
@@ -109,7 +502,7 @@ static void lay_run(const vw__follower *state, const vw__held_run *run, size_t *
     layout->idle_bytes += segment->idle_bytes;
 }
 
-static vw_status lay_out(vw__follower *state, vw__layout *out)
+static vw_status lay_out(follower *state, vw__layout *out)
 {
     vw__layout layout = {.segments = NULL};
     size_t most_blocks, next = 0;
@@ -127,26 +520,25 @@ static vw_status lay_out(vw__follower *state, vw__layout *out)
     return VW_OK;
 }
 
-/* ---- the file's end ---------------------------------------------------------------------------
- */
+/* ---- the file's end -------------------------------------------------------------------------- */
 
-/* What the segments of the file are to what the trace, from nothing, ends with. */
+/* How the file's segments compare with those that the trace, read from nothing, ends with. */
 typedef enum file_end {
     FILE_END_SAME,
     FILE_END_MORE, /* the same, and others: those were there before the trace began */
     FILE_END_OTHER /* of another time */
 } file_end;
 
-/* Does the file have the run, with the same blocks in it? An expandable segment may have more on
- * either side. */
-static bool is_in_file(const vw__follower *state, const vw__held_run *run, size_t *listed_count,
+/* Returns whether the file has the run, with the same blocks in it. An expandable segment may have
+ * more on either side. */
+static bool is_in_file(const follower *state, const held_run *run, size_t *listed_count,
                        size_t *used_count)
 {
     static const uint8_t states[] = {
         [VW_BLOCK_LIVE] = VW__LAYOUT_LIVE, [VW_BLOCK_PENDING_FREE] = VW__LAYOUT_PENDING};
     const vw__model_segment *segment =
         vw__script_segment_at(state->model, state->trace->device, run->begin);
-    if (segment == NULL || vw__end_of(segment->address, segment->total_bytes) < run->end)
+    if (segment == NULL || vw__add_capped_u64(segment->address, segment->total_bytes) < run->end)
         return false;
     if (!run->is_expandable &&
         (segment->address != run->begin || segment->total_bytes != run->end - run->begin))
@@ -155,7 +547,7 @@ static bool is_in_file(const vw__follower *state, const vw__held_run *run, size_
         const vw__model_block *block = &state->model->blocks[segment->first_block + i];
         if (block->address < run->begin || block->address >= run->end)
             continue;
-        const vw__used_block *used = vw__follower_find(state, block->address);
+        const used_block *used = find_block(state, block->address);
         bool is_used = block->state != VW_BLOCK_FREE;
         if (is_used != (used != NULL) || (is_used && used->state != states[block->state]))
             return false;
@@ -165,7 +557,7 @@ static bool is_in_file(const vw__follower *state, const vw__held_run *run, size_
     return true;
 }
 
-static file_end compare_with_file(const vw__follower *state)
+static file_end compare_with_file(const follower *state)
 {
     const vw__model *model = state->model;
     size_t first, end, listed_count = 0, used_count = 0;
@@ -178,16 +570,16 @@ static file_end compare_with_file(const vw__follower *state)
         if (!is_in_file(state, &state->runs[i], &listed_count, &used_count))
             return FILE_END_OTHER;
     }
-    /* Segments that the file lists without blocks say nothing of them. */
+    /* Segments that the file lists without blocks prove nothing about blocks. */
     if (listed_count != 0 && used_count != vw__address_map_count(&state->places))
         return FILE_END_OTHER;
     return held_bytes == file_bytes ? FILE_END_SAME : FILE_END_MORE;
 }
 
 /* Follows the whole trace from nothing, if that works. */
-static vw_status follow_whole_trace(vw__follower *state, bool *works, file_end *end)
+static vw_status follow_whole_trace(follower *state, bool *works, file_end *end)
 {
-    VW__TRY(vw__follow_from_nothing(state, state->trace->event_count, works));
+    VW__TRY(follow_from_nothing(state, state->trace->event_count, works));
     *end = *works ? compare_with_file(state) : FILE_END_OTHER;
     *works = *works && *end != FILE_END_MORE;
     return VW_OK;
@@ -196,31 +588,31 @@ static vw_status follow_whole_trace(vw__follower *state, bool *works, file_end *
 vw_status vw__trace_begins_at_nothing(const vw__model *model, const vw__model_trace *trace,
                                       bool *out)
 {
-    vw__follower state;
+    follower state;
     file_end end;
-    vw__follower_init(&state, model, trace);
+    follower_init(&state, model, trace);
     vw_status status = follow_whole_trace(&state, out, &end);
-    vw__follower_deinit(&state);
+    follower_deinit(&state);
     return status;
 }
 
 vw_status vw__layout_of_end_fits(const vw__model *model, const vw__model_trace *trace, bool *out)
 {
-    vw__follower state;
+    follower state;
     bool works = false;
     file_end end = FILE_END_OTHER;
-    vw__follower_init(&state, model, trace);
+    follower_init(&state, model, trace);
     vw_status status = follow_whole_trace(&state, &works, &end);
     if (status == VW_OK)
         *out = end == FILE_END_SAME;
-    vw__follower_deinit(&state);
+    follower_deinit(&state);
     return status;
 }
 
 /* ---- an instant ------------------------------------------------------------------------------ */
 
-/* An early event may fit a trace that does not begin at nothing: all of it is looked at first. */
-static vw_status follow_to(vw__follower *state, size_t event_count)
+/* Follows the whole trace first: early events may fit a trace that does not begin at nothing. */
+static vw_status follow_to(follower *state, size_t event_count)
 {
     const vw__model *model = state->model;
     const vw__model_trace *trace = state->trace;
@@ -229,22 +621,22 @@ static vw_status follow_to(vw__follower *state, size_t event_count)
     VW__TRY(follow_whole_trace(state, &works, &end));
     if (works && event_count == trace->event_count)
         return VW_OK;
-    vw__follower_deinit(state);
-    vw__follower_init(state, model, trace);
-    return works ? vw__follow_from_nothing(state, event_count, &works)
-                 : vw__follow_from_the_end(state, event_count);
+    follower_deinit(state);
+    follower_init(state, model, trace);
+    return works ? follow_from_nothing(state, event_count, &works)
+                 : follow_from_the_end(state, event_count);
 }
 
 vw_status vw__layout_at(const vw__model *model, const vw__model_trace *trace, uint32_t instant,
                         vw__layout *out)
 {
-    vw__follower state;
+    follower state;
     size_t event_count = instant < trace->event_count ? instant : trace->event_count;
-    vw__follower_init(&state, model, trace);
+    follower_init(&state, model, trace);
     vw_status status = follow_to(&state, event_count);
     if (status == VW_OK)
         status = lay_out(&state, out);
-    vw__follower_deinit(&state);
+    follower_deinit(&state);
     return status;
 }
 

@@ -5,8 +5,8 @@
  * done forwards, from nothing; else backwards, from the segments in the file.
  *
  * Some files' segments are not of the trace's end: the trace was cut by hand, or the snapshot was
- * put together from two calls. vw__layout_of_end_fits() tells; what reads the trace forwards then
- * still holds, and vw__model_view_make() makes a model whose end is the trace's.
+ * put together from two calls. vw__layout_of_end_fits() detects that. Reading the trace forwards
+ * still works then, and vw__model_view_make() makes a model whose end is the trace's.
  *
  * Instants as in timeline.h. */
 #ifndef VW_ANALYSIS_LAYOUT_H
@@ -53,18 +53,19 @@ typedef struct vw__layout {
     uint64_t largest_idle_bytes;
 } vw__layout;
 
-/* VW_ERR_UNSUPPORTED where neither way works: the trace lacks events, and the file segments. */
+/* Stores the layout at an instant. VW_ERR_UNSUPPORTED if neither way works: the trace lacks events,
+ * and the file lacks segments. */
 VW_MUST_CHECK vw_status vw__layout_at(const vw__model *model, const vw__model_trace *trace,
                                       uint32_t instant, vw__layout *out);
 void vw__layout_deinit(vw__layout *layout);
 
-/* Can the trace be read forwards from nothing: does every free, every release and every request
- * concern what the trace itself made before? Not where the file, in the end, has all that and more:
- * then there was something before. */
+/* Stores whether the trace can be read forwards from nothing: every free, release and request
+ * concerns memory that the trace itself made before. False if the file's segments are those of the
+ * trace's end and others: then there was something before. */
 VW_MUST_CHECK vw_status vw__trace_begins_at_nothing(const vw__model *model,
                                                     const vw__model_trace *trace, bool *out);
 
-/* Are the segments of the file those that the trace, read forwards, ends with? Asked only of a
+/* Stores whether the file's segments are those that the trace, read forwards, ends with. Only for a
  * trace that begins at nothing. */
 VW_MUST_CHECK vw_status vw__layout_of_end_fits(const vw__model *model, const vw__model_trace *trace,
                                                bool *out);

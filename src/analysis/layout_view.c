@@ -8,25 +8,24 @@
  * Nothing is searched for: where a block lies is recorded. In segments of small blocks and in
  * expandable ones every rest is split off, and the rounded size is all there is to know.
  *
- * What else a snapshot says of a segment: its pool, which events tell since 2.12 and before that
- * only the file's own end, for segments that lasted; and whether its blocks are the large ones.
+ * A snapshot also names the pool of a segment (since 2.12 events do; before, only the file's end,
+ * for segments that lasted), and whether its blocks are the large ones.
  *
- * That it is right is held against the allocator itself: recordings cut anywhere verify
- * (tests/unit/test_layout.c). */
+ * The allocator itself is the test: recordings cut anywhere verify (tests/unit/test_layout.c). */
 #include "analysis/layout.h"
 
 #include <string.h>
 
+#include "analysis/array.h"
 #include "analysis/live_bytes.h"
-#include "analysis/recorded_settings.h"
-#include "analysis/script_parts.h" /* vw__is_release, vw__script_segments_of */
+#include "analysis/recording.h"     /* vw__recording_settings */
+#include "analysis/script_events.h" /* vw__is_release, vw__script_segments_of */
 #include "base/address_map.h"
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "engine/torch/torch_rounding.h"
 
-enum { FIRST_TILES = 256 };
 #define NO_TILE UINT32_MAX
 
 /* A part of a plain segment: a block, or free. Tiles of a segment are a list, by address. */
@@ -98,21 +97,15 @@ static uint32_t find_tile(const view_maker *maker, uint64_t address)
     return number != 0 ? (uint32_t)(number - 1) : NO_TILE;
 }
 
-/* `*out` is where it went; the address must be none of a tile's. */
+/* Stores the place of the new tile. No tile may be at that address yet. */
 static vw_status new_tile(view_maker *maker, const tile *made, uint32_t *out)
 {
     uint32_t place = maker->first_unused;
     if (!vw__address_map_has_room(&maker->places, 1) && !vw__address_map_reserve(&maker->places, 1))
         return vw__fail_host_memory(sizeof(vw__address_map_entry), "the blocks of a view");
     if (place == NO_TILE) {
-        if (maker->tile_count == maker->tile_capacity) {
-            size_t capacity = maker->tile_capacity * 2 + FIRST_TILES;
-            tile *grown = vw__host_realloc(maker->tiles, capacity * sizeof *grown);
-            if (grown == NULL)
-                return vw__fail_host_memory(capacity * sizeof *grown, "the blocks of a view");
-            maker->tiles = grown;
-            maker->tile_capacity = capacity;
-        }
+        VW__TRY(vw__array_make_room(&maker->tiles, &maker->tile_capacity, maker->tile_count,
+                                    sizeof *maker->tiles, "the blocks of a view"));
         place = (uint32_t)maker->tile_count++;
     } else {
         maker->first_unused = maker->tiles[place].behind;
@@ -261,7 +254,7 @@ static vw__layout_segment *segment_at(const vw__layout *layout, uint64_t address
     return NULL;
 }
 
-/* Before 2.12: as the file's end says, where the segment was not given back until then. */
+/* Before 2.12: the pool of the file's segment, if ours was not given back until the end. */
 static vw_status find_pools(view_maker *maker)
 {
     const vw__layout *layout = &maker->layout;
@@ -291,8 +284,8 @@ static vw_status find_pools(view_maker *maker)
     return VW_OK;
 }
 
-/* Plain segments show by their size what blocks they are for; expandable ones by what was asked
- * for in them last. */
+/* Plain segments show by their size whether their blocks are the large ones; expandable ones by the
+ * last request in them. */
 static void find_kinds(view_maker *maker)
 {
     vw__model_view *out = maker->out;
@@ -378,7 +371,7 @@ static void write_segment(view_maker *maker, const vw__layout_segment *from)
 
 /* ---- the view -------------------------------------------------------------------------------- */
 
-/* Everything of the model that is not of a later time. */
+/* Borrows everything of the model that is not of a later time. */
 static void borrow_model(view_maker *maker)
 {
     vw__model_view *out = maker->out;
@@ -437,7 +430,7 @@ vw_status vw__model_view_make(const vw__model *model, const vw__model_trace *tra
     if (event_count > trace->event_count || event_count >= UINT32_MAX)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "a view of %zu events of %zu", event_count,
                         trace->event_count);
-    VW__TRY(vw__recorded_settings_read(model, NULL, &maker.settings));
+    VW__TRY(vw__recording_settings(model, NULL, &maker.settings));
     vw__address_map_init(&maker.places);
     borrow_model(&maker);
     vw_status status = make_view(&maker);

@@ -11,13 +11,13 @@
 #include "base/checked_math.h"
 #include "model/memory_model.h" /* VW__UNKNOWN_BYTES */
 
-#define VW__LIVE_STEP_BYTES UINT64_C(512)
+#define VW__LIFETIME_STEP_BYTES UINT64_C(512)
 
-/* VW__UNKNOWN_BYTES if that is no number of bytes. */
+/* VW__UNKNOWN_BYTES if the request is too large to round up. */
 static inline uint64_t vw__live_bytes_of(uint64_t requested_bytes)
 {
     uint64_t rounded;
-    return vw__align_up_u64(vw__max_u64(requested_bytes, 1), VW__LIVE_STEP_BYTES, &rounded)
+    return vw__align_up_u64(vw__max_u64(requested_bytes, 1), VW__LIFETIME_STEP_BYTES, &rounded)
                ? rounded
                : VW__UNKNOWN_BYTES;
 }

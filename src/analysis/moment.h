@@ -18,7 +18,7 @@ VW_MUST_CHECK vw_status vw__moment_of_instant(const vw__timeline *timeline, uint
                                               const vw__attribution *attribution,
                                               size_t most_usages, vw__arena *arena, vw_moment *out);
 
-/* The same of the end, by the segments in the file; `trace` may be NULL. `device` as in the
+/* The same for the end, by the segments in the file; `trace` may be NULL. `device` as in the
  * model's segments. */
 VW_MUST_CHECK vw_status vw__moment_of_end(const vw__attribution *attribution,
                                           const vw__model_trace *trace, int device,

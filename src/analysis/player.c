@@ -9,9 +9,9 @@
  * heard of and walks them all, as PyTorch does, so the player hands out few numbers and uses them
  * again: once a user's work is complete nothing waits for its stream.
  *
- * Why a complete free is looked for at once, and not left to the next request: two that complete in
- * the same request are then found in the order of the script, where PyTorch's own order, that of a
- * hash table, is not ours. Looking is a request for an address that nobody has.
+ * A complete free is looked for at once, and not left to the next request. So two that complete in
+ * the same request are found in the order of the script: PyTorch's own order, that of a hash table,
+ * is unknown. Looking is a request for an address that no block has.
  *
  * The script's own streams. PyTorch's rules record events on made-up streams only, and the script
  * says when those are complete. Engine "vramwise" also records events where its requests are, to
@@ -23,9 +23,9 @@
  * Safe points, for engines that copy live data, are always granted: a replay has no kernels that
  * could be in the way.
  *
- * What a spill costs is taken from the simulated device's own count, between the beginning and the
- * end of its safe point: the pool measures by the clock of the machine that replays, which says
- * nothing. All host memory is made when it is needed, none ahead. */
+ * The cost of a spill is taken from the simulated device's own count, between the beginning and the
+ * end of its safe point: the pool's clock is that of the machine that replays. All host memory is
+ * made when it is needed, none ahead. */
 #include "analysis/player.h"
 
 #include <string.h>
@@ -176,7 +176,7 @@ static vw_status free_later(vw__player *player, const vw__script_op *op)
     uint32_t number = player->idle_stream_count != 0
                           ? player->idle_streams[player->idle_stream_count - 1]
                           : player->stream_count;
-    VW__TRY(vw_record_stream(player->pool, address, VW__FIRST_USER_STREAM + number));
+    VW__TRY(vw_record_stream(player->pool, address, VW__PLAYER_FIRST_USER_STREAM + number));
     player->user_streams[op->user] = number;
     if (player->idle_stream_count != 0)
         player->idle_stream_count--;
@@ -186,7 +186,8 @@ static vw_status free_later(vw__player *player, const vw__script_op *op)
     return vw_free(player->pool, address);
 }
 
-/* Lets the pool see which streams are done: a request for nobody's address does only that. */
+/* Lets the pool see which streams are done: a request for an address that no block has does only
+ * that. */
 static vw_status look_at_streams(vw__player *player)
 {
     vw_device_ptr nowhere = VW_NULL;
@@ -200,7 +201,7 @@ static vw_status look_at_streams(vw__player *player)
 static vw_status complete(vw__player *player, const vw__script_op *op)
 {
     uint32_t number = player->user_streams[op->user];
-    VW__TRY(vw_device_complete(player->device, VW__FIRST_USER_STREAM + number));
+    VW__TRY(vw_device_complete(player->device, VW__PLAYER_FIRST_USER_STREAM + number));
     VW__TRY(look_at_streams(player));
     if (player->idle_stream_count < player->script->user_count)
         player->idle_streams[player->idle_stream_count++] = number;

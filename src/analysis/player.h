@@ -17,23 +17,23 @@
 #include "analysis/script.h"
 
 /* No stream of a recording is here: a stream is a pointer, or a small number. */
-#define VW__FIRST_USER_STREAM (UINT64_C(1) << 62)
+#define VW__PLAYER_FIRST_USER_STREAM (UINT64_C(1) << 62)
 
-/* What "without end" is: the simulated device has addresses for all of it. */
+/* The capacity of a card without end: the simulated device has addresses for all of it. */
 #define VW__PLAYER_ENDLESS_BYTES (UINT64_C(1) << 45)
 
-/* What such a card says it has, which is what an expandable segment reserves nine eighths of: this,
- * or twice the peak of live bytes if that is more, up to the second. */
+/* The size that such a card reports: the first, or twice the peak of live bytes if that is more, at
+ * most the second. An expandable segment reserves nine eighths of it. */
 #define VW__PLAYER_LARGE_CARD_BYTES (UINT64_C(1) << 38)
 #define VW__PLAYER_LARGEST_CARD_BYTES (UINT64_C(1) << 41)
 
 /* After so many operations the device has done what was queued before them: see player.c. */
 #define VW__PLAYER_LAG_OPS 256
 
-/* Called after each operation during which the device was called, also one that then failed: only
- * there can what is reserved have changed. */
+/* Called after each operation that called the device, also if the operation failed. Reserved bytes
+ * change only there. */
 typedef struct vw__player_listener {
-    void (*device_called)(void *context, size_t op); /* or NULL: nobody listens */
+    void (*device_called)(void *context, size_t op); /* or NULL */
     void *context;
 } vw__player_listener;
 
@@ -42,23 +42,23 @@ typedef struct vw__player_options {
     const char *torch_version;
     const char *conf;
     uint64_t capacity_bytes;   /* what the device can hold; UINT64_MAX = without end */
-    uint64_t total_bytes;      /* what it says it has; 0 = the capacity, or a large card's */
+    uint64_t total_bytes;      /* what it reports; 0: the capacity, or a large card's */
     double fraction;           /* of the total; >= 1 = no limit set */
     const vw_event_sink *sink; /* or NULL */
     vw__player_listener listener;
-    const bool *is_unsplit; /* by pool of the script: made with no_split; or NULL: none is */
+    const bool *is_unsplit; /* by pool of the script: made with no_split; NULL: no pool is */
     bool trims_alone; /* where only one private pool's memory went, only that pool is trimmed, as
                          when a MemPool is destroyed; else all are, as empty_cache() does */
     bool skips_empty_cache; /* trims of the script are left out, but for those of one private pool:
                                these are of that pool alone then, as with trims_alone */
     uint64_t spill_bytes;   /* vw_pool_options.spill_bytes */
-    const uint8_t *advice;  /* vw_advice by operation of the script, for what it asks for; or NULL:
-                               nothing is known. Outlives the player */
+    const uint8_t *advice;  /* vw_advice by operation of the script, for the block it asks for;
+                               or NULL. Outlives the player */
 } vw__player_options;
 
-/* What left the device for host memory, and what steps had to do with it. A step counts from the
- * one on in which memory first left; once there are more, the first UNSETTLED_STEPS (player.c) no
- * longer do: in them host memory is made, which later ones find. */
+/* Memory that left the device for host memory, and what it cost steps. Steps count from the one in
+ * which memory first left. Once there are later ones, the first UNSETTLED_STEPS (player.c) no
+ * longer count: they make host memory that later ones find. */
 typedef struct vw__player_spill {
     uint64_t moment_ns;         /* of the last safe moment: when it began, then how long it was */
     uint64_t wait_ns;           /* of all moments in which memory left or came back */
@@ -99,7 +99,7 @@ typedef struct vw__player {
     const uint64_t *elapsed_ns; /* borrowed: the device's own count of what calls cost */
 } vw__player;
 
-/* The pool keeps the player's address: it stays where it is.
+/* The player must not move: the pool keeps its address.
  *
  * VW_ERR_BAD_SETTING, VW_ERR_INVALID_ARGUMENT (engine, version), VW_ERR_HOST_MEMORY. */
 VW_MUST_CHECK vw_status vw__player_init(vw__player *player, const vw__script *script,

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
+/* The first VW__POLICY_DEFAULTS are the default of vw_recording_replay(). */
 static const vw__policy policies[] = {
     {.name = "recorded"},
     {.name = VW__POLICY_NATIVE, .conf = ""},
@@ -20,6 +21,11 @@ const vw__policy *vw__policy_find(const char *name)
         if (strcmp(policies[i].name, name) == 0)
             return &policies[i];
     return NULL;
+}
+
+const vw__policy *vw__policy_default(size_t index)
+{
+    return &policies[index];
 }
 
 bool vw__policy_is_vramwise(const char *name)

@@ -3,10 +3,9 @@
 
 #include <string.h>
 
+#include "analysis/array.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-
-enum { FIRST_CAPACITY = 32 };
 
 void vw__range_set_init(vw__range_set *set)
 {
@@ -46,22 +45,14 @@ bool vw__range_set_touches(const vw__range_set *set, uint64_t begin, uint64_t en
     return begin < end && i < set->count && set->ranges[i].begin < end;
 }
 
-/* Room for one range more. */
 static vw_status make_room(vw__range_set *set)
 {
-    if (set->count < set->capacity)
-        return VW_OK;
-    size_t capacity = set->capacity != 0 ? set->capacity * 2 : (size_t)FIRST_CAPACITY;
-    vw__address_range *grown = vw__host_realloc(set->ranges, capacity * sizeof *grown);
-    if (grown == NULL)
-        return vw__fail_host_memory(capacity * sizeof *grown, "ranges of memory");
-    set->ranges = grown;
-    set->capacity = capacity;
-    return VW_OK;
+    return vw__array_make_room(&set->ranges, &set->capacity, set->count, sizeof *set->ranges,
+                               "ranges of memory");
 }
 
 /* Puts `with_count` ranges in the place of [first, end), for which there is room. */
-static void replace(vw__range_set *set, size_t first, size_t end, const vw__address_range *with,
+static void replace(vw__range_set *set, size_t first, size_t end, const vw__range_set_range *with,
                     size_t with_count)
 {
     memmove(set->ranges + first + with_count, set->ranges + end,
@@ -75,7 +66,7 @@ vw_status vw__range_set_add(vw__range_set *set, uint64_t begin, uint64_t end)
     if (begin >= end)
         return VW_OK;
     VW__TRY(make_room(set));
-    vw__address_range joined = {begin, end};
+    vw__range_set_range joined = {begin, end};
     size_t first = begin > 0 ? first_ending_behind(set, begin - 1) : 0; /* touching counts */
     size_t last = first;
     while (last < set->count && set->ranges[last].begin <= end) {
@@ -114,12 +105,12 @@ vw_status vw__range_set_remove(vw__range_set *set, uint64_t begin, uint64_t end,
         VW__TRY(note_missing(set, first, last, begin, end, missing));
     if (first == last)
         return VW_OK;
-    vw__address_range left[2];
+    vw__range_set_range left[2];
     size_t left_count = 0;
     if (set->ranges[first].begin < begin)
-        left[left_count++] = (vw__address_range){set->ranges[first].begin, begin};
+        left[left_count++] = (vw__range_set_range){set->ranges[first].begin, begin};
     if (set->ranges[last - 1].end > end)
-        left[left_count++] = (vw__address_range){end, set->ranges[last - 1].end};
+        left[left_count++] = (vw__range_set_range){end, set->ranges[last - 1].end};
     replace(set, first, last, left, left_count);
     return VW_OK;
 }

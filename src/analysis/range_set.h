@@ -14,14 +14,14 @@
 
 #include "vramwise/status.h"
 
-typedef struct vw__address_range {
+typedef struct vw__range_set_range {
     uint64_t begin;
     uint64_t end; /* > begin */
-} vw__address_range;
+} vw__range_set_range;
 
 /* Ranges rise and do not touch: ranges[i].end < ranges[i + 1].begin. */
 typedef struct vw__range_set {
-    vw__address_range *ranges; /* owned */
+    vw__range_set_range *ranges; /* owned */
     size_t count;
     size_t capacity;
 } vw__range_set;
@@ -29,7 +29,7 @@ typedef struct vw__range_set {
 void vw__range_set_init(vw__range_set *set); /* takes no memory yet */
 void vw__range_set_deinit(vw__range_set *set);
 
-/* Is all of [begin, end) in the set; is any of it? Both are false for an empty range. */
+/* Return whether all, or any, of [begin, end) is in the set. Both are false for an empty range. */
 bool vw__range_set_covers(const vw__range_set *set, uint64_t begin, uint64_t end);
 bool vw__range_set_touches(const vw__range_set *set, uint64_t begin, uint64_t end);
 

@@ -1,19 +1,18 @@
 /* recording.c - opening a recording, and what its fields say about the PyTorch that wrote it.
  *
- * No snapshot states its version, and the rules of the allocator differ by version. What tells are
- * the fields: each was added in some release and is written by every later one, so a field that is
- * there bounds the version from below and one that is missing bounds it from above. A field can
- * only be missed where it could have been: events have times since 2.2, but a file without events
- * has no times of any version. That is why every bound names what must be there for its absence
- * to mean something.
+ * No snapshot states its version, and the rules of the allocator differ by version. The fields show
+ * it: each was added in some release and is written by every later one, so a field that is there
+ * bounds the version from below and one that is missing bounds it from above. A field can only be
+ * missing where it could have been: events have times since 2.2, but a file without events has no
+ * times in any version. So every bound names what must be there for an absence to count.
  *
  * Fields that contradict each other (a file cut by hand, or written by another program) give no
  * range at all; the rules are then those of the engine's default version.
  *
  * What we did not do: guess further inside a range, by the settings' text or the stacks' file
- * names. Within a range the newest version is taken, since nobody's old recording is opened as
- * often as today's; and 2.11 before newer ones, since its rules are the ones proven on recordings.
- */
+ * names. Within a range the newest version is taken, since recent recordings are opened most often;
+ * and 2.11 before newer ones, since its rules are the ones proven on recordings.
+ * */
 #include "analysis/recording.h"
 
 #include <inttypes.h>
@@ -61,8 +60,8 @@ typedef struct version_range {
     int oldest, newest;
 } version_range;
 
-/* A field that `first` brought, and every later version writes, is there; or it is not, though it
- * could be. */
+/* Version `first` brought a field. If it is there, the file is no older; if it is missing where it
+ * could be, the file is from `before` or earlier. */
 static void narrow(version_range *range, bool could_be_there, bool is_there, int first, int before)
 {
     if (is_there && range->oldest < first)
@@ -164,7 +163,7 @@ static bool has_mappings(const vw__model *model)
     return false;
 }
 
-/* What cannot be said by an option is left out: some program's file, not PyTorch's. */
+/* Leaves out values that no option can set: PyTorch did not write those. */
 static void append_values(const vw__model_settings *settings, vw__byte_buffer *out)
 {
     const char *comma = "";
@@ -183,16 +182,57 @@ static void append_values(const vw__model_settings *settings, vw__byte_buffer *o
                           settings->garbage_collection_threshold);
 }
 
+const char *vw__recording_conf_text(const vw__model *model)
+{
+    const vw__model_settings *settings = &model->settings;
+    bool is_recorded = settings->is_known && settings->conf != VW__NO_STRING;
+    return is_recorded ? vw__model_string(model, settings->conf) : NULL;
+}
+
 vw_status vw__recording_conf(const vw__model *model, vw__byte_buffer *out)
 {
     const vw__model_settings *settings = &model->settings;
-    if (settings->is_known && settings->conf != VW__NO_STRING)
-        vw__append_text(out, vw__model_string(model, settings->conf));
+    if (vw__recording_conf_text(model) != NULL)
+        vw__append_text(out, vw__recording_conf_text(model));
     else if (settings->is_known)
         append_values(settings, out);
     else if (has_mappings(model))
         vw__append_text(out, "expandable_segments:True");
     return vw__byte_buffer_has_failed(out) ? vw__fail_host_memory(256, "an option string") : VW_OK;
+}
+
+vw_status vw__recording_read_conf(const char *torch_version, const char *conf,
+                                  vw__torch_settings *out)
+{
+    int number = 0;
+    vw__torch_rules rules;
+    vw__torch_settings settings;
+    VW__TRY(vw__torch_parse_version(torch_version, &number));
+    VW__TRY(vw__torch_rules_for(number, &rules));
+    vw__torch_settings_init(&settings);
+    vw_status status =
+        vw__torch_settings_apply(&settings, &rules, conf, VW__TORCH_SETTINGS_LIKE_TORCH);
+    if (status == VW_OK)
+        *out = settings;
+    else
+        vw__torch_settings_deinit(&settings);
+    return status;
+}
+
+vw_status vw__recording_settings(const vw__model *model, const char *wanted_version,
+                                 vw__torch_settings *out)
+{
+    const char *version = NULL;
+    vw__byte_buffer conf;
+    VW__TRY(vw__recording_version(model, wanted_version, &version));
+    vw__byte_buffer_init(&conf);
+    vw_status status = vw__recording_conf(model, &conf);
+    if (status == VW_OK)
+        status = vw__recording_read_conf(version, vw__byte_buffer_text(&conf), out);
+    vw__byte_buffer_deinit(&conf);
+    if (status == VW_OK || status == VW_ERR_HOST_MEMORY)
+        return status;
+    return vw__recording_read_conf(version, "", out);
 }
 
 /* ---- whose it is ----------------------------------------------------------------------------- */
@@ -228,7 +268,7 @@ static const vw__model_trace *busiest_trace(const vw__model *model)
     return busiest;
 }
 
-/* Does the recording know of it, with or without events? */
+/* Returns whether the recording has that device, with or without events. */
 static bool has_device(const vw__model *model, int device)
 {
     for (size_t i = 0; i < model->segment_count; i++)
@@ -282,8 +322,8 @@ vw__byte_source_options vw__progress_options(vw__progress_bridge *bridge)
     };
 }
 
-/* Reads everything that `source` has. A damaged end of a compressed file shows only when its last
- * byte is asked for, so one more is looked at behind the snapshot. */
+/* Reads the whole source. Damage at the end of a compressed file shows only when its last byte is
+ * read, so one more byte is read behind the snapshot. */
 static vw_status read_source(vw__byte_source *source, uint64_t memory_limit_bytes,
                              vw_recording *recording)
 {

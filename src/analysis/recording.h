@@ -6,6 +6,7 @@
 #include "base/byte_buffer.h"
 #include "format/byte_source.h"
 #include "format/torch_snapshot_read.h"
+#include "engine/torch/torch_settings.h"
 #include "model/memory_model.h"
 
 struct vw_recording {
@@ -22,7 +23,7 @@ typedef struct vw__progress_bridge {
     void *context;
 } vw__progress_bridge;
 
-/* For a source that tells `bridge`, which must outlive it. */
+/* Options of a source that reports its progress to `bridge`, which must outlive it. */
 vw__byte_source_options vw__progress_options(vw__progress_bridge *bridge);
 
 /* Reads a recording from an open source, which stays the caller's. Errors as of
@@ -39,13 +40,29 @@ VW_MUST_CHECK vw_status vw__recording_version(const vw__model *model, const char
 /* The oldest and the newest version whose snapshots have just these fields. */
 void vw__recording_version_range(const vw__model *model, const char **oldest, const char **newest);
 
-/* Appends the option string that the recording was made with: as it is recorded; where the file has
- * only values (2.3 and later), a string that says them; where it has none, the defaults, and
+/* The option string that is recorded, or NULL. */
+const char *vw__recording_conf_text(const vw__model *model);
+
+/* Appends the option string that the recording was made with: the recorded one; if the file has
+ * only values (2.3 and later), a string with these values; if it has nothing, the defaults, and
  * expandable segments if pages were mapped. VW_ERR_HOST_MEMORY. */
 VW_MUST_CHECK vw_status vw__recording_conf(const vw__model *model, vw__byte_buffer *out);
 
-/* Was it made by our own recorder in a program without Python, to which `python train.py` means
- * nothing? */
+/* Reads an option string by the rules of a version ("2.4"). Freed with vw__torch_settings_deinit().
+ * VW_ERR_BAD_SETTING, VW_ERR_TOO_LARGE, VW_ERR_INVALID_ARGUMENT (version), VW_ERR_HOST_MEMORY:
+ * nothing to free. */
+VW_MUST_CHECK vw_status vw__recording_read_conf(const char *torch_version, const char *conf,
+                                                vw__torch_settings *out);
+
+/* The settings of the recording, by the rules of `wanted_version` or of vw__recording_version(). If
+ * that version cannot use them, the defaults: no PyTorch ever ran with them. Freed with
+ * vw__torch_settings_deinit(). VW_ERR_INVALID_ARGUMENT (version), VW_ERR_HOST_MEMORY: nothing to
+ * free. */
+VW_MUST_CHECK vw_status vw__recording_settings(const vw__model *model, const char *wanted_version,
+                                               vw__torch_settings *out);
+
+/* Returns whether our own recorder made it in a program without Python, where `python train.py`
+ * would be the wrong advice. */
 bool vw__recording_is_of_a_pool(const vw__model *model);
 
 /* The trace to work on: of `device`, or the one with the most events for VW_BUSIEST_DEVICE; never

@@ -3,11 +3,10 @@
 
 #include <string.h>
 
+#include "analysis/array.h"
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-
-enum { FIRST_CAPACITY = 32 };
 
 void vw__regions_init(vw__regions *regions)
 {
@@ -44,14 +43,8 @@ const vw__region *vw__regions_find(const vw__regions *regions, uint64_t address)
 
 static vw_status insert(vw__regions *regions, size_t place, const vw__region *region)
 {
-    if (regions->count == regions->capacity) {
-        size_t capacity = regions->capacity != 0 ? regions->capacity * 2 : (size_t)FIRST_CAPACITY;
-        vw__region *grown = vw__host_realloc(regions->regions, capacity * sizeof *grown);
-        if (grown == NULL)
-            return vw__fail_host_memory(capacity * sizeof *grown, "the segments of a trace");
-        regions->regions = grown;
-        regions->capacity = capacity;
-    }
+    VW__TRY(vw__array_make_room(&regions->regions, &regions->capacity, regions->count,
+                                sizeof *regions->regions, "the segments of a trace"));
     memmove(regions->regions + place + 1, regions->regions + place,
             (regions->count - place) * sizeof *regions->regions);
     regions->regions[place] = *region;
@@ -63,9 +56,7 @@ vw_status vw__regions_take(vw__regions *regions, uint64_t address, uint64_t size
                            bool is_expandable, const vw__region **out, bool *is_new)
 {
     size_t place = count_up_to(regions, address);
-    uint64_t end;
-    if (!vw__add_u64(address, size_bytes, &end))
-        end = UINT64_MAX;
+    uint64_t end = vw__add_capped_u64(address, size_bytes);
     vw__region *before = place > 0 ? &regions->regions[place - 1] : NULL;
     if (is_expandable && before != NULL && before->is_expandable && address <= before->end) {
         before->end = vw__max_u64(before->end, end);

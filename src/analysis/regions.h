@@ -45,8 +45,8 @@ VW_MUST_CHECK vw_status vw__regions_take(vw__regions *regions, uint64_t address,
                                          uint64_t size_bytes, bool is_expandable,
                                          const vw__region **out, bool *is_new);
 
-/* Follows a segment_free or segment_unmap. False: no region holds that. `*out` is the region as it
- * was; `*is_gone`: that was the last of it. */
+/* Follows a segment_free or segment_unmap. Returns false if no region holds that. `*out` is the
+ * region before it; `*is_gone`: it gave back the last of it. */
 bool vw__regions_give_back(vw__regions *regions, uint64_t address, uint64_t size_bytes,
                            vw__region *out, bool *is_gone);
 

@@ -5,25 +5,19 @@
 #include <string.h>
 
 #include "analysis/recording.h"
+#include "analysis/result.h"
 #include "analysis/spill_cost.h"
 #include "base/error.h"
-#include "base/host_memory.h"
 #include "base/human_units.h"
 #include "base/struct_size.h"
 
-enum { DEFAULT_RUNS = 4, MOST_RUNS = 1024 };
-
-/* A report and what it is made of; `shown` comes first, so that a pointer to one is a pointer to
- * the other. */
-typedef struct replay_report {
-    vw_replay_report shown;
-    vw__arena arena;
-} replay_report;
+enum { MOST_RUNS = 1024 };
 
 typedef struct replay_call {
     const vw_replay_options *options;
-    replay_report *report;
-    vw__replay_notes notes;
+    vw_replay_report *report;
+    vw__arena *arena; /* the report's */
+    vw__notes notes;
     vw__replay_work work;
     vw__card card;
     vw_replay_result *results; /* in the arena */
@@ -37,31 +31,35 @@ static vw_status name_run(replay_call *call, const vw_replay_run *run, vw_replay
     const char *conf = NULL;
     if (run->policy == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "a run without a policy");
-    VW__TRY(vw__replay_find_conf(&call->work, run->policy, run->conf, &conf));
-    if (strcmp(run->policy, "recorded") == 0 && call->options->runs != NULL)
-        VW__TRY(vw__replay_check_recorded(&call->work, call->options->torch_version != NULL));
-    if (call->options->spill_bytes != 0 && !vw__policy_is_vramwise(run->policy))
+    VW__TRY(vw__replay_name_run(&call->work, run->policy, run->conf, &out->policy, &conf));
+    if (call->options->runs != NULL)
+        VW__TRY(vw__replay_check_recorded(&call->work, run->policy,
+                                          call->options->torch_version != NULL));
+    if (call->options->spill_bytes != 0 && !vw__policy_is_vramwise(out->policy))
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "policy %s cannot spill: vramwise, vramwise:rescue or vramwise:tight is "
                         "expected",
                         run->policy);
-    out->policy = vw__policy_find(run->policy)->name;
-    out->conf = vw__arena_copy(&call->report->arena, conf, strlen(conf));
+    out->conf = vw__arena_copy(call->arena, conf, strlen(conf));
     return out->conf != NULL ? VW_OK : vw__fail_host_memory(strlen(conf), "an option string");
 }
 
-/* Of PyTorch's settings each once, and what the version has not left out. */
+/* Stores whether the run is new: every engine of ours is run once, and every setting of PyTorch's
+ * that the version has. */
 static vw_status is_wanted(replay_call *call, const vw_replay_result *next, bool *out)
 {
     bool is_there = strcmp(next->policy, "recorded") == 0 && !call->work.is_recorded_conf_usable;
     for (size_t i = 0; i < call->run_count && !is_there; i++) {
-        if (vw__policy_is_vramwise(next->policy))
-            break;
+        if (vw__policy_is_vramwise(next->policy) ||
+            vw__policy_is_vramwise(call->results[i].policy)) {
+            is_there = strcmp(next->policy, call->results[i].policy) == 0;
+            continue;
+        }
         vw_status status = vw__replay_same_settings(call->work.torch_version, call->results[i].conf,
                                                     next->conf, &is_there);
         if (status == VW_ERR_BAD_SETTING) {
-            vw__replay_note(&call->notes, "PyTorch %s has no expandable segments.",
-                            call->work.torch_version);
+            vw__notes_add(&call->notes, "PyTorch %s has no expandable segments.",
+                          call->work.torch_version);
             is_there = true;
         } else if (status != VW_OK) {
             return status;
@@ -73,15 +71,13 @@ static vw_status is_wanted(replay_call *call, const vw_replay_result *next, bool
 
 static vw_status name_default_runs(replay_call *call)
 {
-    static const vw_replay_run runs[DEFAULT_RUNS] = {{.policy = "recorded"},
-                                                     {.policy = "native"},
-                                                     {.policy = "expandable"},
-                                                     {.policy = "vramwise"}};
-    size_t first = call->options->spill_bytes != 0 ? DEFAULT_RUNS - 1 : 0; /* those that can */
-    for (size_t i = first; i < DEFAULT_RUNS; i++) {
+    for (size_t i = 0; i < VW__POLICY_DEFAULTS; i++) {
         vw_replay_result *next = &call->results[call->run_count];
+        const vw_replay_run run = {.policy = vw__policy_default(i)->name};
         bool is_run = false;
-        VW__TRY(name_run(call, &runs[i], next));
+        if (call->options->spill_bytes != 0 && !vw__policy_is_vramwise(run.policy))
+            continue; /* it cannot spill */
+        VW__TRY(name_run(call, &run, next));
         VW__TRY(is_wanted(call, next, &is_run));
         call->run_count += is_run;
     }
@@ -91,11 +87,11 @@ static vw_status name_default_runs(replay_call *call)
 static vw_status name_runs(replay_call *call)
 {
     const vw_replay_options *options = call->options;
-    size_t capacity = options->runs != NULL ? options->run_count : DEFAULT_RUNS;
+    size_t capacity = options->runs != NULL ? options->run_count : VW__POLICY_DEFAULTS;
     if (capacity == 0 || capacity > MOST_RUNS)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "%zu runs: 1 to %d are expected", capacity,
                         MOST_RUNS);
-    call->results = vw__arena_alloc_array(&call->report->arena, capacity, sizeof *call->results,
+    call->results = vw__arena_alloc_array(call->arena, capacity, sizeof *call->results,
                                           _Alignof(vw_replay_result));
     if (call->results == NULL)
         return vw__fail_host_memory(capacity * sizeof *call->results, "the results of a replay");
@@ -108,43 +104,43 @@ static vw_status name_runs(replay_call *call)
 
 /* ---- on which card --------------------------------------------------------------------------- */
 
-static void note_recorded_card(replay_call *call, const vw__recorded_card *card)
+static void note_recorded_card(replay_call *call, const vw__replay_recorded_card *card)
 {
     char proven[VW__SIZE_TEXT_BYTES], refused[VW__SIZE_TEXT_BYTES], left[VW__SIZE_TEXT_BYTES];
     (void)vw__format_size(card->bytes, proven);
     (void)vw__format_size(card->refused_bytes, refused);
     (void)vw__format_size(card->device_free_bytes, left);
     if (card->is_written)
-        vw__replay_note(&call->notes,
-                        "No card was named: the recording says that its pool was limited to %s.",
-                        proven);
+        vw__notes_add(&call->notes,
+                      "No card was named: the recording says that its pool was limited to %s.",
+                      proven);
     else if (card->is_device)
-        vw__replay_note(&call->notes,
-                        "No card was named: the recording ran out of memory, so it is replayed on "
-                        "what PyTorch had there, %s (with %s free on the device, more was asked "
-                        "for).",
-                        proven, left);
+        vw__notes_add(&call->notes,
+                      "No card was named: the recording ran out of memory, so it is replayed on "
+                      "what PyTorch had there, %s (with %s free on the device, more was asked "
+                      "for).",
+                      proven, left);
     else
-        vw__replay_note(&call->notes,
-                        "No card was named: the recording ran out of memory with %s free on the "
-                        "device, so the process had a limit (set_per_process_memory_fraction). It "
-                        "is replayed under %s%s; %s was refused.",
-                        left, proven,
-                        card->is_narrowed ? ", with which garbage is collected as recorded"
-                                          : ", which was served",
-                        refused);
+        vw__notes_add(&call->notes,
+                      "No card was named: the recording ran out of memory with %s free on the "
+                      "device, so the process had a limit (set_per_process_memory_fraction). It "
+                      "is replayed under %s%s; %s was refused.",
+                      left, proven,
+                      card->is_narrowed ? ", with which garbage is collected as recorded"
+                                        : ", which was served",
+                      refused);
 }
 
 static vw_status choose_card(replay_call *call)
 {
     const vw__replay_work *work = &call->work;
-    vw__recorded_card recorded;
+    vw__replay_recorded_card recorded;
     if (call->options->card_bytes != 0) {
         call->card = vw__card_of(call->options->card_bytes);
         return VW_OK;
     }
-    VW__TRY(vw__recorded_card_find(work, &recorded));
-    call->card = vw__card_as_recorded(&recorded);
+    VW__TRY(vw__replay_recorded_card_find(work, &recorded));
+    call->card = vw__replay_card_as_recorded(&recorded);
     if (recorded.is_known)
         note_recorded_card(call, &recorded);
     return VW_OK;
@@ -179,7 +175,7 @@ static vw_status make_runs(replay_call *call)
         &(vw__replay_progress){options->progress, options->progress_context, 1.0, 0.0}, 0.0);
 }
 
-/* Addresses that had to be made up can make a difference. */
+/* Made-up addresses can make a difference. */
 static void note_missed_oom(replay_call *call, uint64_t recorded_event)
 {
     for (size_t i = 0; i < call->run_count; i++) {
@@ -189,27 +185,27 @@ static void note_missed_oom(replay_call *call, uint64_t recorded_event)
             strcmp(result->policy, "recorded") != 0 ||
             (result->has_oom && result->oom_event == recorded_event))
             continue;
-        vw__replay_note(&call->notes,
-                        "The recording ran out of memory at event %" PRIu64
-                        ", this replay of its own settings did not: where blocks lie depends on "
-                        "addresses that are not recorded here.",
-                        recorded_event);
+        vw__notes_add(&call->notes,
+                      "The recording ran out of memory at event %" PRIu64
+                      ", this replay of its own settings did not: where blocks lie depends on "
+                      "addresses that are not recorded here.",
+                      recorded_event);
         return;
     }
 }
 
-/* A program has to agree to that; a replay cannot ask it. */
+/* The program has to allow that; a replay cannot ask it. */
 static void note_copies(replay_call *call)
 {
     for (size_t i = 0; i < call->run_count; i++) {
         const vw_replay_result *result = &call->results[i];
         if (result->copied_bytes <= result->all_spilled_bytes + result->returned_bytes)
             continue; /* what was copied to and from the host has a note of its own */
-        vw__replay_note(&call->notes,
-                        "%s copied live data to other pages. That needs moments in which no kernel "
-                        "touches it; the replay assumes that the program grants them "
-                        "(vw_safe_point).",
-                        result->policy);
+        vw__notes_add(&call->notes,
+                      "%s copied live data to other pages. That needs moments in which no kernel "
+                      "touches it; the replay assumes that the program grants them "
+                      "(vw_safe_point).",
+                      result->policy);
         return;
     }
 }
@@ -218,14 +214,14 @@ static void note_step_cost(replay_call *call, const vw_replay_result *result)
 {
     if (result->step_cost_ns == VW_UNKNOWN)
         return; /* the report says so */
-    vw__replay_note(&call->notes,
-                    "What a step costs is computed: " VW__SPILL_COST_WORDS
-                    " over the bus of an H200, unless it came back within the step; and the time "
-                    "of moving, on average of %s.",
-                    result->is_step_cost_settled
-                        ? "the steps after the first two in which memory moved"
-                        : "the first steps in which memory moved: the recording has no later "
-                          "ones, which find the host memory that these make");
+    vw__notes_add(&call->notes,
+                  "What a step costs is computed: " VW__SPILL_COST_WORDS
+                  " over the bus of an H200, unless it came back within the step; and the time "
+                  "of moving, on average of %s.",
+                  result->is_step_cost_settled
+                      ? "the steps after the first two in which memory moved"
+                      : "the first steps in which memory moved: the recording has no later "
+                        "ones, which find the host memory that these make");
 }
 
 static void note_spills(replay_call *call)
@@ -234,10 +230,10 @@ static void note_spills(replay_call *call)
         const vw_replay_result *result = &call->results[i];
         if (result->spills == 0)
             continue;
-        vw__replay_note(&call->notes,
-                        "%s moved live data to host memory. The replay assumes that the program "
-                        "grants the moments for it (vw_safe_point).",
-                        result->policy);
+        vw__notes_add(&call->notes,
+                      "%s moved live data to host memory. The replay assumes that the program "
+                      "grants the moments for it (vw_safe_point).",
+                      result->policy);
         note_step_cost(call, result);
         return;
     }
@@ -253,7 +249,7 @@ static uint64_t first_recorded_oom(const vw__script *script)
 
 static vw_status make_report(replay_call *call)
 {
-    vw_replay_report *shown = &call->report->shown;
+    vw_replay_report *shown = call->report;
     const vw__script *script = &call->work.script;
     VW__TRY(vw__replay_work_add_trims(&call->work, call->options->empty_cache,
                                       call->options->empty_cache_every, &call->notes,
@@ -267,7 +263,7 @@ static vw_status make_report(replay_call *call)
     shown->event_count = script->trace->event_count;
     shown->peak_live_bytes = script->peak_live_bytes;
     shown->peak_live_event =
-        script->peak_event == VW__BEFORE_RECORDING ? VW_UNKNOWN : script->peak_event;
+        script->peak_event == VW__SCRIPT_BEFORE_RECORDING ? VW_UNKNOWN : script->peak_event;
     shown->recorded_oom_event = first_recorded_oom(script);
     note_missed_oom(call, shown->recorded_oom_event);
     note_copies(call);
@@ -275,7 +271,7 @@ static vw_status make_report(replay_call *call)
     shown->spill_bytes = call->options->spill_bytes;
     shown->results = call->results;
     shown->result_count = call->run_count;
-    return vw__replay_notes_finish(&call->notes, &shown->notes, &shown->note_count);
+    return vw__notes_finish(&call->notes, &shown->notes, &shown->note_count);
 }
 
 vw_status vw_recording_replay(const vw_recording *recording, const vw_replay_options *options,
@@ -285,32 +281,25 @@ vw_status vw_recording_replay(const vw_recording *recording, const vw_replay_opt
     if (recording == NULL || out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a recording and a place for the report");
     VW__TRY(VW__STRUCT_IN(vw_replay_options, options, &used));
-    replay_report *report = vw__host_alloc_zeroed(1, sizeof *report);
+    vw_replay_report *report = vw__result_create(sizeof *report);
     if (report == NULL)
         return vw__fail_host_memory(sizeof *report, "a replay's report");
-    vw__arena_init(&report->arena, VW__ARENA_NO_LIMIT);
-
-    replay_call call = {.options = &used, .report = report};
-    vw__replay_notes_init(&call.notes, &report->arena);
-    vw_status status =
-        vw__replay_work_init(&call.work, recording->model, call.options->torch_version,
-                             call.options->device, &call.notes);
+    replay_call call = {.options = &used, .report = report, .arena = vw__result_arena(report)};
+    vw__notes_init(&call.notes, call.arena);
+    vw_status status = vw__replay_work_init(&call.work, recording->model, used.torch_version,
+                                            used.device, &call.notes);
     if (status == VW_OK) {
         status = make_report(&call);
         vw__replay_work_deinit(&call.work);
     }
     if (status == VW_OK)
-        *out = &report->shown;
+        *out = report;
     else
-        vw_replay_report_free(&report->shown);
+        vw__result_free(report);
     return status;
 }
 
 void vw_replay_report_free(vw_replay_report *report)
 {
-    if (report == NULL)
-        return;
-    replay_report *whole = (replay_report *)report;
-    vw__arena_deinit(&whole->arena);
-    vw__host_free(whole);
+    vw__result_free(report);
 }

@@ -1,8 +1,8 @@
-/* replay.h - one script, played whole, under one setting on one card; and what that is made of.
+/* replay.h - plays a whole script under one setting on one card.
  *
- * Words: a *card* is what stands against a run: a device of so many bytes, or a limit that the
- * process set itself, or nothing. The *work* is what all runs of one call share. A run *completes*
- * if no request ever ran out of memory.
+ * Words: a *card* is what limits a run: a device of so many bytes, a limit that the process set
+ * itself, or nothing. The *work* is the data that all runs of one call share. A run *completes* if
+ * no request ran out of memory.
  *
  * docs/design/004-replay.md says what a replay assumes.
  *
@@ -16,7 +16,7 @@
 
 #include "vramwise/analysis.h"
 #include "analysis/policies.h"
-#include "analysis/replay_notes.h"
+#include "analysis/result.h"
 #include "analysis/roles.h"
 #include "analysis/script.h"
 #include "analysis/steps.h"
@@ -26,7 +26,7 @@
 
 typedef struct vw__card {
     uint64_t capacity_bytes; /* UINT64_MAX: without end */
-    uint64_t total_bytes;    /* what the device says it has; 0: the same, or a large card's */
+    uint64_t total_bytes;    /* what the device reports; 0: the same, or a large card's */
     double fraction;         /* set_per_process_memory_fraction(); > 1: never called */
     uint64_t shown_bytes;    /* vw_replay_result.card_bytes */
 } vw__card;
@@ -36,47 +36,52 @@ vw__card vw__card_of(uint64_t bytes);
 
 /* A card without end on which the process may use `limit_bytes`: this is how a memory fraction
  * ends a program while the device has memory left, and garbage collection needs it. */
-vw__card vw__card_with_limit(uint64_t limit_bytes);
+vw__card vw__replay_card_with_limit(uint64_t limit_bytes);
 
-/* What a recording that ran out of memory shows of the card it ran on. */
-typedef struct vw__recorded_card {
-    bool is_known;          /* it ran out of memory, or is_written */
-    bool is_written;        /* `bytes` is the limit of a pool, as its recorder wrote it */
-    bool is_device;         /* the device had no room; else it did, and a limit of the process */
-    uint64_t bytes;         /* this much PyTorch was served, at one instant */
-    uint64_t refused_bytes; /* it was refused where it would have held this much */
+/* The card that a recording ran on, as far as it shows. */
+typedef struct vw__replay_recorded_card {
+    bool is_known;              /* it ran out of memory, or is_written */
+    bool is_written;            /* `bytes` is the limit of a pool, as its recorder wrote it */
+    bool is_device;             /* the device had no room; else the process had a limit */
+    uint64_t bytes;             /* this much PyTorch was served, at one instant */
+    uint64_t refused_bytes;     /* a request was refused that would have made it hold this much */
     uint64_t device_free_bytes; /* at that moment */
     bool is_narrowed;           /* `bytes` is more than what was served: see replay_card.c */
-} vw__recorded_card;
+} vw__replay_recorded_card;
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
-/* Of one call that makes several runs: the present one is `share` of it, and `base` is done. */
+/* Progress of a call that makes several runs: `base` is done, and the present run is `share` of
+ * all. */
 typedef struct vw__replay_progress {
     vw_progress progress; /* or NULL */
     void *context;
     double base, share;
 } vw__replay_progress;
 
-/* VW_ERR_WRONG_STATE if the caller wants it to end. `done` is that of the present run. */
+/* Reports progress; `done` is the share of the present run. VW_ERR_WRONG_STATE if the caller wants
+ * to stop. */
 VW_MUST_CHECK vw_status vw__replay_tell(const vw__replay_progress *progress, double done);
 
 /* ---- the work -------------------------------------------------------------------------------- */
 
 /* An operation during which memory was taken from the device, or given back. */
-typedef struct vw__followed_op {
+typedef struct vw__replay_followed_op {
     size_t op;
     uint64_t reserved_bytes; /* as recorded, after it */
-} vw__followed_op;
+} vw__replay_followed_op;
 
 typedef struct vw__replay_work {
     vw__script script; /* owned; its model and trace are borrowed */
     const char *torch_version;
-    char *recorded_conf;          /* owned; "" where the file does not tell */
+    const char *recorded_policy;  /* static; "recorded", or the engine of ours that made it */
+    char *recorded_conf;          /* owned; "" if the file has none */
     bool is_recorded_conf_known;  /* the file has its settings */
     bool is_recorded_conf_usable; /* by the rules of `torch_version` */
-    vw__followed_op *followed;    /* owned; rising: where a run under the recorded settings is held
-                                     against the recording; none where that cannot be done */
+    vw__replay_followed_op
+        *followed; /* owned; rising: where a run under the recorded settings is held
+               against the recording. Empty for a cut ring and for expandable
+               segments: which addresses the driver gave is not recorded */
     size_t followed_count;
     bool *is_unsplit; /* owned; by pool of the script: taken for one made with no_split; or NULL */
     size_t *trims;    /* owned; rising: an empty_cache() comes before these operations */
@@ -87,89 +92,74 @@ typedef struct vw__replay_work {
     uint8_t *advice; /* owned; vw_advice by operation, for what it asks for; or NULL */
 } vw__replay_work;
 
-/* Notes what a reader of any result should know: a cut ring, several devices ... */
+/* Prepares a recording. Adds notes for readers of any result: a cut ring, several devices ...
+ * `notes` may be NULL, here and below. */
 VW_MUST_CHECK vw_status vw__replay_work_init(vw__replay_work *work, const vw__model *model,
                                              const char *wanted_version, int device,
-                                             vw__replay_notes *notes);
+                                             vw__notes *notes);
 void vw__replay_work_deinit(vw__replay_work *work);
 
-/* Fills `followed` (replay_follow.c). Nothing for a cut ring and for expandable segments: which
- * addresses the driver gave is not recorded there. */
-VW_MUST_CHECK vw_status vw__replay_work_add_followed(vw__replay_work *work);
-
-/* Finds pools that were made with no_split: those with which more of what was recorded comes out
- * than without. Needs `followed`; says nothing where that is empty. */
-VW_MUST_CHECK vw_status vw__replay_work_add_unsplit(vw__replay_work *work, vw__replay_notes *notes);
-
-/* Where empty_cache() is to be called, or that the recorded calls are left out; says in a note how
- * many. VW_ERR_UNSUPPORTED where no step or phase was found. */
+/* Adds calls of empty_cache(), or leaves out the recorded ones; notes how many. VW_ERR_UNSUPPORTED
+ * if no step or phase was found. */
 VW_MUST_CHECK vw_status vw__replay_work_add_trims(vw__replay_work *work, vw_empty_cache kind,
-                                                  uint64_t every, vw__replay_notes *notes,
+                                                  uint64_t every, vw__notes *notes,
                                                   uint64_t *step_count);
 
-/* What a run with spill_bytes wants to know: where steps end, and which blocks are an optimizer's
- * state or weights, by their stacks (replay_spill.c). None of it is known of every recording.
+/* Adds what a run with spill_bytes needs: where steps end, and which blocks are an optimizer's
+ * state or weights, by their stacks. Not every recording shows these.
  *
  * VW_ERR_HOST_MEMORY */
-VW_MUST_CHECK vw_status vw__replay_work_add_spill(vw__replay_work *work, vw__replay_notes *notes);
+VW_MUST_CHECK vw_status vw__replay_work_add_spill(vw__replay_work *work, vw__notes *notes);
 
-/* The same for those who have these at hand, and without a note. */
+/* The same for callers who have these at hand, without notes. */
 VW_MUST_CHECK vw_status vw__replay_work_add_spill_by(vw__replay_work *work,
                                                      const vw__timeline *timeline,
                                                      const vw__steps *steps,
                                                      const vw__roles *roles);
 
-/* Before which operation each `every`-th of the `end_count` events comes, which are rising; some
- * may come before the same one. `out` has room for `end_count`; says how many there are. */
+/* Stores the operations before which each `every`-th of `end_count` rising events comes; several
+ * events may share one. `out` has room for `end_count`. Returns how many were stored. */
 size_t vw__replay_place_ends(const vw__script *script, const uint32_t *ends, size_t end_count,
                              uint64_t every, size_t *out);
 
-/* The option string of a policy; `own_conf` is that of policy "conf", and may be NULL for others.
- * Borrowed. VW_ERR_INVALID_ARGUMENT: no such policy, or no string for "conf". */
-VW_MUST_CHECK vw_status vw__replay_find_conf(const vw__replay_work *work, const char *policy,
-                                             const char *own_conf, const char **out);
+/* The name that a run of `policy` has in results (static), and its option string (borrowed).
+ * `own_conf` is the string of policy "conf", and may be NULL for others. VW_ERR_INVALID_ARGUMENT:
+ * no such policy, or no string for "conf". */
+VW_MUST_CHECK vw_status vw__replay_name_run(const vw__replay_work *work, const char *policy,
+                                            const char *own_conf, const char **name,
+                                            const char **conf);
 
-/* For a caller who asked for policy "recorded": can its settings be used? If not it is the file's
- * fault, VW_ERR_CORRUPT_FILE, unless it is that of the version asked for, VW_ERR_BAD_SETTING. */
-VW_MUST_CHECK vw_status vw__replay_check_recorded(const vw__replay_work *work,
+/* Fails if `policy` is "recorded" and the recorded settings cannot be used: VW_ERR_BAD_SETTING if
+ * the caller chose the version, else VW_ERR_CORRUPT_FILE. */
+VW_MUST_CHECK vw_status vw__replay_check_recorded(const vw__replay_work *work, const char *policy,
                                                   bool is_version_asked_for);
 
-/* Do two option strings, read by the work's version, come to the same? VW_ERR_BAD_SETTING for one
- * that cannot be used. */
+/* The engine that made the recording, with its option string, or "" if no PyTorch of the work's
+ * version can use that. */
+vw__replay_setting vw__replay_recorded_setting(const vw__replay_work *work);
+
+/* Stores whether two option strings mean the same in that version. VW_ERR_BAD_SETTING for one that
+ * cannot be used. */
 VW_MUST_CHECK vw_status vw__replay_same_settings(const char *torch_version, const char *conf,
                                                  const char *other_conf, bool *out);
 
-/* By the recording's own settings, since it matters how requests were rounded. */
-VW_MUST_CHECK vw_status vw__recorded_card_find(const vw__replay_work *work, vw__recorded_card *out);
+/* Reads the card by the recording's own settings, since it matters how requests were rounded. The
+ * one home of a recording's limit. Replays the recording some times, at most 64, if it ran out of
+ * memory under a limit and collects garbage; else not at all. */
+VW_MUST_CHECK vw_status vw__replay_recorded_card_find(const vw__replay_work *work,
+                                                      vw__replay_recorded_card *out);
 
-/* The same in no time: a limit is not narrowed by what garbage was collected. */
-VW_MUST_CHECK vw_status vw__recorded_card_granted(const vw__replay_work *work,
-                                                  vw__recorded_card *out);
-
-/* The card to replay on: without end where none is known. */
-vw__card vw__card_as_recorded(const vw__recorded_card *recorded);
+/* The card to replay on; one without end if the recording shows none. */
+vw__card vw__replay_card_as_recorded(const vw__replay_recorded_card *recorded);
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-/* What stands in the way of a run that gets the recorded addresses. */
-typedef struct vw__follow {
-    const vw__replay_work *work;
-    size_t next; /* in work->followed */
-    size_t end;  /* as far as it goes; then addresses are made up */
-} vw__follow;
-
-/* Before the operation followed[next]: dictates the addresses that the driver gave during it. */
-VW_MUST_CHECK vw_status vw__follow_dictate(const vw__follow *follow, vw_device *device);
-
-/* After it: does the pool hold what it held then? */
-bool vw__follow_agrees(const vw__follow *follow, const vw_device *device);
-
-/* The most that a script holds at once if no free has to wait for another stream: less than the
- * peak of live bytes, and what no setting can do without. */
+/* Stores the most that a script holds at once if no free waits for another stream. That may be less
+ * than the peak of live bytes; no setting can do with less. */
 VW_MUST_CHECK vw_status vw__replay_least_bytes(const vw__script *script, uint64_t *out);
 
-/* The time between two events, by the recorded times: the first, and the last before `end_event`.
- * VW_UNKNOWN where they have none, or it did not pass. */
+/* The recorded time between `first_event` and the last event before `end_event`. VW_UNKNOWN if
+ * there is no time, or it did not rise. */
 uint64_t vw__replay_duration_ns(const vw__model_trace *trace, size_t first_event, size_t end_event);
 
 /* Plays the whole script, or up to the first request that was served in the recording and is not
@@ -186,34 +176,28 @@ VW_MUST_CHECK vw_status vw__replay_run(const vw__replay_work *work, vw__replay_s
                                        vw__card card, bool is_trial,
                                        const vw__replay_progress *progress, vw_replay_result *out);
 
-/* Hears of reserved bytes during a run. */
+/* Is called when reserved bytes change during a run. */
 typedef struct vw__replay_listener {
-    /* A run begins, with nothing reserved: what was heard before it does not count, since a run
-     * that leaves the recording's ways is made again. */
+    /* A run begins, with nothing reserved. Calls before it do not count: a run that stops following
+     * the recording is made again. */
     void (*begin)(void *context);
-    /* During the operation at that place of the script: `bytes` are reserved after it, and
-     * `highest_bytes` were at some moment of it. Told where either is news. */
+    /* `bytes` are reserved after operation `op`, and `highest_bytes` were at some moment of it.
+     * Called when either changes. */
     void (*reserved)(void *context, size_t op, uint64_t highest_bytes, uint64_t bytes);
     void *context;
 } vw__replay_listener;
 
-/* vw__replay_run(), no trial, with a listener; NULL: nobody. */
-VW_MUST_CHECK vw_status vw__replay_run_heard(const vw__replay_work *work,
-                                             vw__replay_setting setting, vw__card card,
-                                             const vw__replay_listener *listener,
-                                             const vw__replay_progress *progress,
-                                             vw_replay_result *out);
-
-/* How often this process has played a script from its beginning, for tests that count: a run that
- * leaves the recording's ways counts twice. Any thread may ask. */
+/* How often this process has played a script from its beginning, for tests: a run that stops
+ * following the recording counts twice. Safe from any thread. */
 uint64_t vw__replay_play_count(void);
 
 /* How many of work->followed a run under the recorded settings, and with the recorded calls of
- * empty_cache(), gets through as recorded. */
+ * empty_cache(), gets through as recorded. Where it does not, `*holds_more` (or NULL) says whether
+ * it holds more than was recorded, or less. */
 VW_MUST_CHECK vw_status vw__replay_follow_length(const vw__replay_work *work, vw__card card,
-                                                 size_t *out);
+                                                 size_t *out, bool *holds_more);
 
-/* ---- several runs at once (replay_jobs.c) ---------------------------------------------------- */
+/* ---- several runs at once -------------------------------------------------------------------- */
 
 typedef struct vw__replay_job {
     vw__replay_setting setting;
@@ -222,15 +206,15 @@ typedef struct vw__replay_job {
     vw_replay_result *result;            /* as vw__replay_run() fills it */
 } vw__replay_job;
 
-/* Makes all runs, in several threads where the machine has several processors. `progress` is called
- * by the calling thread only. */
+/* Makes all runs, in several threads if the machine has several processors. Only the calling thread
+ * calls `progress`. */
 VW_MUST_CHECK vw_status vw__replay_work_off(const vw__replay_work *work, const vw__replay_job *jobs,
                                             size_t count, const vw__replay_progress *progress);
 
 /* ---- cards that are just large enough -------------------------------------------------------- */
 
-/* The smallest card on which a run completes, to 2 MiB: one that was tried and completes, while 2
- * MiB less was tried and does not. VW_UNKNOWN in `*out` where none up to twice the need does. */
+/* Finds the smallest card on which a run completes, to 2 MiB: that card was tried and completes, 2
+ * MiB less was tried and does not. VW_UNKNOWN if no card up to twice the need completes. */
 VW_MUST_CHECK vw_status vw__replay_smallest_card(const vw__replay_work *work,
                                                  vw__replay_setting setting,
                                                  const vw__replay_progress *progress,

@@ -1,12 +1,12 @@
 /* replay_card.c - the card a run stands on: without end, of a size, as recorded, or the smallest.
  *
  * As recorded. A recording of our own recorder names the limit of its pool. Others do not name the
- * card, but one that ran out of memory shows it: every
- * request that was served proves that the card, or the process's limit, was at least what was
- * reserved then plus what was asked for. The refused request says which of the two it was: it
- * carries the free bytes of the device, and if they would have been enough the process had a limit
- * (set_per_process_memory_fraction). The proven amount is taken, not the refused one: a prediction
- * that says "this would have fit" must not rest on memory that nobody ever saw.
+ * card, but a recording that ran out of memory shows it (limit_evidence.h): every request that was
+ * served proves that the card, or the process's limit, was at least what was reserved then plus
+ * what was asked for. The refused request shows which of the two it was: it carries the free bytes
+ * of the device, and if they would have been enough the process had a limit
+ * (set_per_process_memory_fraction). The proven amount is taken, not the refused one: "this would
+ * have fit" must not rest on memory that was never granted.
  *
  * The smallest. Whether a run completes is not monotone in the size of the card: a larger one may
  * let memory lie where a smaller one was forced to give it back in time, as anywhere in fragmented
@@ -15,18 +15,16 @@
  * not checked. */
 #include "analysis/replay.h"
 
+#include "analysis/limit_evidence.h"
 #include "analysis/player.h"   /* VW__PLAYER_ENDLESS_BYTES */
 #include "base/checked_math.h" /* vw__align_up_u64, vw__max_u64 */
 #include "base/error.h"
-#include "engine/torch/torch_rounding.h"
-#include "engine/torch/torch_settings.h"
 
 #define CARD_STEP_BYTES (UINT64_C(2) << 20)
 #define NEVER_CALLED 2.0
-#define LIMITS_TRIED UINT64_C(32)
-#define ROUNDS_OF_LIMITS 3
+#define MOST_LIMITS_TRIED 64
 
-/* What a card may say it has: expandable segments reserve nine eighths of it, for each stream. */
+/* The most that a card reports: expandable segments reserve nine eighths of it, for each stream. */
 #define MOST_TOTAL_BYTES VW__PLAYER_LARGEST_CARD_BYTES
 #define MOST_LIMIT_BYTES (MOST_TOTAL_BYTES / 2)
 
@@ -48,7 +46,7 @@ vw__card vw__card_of(uint64_t bytes)
     };
 }
 
-vw__card vw__card_with_limit(uint64_t limit_bytes)
+vw__card vw__replay_card_with_limit(uint64_t limit_bytes)
 {
     if (limit_bytes > MOST_LIMIT_BYTES)
         return vw__card_of(limit_bytes);
@@ -61,182 +59,75 @@ vw__card vw__card_with_limit(uint64_t limit_bytes)
 
 /* ---- as recorded ----------------------------------------------------------------------------- */
 
-/* A walk through the trace. Sums are modulo 2^64: a file may claim any size, and what comes out is
- * held against what a card can be. */
-typedef struct reserved_walk {
-    const vw__model_trace *trace;
-    const vw__torch_settings *settings;
-    uint64_t reserved_bytes;
-    size_t next_event;
-    vw__recorded_card card;
-} reserved_walk;
-
-static bool is_growth(const vw__model_event *event)
+/* Garbage is collected by a share of the limit, so a limit shows in more than refusals. Between
+ * what was served and what was refused, the limit under which memory is given back as recorded for
+ * longest is nearest to the truth. A run that holds more than was recorded collected too late, so
+ * its limit is too high: the interval is halved in that direction, until a run holds what was
+ * recorded to its end. */
+static vw_status narrow_by_collections(const vw__replay_work *work, vw__replay_recorded_card *card)
 {
-    return event->action == VW_ACTION_SEGMENT_ALLOC || event->action == VW_ACTION_SEGMENT_MAP;
-}
-
-static bool is_release(const vw__model_event *event)
-{
-    return event->action == VW_ACTION_SEGMENT_FREE || event->action == VW_ACTION_SEGMENT_UNMAP;
-}
-
-static uint64_t reserved_change(const vw__model_event *event)
-{
-    if (is_growth(event))
-        return event->size_bytes;
-    return is_release(event) ? UINT64_C(0) - event->size_bytes : 0;
-}
-
-static void walk_to(reserved_walk *walk, size_t end_event)
-{
-    while (walk->next_event < end_event)
-        walk->reserved_bytes += reserved_change(&walk->trace->events[walk->next_event++]);
-}
-
-/* What was reserved before the first event: what there is at the end, less what was added. */
-static uint64_t initially_reserved(const vw__model *model, const vw__model_trace *trace)
-{
-    uint64_t reserved_bytes = 0;
-    for (size_t i = 0; i < model->segment_count; i++)
-        if (model->segments[i].device == trace->device)
-            reserved_bytes += model->segments[i].total_bytes;
-    for (size_t i = 0; i < trace->event_count; i++)
-        reserved_bytes -= reserved_change(&trace->events[i]);
-    return reserved_bytes <= VW__PLAYER_ENDLESS_BYTES ? reserved_bytes : 0;
-}
-
-/* What PyTorch holds against its limit for a request: more than an expandable segment grows by. */
-static uint64_t asked_bytes(const reserved_walk *walk, uint64_t size_bytes)
-{
-    if (size_bytes >= VW__TORCH_MOST_REQUESTED_BYTES)
-        return size_bytes;
-    return vw__torch_segment_size(walk->settings, vw__torch_round_size(walk->settings, size_bytes));
-}
-
-static void note_served(reserved_walk *walk, const vw__script_op *op)
-{
-    for (size_t i = op->first_event; i < op->end_event; i++) {
-        const vw__model_event *event = &walk->trace->events[i];
-        if (!is_growth(event))
-            continue;
-        walk_to(walk, i);
-        uint64_t grown_bytes = vw__max_u64(event->size_bytes, asked_bytes(walk, op->size_bytes));
-        uint64_t proven_bytes = walk->reserved_bytes + grown_bytes;
-        if (proven_bytes <= VW__PLAYER_ENDLESS_BYTES)
-            walk->card.bytes = vw__max_u64(walk->card.bytes, proven_bytes);
-        return;
-    }
-}
-
-/* The first request that was refused. */
-static void note_refused(reserved_walk *walk, const vw__script_op *op)
-{
-    vw__recorded_card *card = &walk->card;
-    walk_to(walk, op->end_event);
-    if (card->is_known || op->end_event == 0)
-        return;
-    uint64_t tried_bytes = asked_bytes(walk, op->size_bytes);
-    card->is_known = true;
-    card->device_free_bytes = walk->trace->events[op->end_event - 1].address;
-    card->is_device = card->device_free_bytes < tried_bytes;
-    card->refused_bytes = walk->reserved_bytes + tried_bytes;
-    if (card->is_device)
-        card->bytes = vw__max_u64(card->bytes, walk->reserved_bytes + card->device_free_bytes);
-}
-
-static void walk_ops(reserved_walk *walk, const vw__script *script)
-{
-    for (size_t i = 0; i < script->op_count; i++) {
-        const vw__script_op *op = &script->ops[i];
-        if (op->first_event == VW__BEFORE_RECORDING)
-            continue;
-        if (op->kind == VW__SCRIPT_ALLOC)
-            note_served(walk, op);
-        else if (op->kind == VW__SCRIPT_OOM)
-            note_refused(walk, op);
-        walk_to(walk, op->end_event);
-    }
-}
-
-static vw_status read_settings(const vw__replay_work *work, vw__torch_settings *out)
-{
-    int version = 0;
-    vw__torch_rules rules;
-    const char *conf = work->is_recorded_conf_usable ? work->recorded_conf : "";
-    VW__TRY(vw__torch_parse_version(work->torch_version, &version));
-    VW__TRY(vw__torch_rules_for(version, &rules));
-    vw__torch_settings_init(out);
-    return vw__torch_settings_apply(out, &rules, conf, VW__TORCH_SETTINGS_LIKE_TORCH);
-}
-
-/* Garbage is collected by a share of the limit, so that a limit shows in more than refusals: of
- * those between what was served and what was refused, the one under which memory was given back as
- * recorded for longest is nearest to the truth. Looked for in ever smaller steps around it. */
-static vw_status narrow_by_collections(const vw__replay_work *work, vw__recorded_card *card)
-{
-    uint64_t first_bytes = card->bytes, end_bytes = card->refused_bytes;
+    uint64_t low_bytes = card->bytes, end_bytes = card->refused_bytes, tried_bytes = low_bytes;
     size_t best_length = 0;
-    for (unsigned round = 0; round < ROUNDS_OF_LIMITS; round++) {
-        uint64_t step_bytes = (end_bytes - first_bytes) / LIMITS_TRIED + 1;
-        for (uint64_t i = 0; i < LIMITS_TRIED && best_length < work->followed_count; i++) {
-            uint64_t limit_bytes = first_bytes + i * step_bytes;
-            size_t length = 0;
-            VW__TRY(vw__replay_follow_length(work, vw__card_with_limit(limit_bytes), &length));
-            if (length <= best_length)
-                continue;
+    for (unsigned i = 0; i < MOST_LIMITS_TRIED && low_bytes < end_bytes; i++) {
+        size_t length = 0;
+        bool holds_more = false;
+        VW__TRY(vw__replay_follow_length(work, vw__replay_card_with_limit(tried_bytes), &length,
+                                         &holds_more));
+        if (length > best_length) {
             best_length = length;
-            card->is_narrowed |= limit_bytes != card->bytes;
-            card->bytes = limit_bytes;
+            card->is_narrowed |= tried_bytes != card->bytes;
+            card->bytes = tried_bytes;
         }
-        first_bytes = vw__max_u64(card->bytes - step_bytes, first_bytes);
-        end_bytes = vw__min_u64(card->bytes + step_bytes, end_bytes);
+        if (length == work->followed_count)
+            break;
+        if (holds_more)
+            end_bytes = tried_bytes;
+        else
+            low_bytes = tried_bytes + 1;
+        tried_bytes = low_bytes + (end_bytes - low_bytes) / 2;
     }
     return VW_OK;
 }
 
-static vw_status find_card(const vw__replay_work *work, bool is_narrowed, vw__recorded_card *out)
+vw_status vw__replay_recorded_card_find(const vw__replay_work *work, vw__replay_recorded_card *out)
 {
     const vw__script *script = &work->script;
-    vw__torch_settings settings;
-    VW__TRY(read_settings(work, &settings));
-    bool has_collections = settings.garbage_collection_threshold > 0.0;
-    reserved_walk walk = {.trace = script->trace, .settings = &settings};
-    walk.reserved_bytes = initially_reserved(script->model, script->trace);
-    walk.card.bytes = walk.reserved_bytes;
-    walk_ops(&walk, script);
-    vw__torch_settings_deinit(&settings);
     uint64_t limit_bytes = script->model->settings.limit_bytes;
+    vw__limit_evidence evidence;
+    VW__TRY(vw__limit_evidence_find(script, work->torch_version,
+                                    vw__replay_recorded_setting(work).conf, UINT64_MAX, &evidence));
+    vw__replay_recorded_card card = {
+        .is_known = evidence.has_oom,
+        .is_device = evidence.is_oom_by_driver,
+        .bytes = evidence.most_held_bytes,
+        .refused_bytes = vw__add_capped_u64(evidence.oom_held_bytes, evidence.oom_tried_bytes),
+        .device_free_bytes = evidence.oom_device_bytes,
+    };
+    bool collects = evidence.needs_search;
+    if (card.is_device)
+        card.bytes = vw__max_u64(
+            card.bytes, vw__add_capped_u64(evidence.oom_held_bytes, evidence.oom_device_bytes));
+    vw__limit_evidence_deinit(&evidence);
     if (limit_bytes != 0) {
-        walk.card.is_known = walk.card.is_written = true;
-        walk.card.is_device = false;
-        walk.card.bytes = limit_bytes;
+        card.is_known = card.is_written = true;
+        card.is_device = false;
+        card.bytes = limit_bytes;
     }
-    if (walk.card.bytes == 0 || walk.card.bytes > VW__PLAYER_ENDLESS_BYTES)
-        walk.card.is_known = false; /* no card is like that */
-    if (is_narrowed && walk.card.is_known && !walk.card.is_device && !walk.card.is_written &&
-        has_collections && work->followed_count != 0 && walk.card.refused_bytes > walk.card.bytes)
-        VW__TRY(narrow_by_collections(work, &walk.card));
-    *out = walk.card;
+    if (card.bytes == 0 || card.bytes > VW__PLAYER_ENDLESS_BYTES)
+        card.is_known = false; /* no card is like that */
+    if (card.is_known && !card.is_device && !card.is_written && collects &&
+        work->followed_count != 0 && card.refused_bytes > card.bytes)
+        VW__TRY(narrow_by_collections(work, &card));
+    *out = card;
     return VW_OK;
 }
 
-vw_status vw__recorded_card_find(const vw__replay_work *work, vw__recorded_card *out)
-{
-    return find_card(work, true, out);
-}
-
-vw_status vw__recorded_card_granted(const vw__replay_work *work, vw__recorded_card *out)
-{
-    return find_card(work, false, out);
-}
-
-vw__card vw__card_as_recorded(const vw__recorded_card *recorded)
+vw__card vw__replay_card_as_recorded(const vw__replay_recorded_card *recorded)
 {
     if (!recorded->is_known)
         return vw__card_without_end();
     return recorded->is_device ? vw__card_of(recorded->bytes)
-                               : vw__card_with_limit(recorded->bytes);
+                               : vw__replay_card_with_limit(recorded->bytes);
 }
 
 /* ---- the smallest ---------------------------------------------------------------------------- */
@@ -245,7 +136,7 @@ typedef struct card_search {
     const vw__replay_work *work;
     vw__replay_setting setting;
     vw__replay_progress progress;
-    double next_share; /* of what is left: nobody knows how many runs it will take */
+    double next_share; /* of what is left: the number of runs is not known beforehand */
 } card_search;
 
 static vw_status completes(card_search *search, vw__card card, bool *is_complete,
@@ -280,8 +171,8 @@ static vw_status bisect(card_search *search, uint64_t low_bytes, uint64_t high_b
     return VW_OK;
 }
 
-/* Starts at the peak of what was live: less cannot do, unless a wait for other streams, which a
- * request short of memory makes, ends frees sooner than they ended in the recording. */
+/* Starts at the peak of live bytes. Less can be enough only if requests that are short of memory
+ * wait for other streams, and so end frees sooner than the recording did. */
 static vw_status find_low(card_search *search, uint64_t *low_bytes, uint64_t *high_bytes)
 {
     uint64_t live_bytes = search->work->script.peak_live_bytes;
@@ -314,7 +205,7 @@ vw_status vw__replay_smallest_card(const vw__replay_work *work, vw__replay_setti
     uint64_t most_bytes = 2 * high_bytes;
     high_bytes = vw__max_u64(vw__align_down_u64(high_bytes + CARD_STEP_BYTES - 1, CARD_STEP_BYTES),
                              CARD_STEP_BYTES);
-    /* A card that says it has less reserves fewer addresses: it may take a little more. */
+    /* On a card that reports less, fewer addresses are reserved: it may take a little more. */
     for (;;) {
         VW__TRY(completes(&search, vw__card_of(high_bytes), &is_complete, NULL));
         if (is_complete)

@@ -1,25 +1,22 @@
 /* replay_line.c - see replay_line.h.
  *
- * A run tells its listener where reserved bytes change, by the operation of the script; the events
- * of that operation say which instant is behind it. All changes are kept while the run is made:
- * only its end shows whether they are too many. There are few of them, since each is a call of the
- * device, and most operations need none.
+ * A run reports where reserved bytes change, by the operation of the script; the events of that
+ * operation give the instant. All changes are kept while the run is made: only its end shows
+ * whether they are too many. They are few, since each is a call of the device.
  *
- * Operations of the same instant (those from before the recording, and what a request found
+ * Operations of the same instant (those from before the recording, and frees that a request found
  * complete) make one point, the highest of them. A peak that comes and goes within one operation is
- * the point of its instant, and what is left of it begins one instant later, so that no peak is
- * lost; the line is then wrong by one instant, where the recording has none between. */
+ * the point of its instant, and the line comes down one instant later, so that no peak is lost. */
 #include "analysis/replay_line.h"
 
 #include <string.h>
 
+#include "analysis/array.h"
 #include "analysis/recording.h"
 #include "analysis/replay.h"
 #include "base/checked_math.h" /* vw__max_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
-
-enum { FIRST_CAPACITY = 256 };
 
 typedef struct line_point {
     uint64_t bytes;
@@ -40,17 +37,11 @@ typedef struct line_draft {
 
 static void add_point(line_draft *draft, uint32_t instant, uint64_t bytes)
 {
-    if (draft->count == draft->capacity) {
-        size_t capacity = draft->capacity != 0 ? 2 * draft->capacity : FIRST_CAPACITY;
-        line_point *points = vw__host_realloc(draft->points, capacity * sizeof *points);
-        if (points == NULL) {
-            draft->is_out_of_memory = true;
-            return;
-        }
-        draft->points = points;
-        draft->capacity = capacity;
-    }
-    draft->points[draft->count++] = (line_point){bytes, instant};
+    if (vw__array_make_room(&draft->points, &draft->capacity, draft->count, sizeof *draft->points,
+                            "a line of reserved bytes") != VW_OK)
+        draft->is_out_of_memory = true;
+    else
+        draft->points[draft->count++] = (line_point){bytes, instant};
 }
 
 static void begin_line(void *context)
@@ -61,8 +52,7 @@ static void begin_line(void *context)
     add_point(draft, 0, 0);
 }
 
-/* After a peak that did not last: goes on as it was left, if there is an instant for that before
- * `next_instant`. */
+/* Ends a peak that did not last, if there is an instant for that before `next_instant`. */
 static void come_down(line_draft *draft, uint32_t next_instant)
 {
     const line_point *last = &draft->points[draft->count - 1];
@@ -74,7 +64,7 @@ static void follow_line(void *context, size_t op, uint64_t highest_bytes, uint64
 {
     line_draft *draft = context;
     uint32_t end_event = draft->script->ops[op].end_event;
-    uint32_t instant = end_event == VW__BEFORE_RECORDING ? 0 : end_event;
+    uint32_t instant = end_event == VW__SCRIPT_BEFORE_RECORDING ? 0 : end_event;
     if (draft->is_out_of_memory)
         return;
     line_point *last = &draft->points[draft->count - 1];
@@ -161,18 +151,16 @@ static vw_status name_line(lines_call *call, size_t i, const char *policy)
 {
     const char *conf = NULL;
     vw__replay_line *line = &call->lines[i];
-    VW__TRY(vw__replay_find_conf(call->work, policy, NULL, &conf));
-    if (strcmp(policy, "recorded") == 0)
-        VW__TRY(vw__replay_check_recorded(call->work, call->is_version_asked_for));
+    VW__TRY(vw__replay_name_run(call->work, policy, NULL, &line->result.policy, &conf));
+    VW__TRY(vw__replay_check_recorded(call->work, policy, call->is_version_asked_for));
     size_t conf_bytes = strlen(conf) + 1;
     line->conf = vw__host_alloc(conf_bytes);
     if (line->conf == NULL)
         return vw__fail_host_memory(conf_bytes, "an option string");
     memcpy(line->conf, conf, conf_bytes);
-    line->result.policy = vw__policy_find(policy)->name;
     call->drafts[i].script = &call->work->script;
     call->drafts[i].listener = (vw__replay_listener){begin_line, follow_line, &call->drafts[i]};
-    call->jobs[i] = (vw__replay_job){.setting = vw__policy_setting(policy, line->conf),
+    call->jobs[i] = (vw__replay_job){.setting = vw__policy_setting(line->result.policy, line->conf),
                                      .card = call->card,
                                      .listener = &call->drafts[i].listener,
                                      .result = &line->result};
@@ -215,31 +203,26 @@ vw_status vw__replay_lines_make(const vw_recording *recording, int device,
                                 void *progress_context, vw__replay_line *lines)
 {
     vw__replay_work work;
-    vw__replay_notes notes;
-    vw__arena arena;
     const vw__replay_progress told = {progress, progress_context, 0.0, 1.0};
     if (policy_count == 0 || most_points == 0)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "%zu policies and %zu points: at least one of each is expected",
                         policy_count, most_points);
     memset(lines, 0, policy_count * sizeof *lines);
-    vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
-    vw__replay_notes_init(&notes, &arena); /* those of vw_recording_replay(); not shown here */
-    vw_status status = vw__replay_work_init(&work, recording->model, torch_version, device, &notes);
+    vw_status status = vw__replay_work_init(&work, recording->model, torch_version, device, NULL);
     if (status == VW_OK) {
-        vw__recorded_card recorded;
+        vw__replay_recorded_card recorded;
         lines_call call = {.work = &work,
                            .is_version_asked_for = torch_version != NULL,
                            .lines = lines,
                            .count = policy_count};
-        status = vw__recorded_card_granted(&work, &recorded);
+        status = vw__replay_recorded_card_find(&work, &recorded);
         if (status == VW_OK) {
-            call.card = vw__card_as_recorded(&recorded);
+            call.card = vw__replay_card_as_recorded(&recorded);
             status = prepare_and_make(&call, policies, most_points, &told);
         }
         vw__replay_work_deinit(&work);
     }
-    vw__arena_deinit(&arena);
     for (size_t i = 0; i < policy_count && status != VW_OK; i++)
         vw__replay_line_deinit(&lines[i]);
     return status;

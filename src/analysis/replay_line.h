@@ -1,7 +1,7 @@
 /* replay_line.h - reserved bytes over a whole run, had it been made with another allocator.
  *
- * vw_recording_replay() answers with peaks and counts. A picture wants the line between: reserved
- * bytes at every instant of the recording (timeline.h), at most so many points of it. */
+ * vw_recording_replay() returns peaks and counts. A picture needs the line: reserved bytes at every
+ * instant of the recording (timeline.h), with a limited number of points. */
 #ifndef VW_ANALYSIS_REPLAY_LINE_H
 #define VW_ANALYSIS_REPLAY_LINE_H
 
@@ -20,9 +20,9 @@ typedef struct vw__replay_line {
     size_t count;            /* not 0 */
 } vw__replay_line;
 
-/* Replays `recording`'s device on the card that it shows (vw__recorded_card_granted), or on one
- * without end, under each of `policies`
- * (vw_replay_run.policy, but for "conf"), side by side where there are processors. Where a line has
+/* Replays `recording`'s device on the card that it shows (vw__replay_recorded_card_find), or on one
+ * without end, under each of `policies` (vw_replay_run.policy, but for "conf"), side by side where
+ * there are processors. Where a line has
  * more than `most_points` changes, the instants are divided into `most_points` equal spans, and
  * each point is the highest of its span: peaks stay. `lines` has `policy_count` places; on failure
  * nothing is left in them.

@@ -1,11 +1,25 @@
 /* replay_run.c - one run: the script from its beginning, and what became of it.
  *
- * A request that the recording served and this run cannot is the end of the run: nobody knows what
- * the program would have done without its memory. A request that failed in the recording as well is
- * tried, and whatever comes of it the script goes on, since what the program did next is recorded.
+ * A request that the recording served and this run cannot serve ends the run: what the program
+ * would have done without its memory is unknown. A request that failed in the recording as well is
+ * tried, and the script goes on in any case, since the program's next steps are recorded.
  *
  * The run's own peak of live bytes is counted here only if it ended early, or served what failed in
  * the recording; else it is the script's.
+ *
+ * Addresses. PyTorch takes the lowest address among equally good free blocks, so where the driver
+ * put each segment decides how memory fragments, now and then by whole segments. Under other
+ * settings nobody knows the addresses, and the device makes them up. Under the recorded settings
+ * segment_alloc says which address came of which request. That holds as long as the run takes and
+ * gives back what was recorded: after each operation that did either, what is reserved is compared.
+ * From the first difference on, addresses are made up, below those that were dictated, as a driver
+ * would mostly go on. Expandable segments are not followed: their ties are decided within one
+ * range, whose beginning is not recorded.
+ *
+ * Several runs. Threads take the next job from a counter until none is left. The calling thread
+ * works as well, and it alone talks to the caller's progress function; the others look at a flag.
+ * A failure of one job ends all: it is one of host memory, or a file that contradicts itself, and
+ * would strike the others too.
  *
  * A run has *settled* once a quarter of the events is behind it. A program that trains does the
  * same over and over, and takes most of its memory the first time: what a setting costs in the
@@ -13,9 +27,11 @@
 #include "analysis/replay.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analysis/live_bytes.h"
 #include "analysis/player.h"
@@ -36,7 +52,7 @@ typedef struct live_rules {
     bool serves_failed;     /* requests that failed in the recording are live for a moment */
 } live_rules;
 
-/* What is live while the script runs. */
+/* Live bytes while the script runs. */
 typedef struct live_count {
     uint64_t *slot_bytes; /* owned */
     uint64_t *user_bytes; /* owned: freed, while that stream still works on it */
@@ -93,6 +109,36 @@ vw_status vw__replay_least_bytes(const vw__script *script, uint64_t *out)
     return find_peak(script, script->op_count, (live_rules){false, false}, out);
 }
 
+/* ---- the recorded addresses ------------------------------------------------------------------ */
+
+/* How far a run has got the recorded addresses. */
+typedef struct follow_state {
+    const vw__replay_work *work;
+    size_t next; /* in work->followed */
+    size_t end;  /* as far as it goes; then addresses are made up */
+} follow_state;
+
+/* Before the operation followed[next]: dictates the addresses that the driver gave during it. */
+static vw_status dictate_addresses(const follow_state *follow, vw_device *device)
+{
+    const vw__script *script = &follow->work->script;
+    const vw__script_op *op = &script->ops[follow->work->followed[follow->next].op];
+    for (size_t i = op->first_event; i < op->end_event; i++)
+        if (script->trace->events[i].action == VW_ACTION_SEGMENT_ALLOC)
+            VW__TRY(vw_simulated_dictate_address(device, script->trace->events[i].address));
+    return VW_OK;
+}
+
+/* After it: 0 if the pool holds as much as was recorded, negative if less, positive if more. */
+static int compare_held(const follow_state *follow, const vw_device *device)
+{
+    vw_device_calls calls;
+    uint64_t recorded_bytes = follow->work->followed[follow->next].reserved_bytes;
+    if (vw_device_get_calls(device, &calls) != VW_OK)
+        return -1;
+    return (calls.in_use_bytes > recorded_bytes) - (calls.in_use_bytes < recorded_bytes);
+}
+
 /* ---- playing --------------------------------------------------------------------------------- */
 
 typedef struct run_state {
@@ -106,8 +152,9 @@ typedef struct run_state {
     uint64_t settled_from_ns;            /* spent in the driver before it */
     const vw__replay_listener *listener; /* or NULL */
     uint64_t heard_bytes, heard_peak_bytes;
-    vw__follow follow;
+    follow_state follow;
     bool has_diverged; /* at followed[follow.next]: not as recorded */
+    bool holds_more;   /* than was recorded there */
     size_t next;       /* operation */
     bool is_over;
 } run_state;
@@ -130,7 +177,7 @@ static void note_first_oom(run_state *run, const vw__script_op *op, vw_status st
         return;
     result->has_oom = true;
     result->is_complete = false;
-    result->oom_event = op->end_event == VW__BEFORE_RECORDING || op->end_event == 0
+    result->oom_event = op->end_event == VW__SCRIPT_BEFORE_RECORDING || op->end_event == 0
                             ? VW_UNKNOWN
                             : op->end_event - 1;
     result->oom_tried_bytes = op->size_bytes;
@@ -141,7 +188,7 @@ static void note_first_oom(run_state *run, const vw__script_op *op, vw_status st
     result->oom_allocated_bytes = report.allocated_bytes;
 }
 
-/* An operation failed: does the run go on behind it? */
+/* Decides whether the run goes on after an operation that failed. */
 static vw_status judge_failure(run_state *run, size_t stopped, vw_status status)
 {
     const vw__script_op *op = &run->work->script.ops[stopped];
@@ -180,30 +227,34 @@ static vw_status play_up_to(run_state *run, size_t end)
     return VW_OK;
 }
 
-/* Under the recorded settings, as long as the pool does what PyTorch did, it gets the addresses
- * that PyTorch got. An address that it does not take would be given to somebody else, so where it
- * stops doing so is found out by one run, and kept to by another. */
+/* Gives the pool the addresses that PyTorch got, as long as it does what PyTorch did. An address
+ * that it does not take would go to the next request, so one run finds where it stops following,
+ * and a second one stops there. */
 static vw_status play_followed(run_state *run)
 {
-    vw__follow *follow = &run->follow;
+    follow_state *follow = &run->follow;
     for (; follow->next < follow->end && !run->is_over; follow->next++) {
         size_t op = follow->work->followed[follow->next].op;
         VW__TRY(play_up_to(run, op));
         if (run->is_over)
             return VW_OK;
-        vw_status status = vw__follow_dictate(follow, run->player.device);
+        vw_status status = dictate_addresses(follow, run->player.device);
         if (status == VW_OK)
             status = play_up_to(run, op + 1);
-        run->has_diverged =
-            status == VW_ERR_INVALID_ARGUMENT || /* an address it cannot have */
-            (status == VW_OK && !run->is_over && !vw__follow_agrees(follow, run->player.device));
+        int difference = 0;
+        if (status == VW_ERR_INVALID_ARGUMENT) /* an address it cannot have: it still holds it */
+            difference = 1;
+        else if (status == VW_OK && !run->is_over)
+            difference = compare_held(follow, run->player.device);
+        run->has_diverged = difference != 0;
+        run->holds_more = difference > 0;
         if (status != VW_OK || run->has_diverged)
             return run->has_diverged ? VW_OK : status;
     }
     return VW_OK;
 }
 
-/* Without a place to spill to, the ends of steps mean nothing to the pool. */
+/* Only a pool that can spill uses the ends of steps. */
 static bool has_steps(const run_state *run)
 {
     return run->setting.spill_bytes != 0;
@@ -244,7 +295,7 @@ static uint64_t events_done(const run_state *run)
     if (run->next >= script->op_count)
         return script->trace->event_count;
     uint32_t first = script->ops[run->next].first_event;
-    return first == VW__BEFORE_RECORDING ? 0 : first;
+    return first == VW__SCRIPT_BEFORE_RECORDING ? 0 : first;
 }
 
 static size_t settled_event(const vw__script *script)
@@ -255,7 +306,7 @@ static size_t settled_event(const vw__script *script)
 static size_t find_settled_op(const vw__script *script)
 {
     size_t first_event = settled_event(script), op = 0;
-    while (op < script->op_count && (script->ops[op].first_event == VW__BEFORE_RECORDING ||
+    while (op < script->op_count && (script->ops[op].first_event == VW__SCRIPT_BEFORE_RECORDING ||
                                      script->ops[op].first_event < first_event))
         op++;
     return op;
@@ -413,18 +464,20 @@ uint64_t vw__replay_play_count(void)
     return atomic_load_explicit(&play_count, memory_order_relaxed);
 }
 
-/* Follows the recording up to followed[`*follow_end`]; less where it diverged before. `plan` has
- * what does not change from run to run. */
+/* Follows the recording up to followed[`*follow_end`]; less where it diverged before,
+ * `*holds_more` (or NULL) says which way. `plan` has what does not change from run to run. */
 static vw_status run_once(const run_state *plan, vw__card card, size_t *follow_end,
-                          vw_replay_result *result)
+                          bool *holds_more, vw_replay_result *result)
 {
     run_state run = *plan;
     run.result = result;
     run.settled_op = plan->is_trial ? SIZE_MAX : find_settled_op(&plan->work->script);
-    run.follow = (vw__follow){.work = plan->work, .end = *follow_end};
+    run.follow = (follow_state){.work = plan->work, .end = *follow_end};
     VW__TRY(start_player(&run, card));
     (void)atomic_fetch_add_explicit(&play_count, 1, memory_order_relaxed);
     vw_status status = play_all(&run);
+    if (holds_more != NULL)
+        *holds_more = run.holds_more;
     if (run.has_diverged)
         *follow_end = run.follow.next;
     else if (status == VW_OK)
@@ -450,8 +503,8 @@ static vw_status run_to_the_end(const run_state *plan, vw__card card, vw_replay_
                        strcmp(conf, work->recorded_conf) == 0;
     size_t wanted_end = is_followed ? work->followed_count : 0, follow_end = wanted_end;
     vw_replay_result result = fresh;
-    VW__TRY(run_once(plan, card, &follow_end, &result));
-    if (follow_end != wanted_end) { /* what was done counts as all of it: progress only rises */
+    VW__TRY(run_once(plan, card, &follow_end, NULL, &result));
+    if (follow_end != wanted_end) { /* progress only rises: the first run counts as all of it */
         const vw__replay_progress nobody = {.progress = NULL};
         vw__replay_progress rest = plan->progress != NULL ? *plan->progress : nobody;
         run_state again = *plan;
@@ -459,7 +512,7 @@ static vw_status run_to_the_end(const run_state *plan, vw__card card, vw_replay_
         rest.share = 0.0;
         again.progress = &rest;
         result = fresh;
-        VW__TRY(run_once(&again, card, &follow_end, &result));
+        VW__TRY(run_once(&again, card, &follow_end, NULL, &result));
     }
     *out = result;
     return VW_OK;
@@ -473,22 +526,108 @@ vw_status vw__replay_run(const vw__replay_work *work, vw__replay_setting setting
     return run_to_the_end(&plan, card, out);
 }
 
-vw_status vw__replay_run_heard(const vw__replay_work *work, vw__replay_setting setting,
-                               vw__card card, const vw__replay_listener *listener,
-                               const vw__replay_progress *progress, vw_replay_result *out)
-{
-    const run_state plan = {
-        .work = work, .setting = setting, .listener = listener, .progress = progress};
-    return run_to_the_end(&plan, card, out);
-}
-
-vw_status vw__replay_follow_length(const vw__replay_work *work, vw__card card, size_t *out)
+vw_status vw__replay_follow_length(const vw__replay_work *work, vw__card card, size_t *out,
+                                   bool *holds_more)
 {
     vw__replay_work as_recorded = *work; /* shares everything */
     vw_replay_result result = {.is_complete = true};
-    const run_state plan = {
-        .work = &as_recorded, .setting = vw__torch_setting(work->recorded_conf), .is_trial = true};
+    const run_state plan = {.work = &as_recorded,
+                            .setting = vw__policy_torch_setting(work->recorded_conf),
+                            .is_trial = true};
     as_recorded.skips_empty_cache = false;
     *out = work->followed_count;
-    return run_once(&plan, card, out, &result);
+    return run_once(&plan, card, out, holds_more, &result);
+}
+
+/* ---- several runs at once -------------------------------------------------------------------- */
+
+enum { MOST_THREADS = 4 };
+
+typedef struct job_queue {
+    const vw__replay_work *work; /* read-only */
+    const vw__replay_job *jobs;  /* what each points to is touched by the thread that took it */
+    size_t count;
+    const vw__replay_progress *progress; /* used by the calling thread only */
+    atomic_size_t next;
+    atomic_size_t done_count;
+    atomic_bool is_stopped;
+    pthread_mutex_t lock;
+    vw_status status;                   /* guarded by lock; the first failure */
+    char words[VW__ERROR_DETAIL_BYTES]; /* guarded by lock; what it had to say */
+} job_queue;
+
+static bool go_on(void *context, double done)
+{
+    job_queue *queue = context;
+    (void)done;
+    return !atomic_load(&queue->is_stopped);
+}
+
+static void keep_failure(job_queue *queue, vw_status status)
+{
+    atomic_store(&queue->is_stopped, true);
+    (void)pthread_mutex_lock(&queue->lock);
+    if (queue->status == VW_OK) {
+        queue->status = status;
+        (void)snprintf(queue->words, sizeof queue->words, "%s", vw_last_error());
+    }
+    (void)pthread_mutex_unlock(&queue->lock);
+}
+
+static void work_off(job_queue *queue, bool is_caller)
+{
+    for (;;) {
+        size_t index = atomic_fetch_add(&queue->next, 1);
+        if (index >= queue->count || atomic_load(&queue->is_stopped))
+            return;
+        const vw__replay_job *job = &queue->jobs[index];
+        vw__replay_progress progress = {.progress = go_on, .context = queue, .share = 1.0};
+        if (is_caller) {
+            progress = *queue->progress;
+            progress.share /= (double)queue->count;
+            progress.base += progress.share * (double)atomic_load(&queue->done_count);
+        }
+        const run_state plan = {.work = queue->work,
+                                .setting = job->setting,
+                                .listener = job->listener,
+                                .progress = &progress};
+        vw_status status = run_to_the_end(&plan, job->card, job->result);
+        if (status != VW_OK)
+            keep_failure(queue, status);
+        atomic_fetch_add(&queue->done_count, 1);
+    }
+}
+
+static void *work_off_as_helper(void *context)
+{
+    work_off(context, false);
+    return NULL;
+}
+
+static size_t helper_count(size_t job_count)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t threads = processors > 0 ? (size_t)processors : 1;
+    if (threads > MOST_THREADS)
+        threads = MOST_THREADS;
+    if (threads > job_count)
+        threads = job_count;
+    return threads > 1 ? threads - 1 : 0;
+}
+
+vw_status vw__replay_work_off(const vw__replay_work *work, const vw__replay_job *jobs, size_t count,
+                              const vw__replay_progress *progress)
+{
+    job_queue queue = {.work = work, .jobs = jobs, .count = count, .progress = progress};
+    pthread_t helpers[MOST_THREADS];
+    size_t started = 0;
+    (void)pthread_mutex_init(&queue.lock, NULL); /* with default attributes it cannot fail */
+    for (size_t wanted = helper_count(count); started < wanted; started++)
+        if (pthread_create(&helpers[started], NULL, work_off_as_helper, &queue) != 0)
+            break; /* the others do it */
+    work_off(&queue, true);
+    for (size_t i = 0; i < started; i++)
+        (void)pthread_join(helpers[i], NULL);
+    (void)pthread_mutex_destroy(&queue.lock);
+    return queue.status == VW_OK ? VW_OK : vw__fail(queue.status, "%s", queue.words);
 }

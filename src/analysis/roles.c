@@ -53,7 +53,7 @@ static uint8_t kind_of_request(const vw__attribution *attribution, uint32_t cont
     }
 }
 
-/* Calls for every pass of the trace, in order; counts them if `passes` is NULL. */
+/* Writes every pass of the trace, in order; only counts them if `passes` is NULL. */
 static size_t write_passes(const vw__timeline *timeline, const vw__attribution *attribution,
                            const vw__steps *steps, vw__pass *passes)
 {
@@ -136,12 +136,12 @@ uint32_t vw__step_of_instant(const vw__steps *steps, uint32_t instant)
 
 /* ---- roles ----------------------------------------------------------------------------------- */
 
-/* What the surroundings of a block are judged by. */
+/* The data by which the surroundings of a block are judged. */
 typedef struct surroundings {
     const vw__timeline *timeline;
     const vw__attribution *attribution;
     const vw__roles *roles;
-    size_t first_forward; /* pass; pass_count where there is none */
+    size_t first_forward; /* pass; pass_count if there is no forward pass */
 } surroundings;
 
 static bool outlives_its_pass(const vw__roles *roles, const vw__lifetime *lifetime, uint32_t pass)
@@ -149,7 +149,7 @@ static bool outlives_its_pass(const vw__roles *roles, const vw__lifetime *lifeti
     return lifetime->end > roles->passes[pass].end;
 }
 
-/* In which kind of pass the block was given back; OTHER for one that never was. */
+/* The kind of pass in which the block was given back; OTHER if it never was. */
 static uint8_t kind_of_death(const vw__roles *roles, const vw__lifetime *lifetime)
 {
     if (lifetime->end == VW__LIVE_TO_THE_END)
@@ -182,8 +182,8 @@ static vw__role role_of_other(const surroundings *around, const vw__lifetime *li
     return is_before_forward ? VW__ROLE_DATA : VW__ROLE_UNKNOWN;
 }
 
-/* Was it there before the recording was? PyTorch writes an empty stack for what was asked for while
- * nobody recorded, as it does for autograd's threads: so it may be anything. */
+/* Returns whether it was requested before the recording began. PyTorch writes an empty stack for
+ * such blocks, as it does for autograd's threads: it may be anything. */
 static bool is_of_an_unseen_time(const vw__attribution *attribution, const vw__lifetime *lifetime)
 {
     return lifetime->begin == 0 && lifetime->context != VW__NO_CONTEXT &&

@@ -22,11 +22,11 @@
     X(GRADIENTS, VW__NAME_GRADIENTS)     /* made by a backward pass, alive when it was over */     \
     X(OPTIMIZER, VW__NAME_OPTIMIZER)     /* state: alive from one step of it to the next */        \
     X(ACTIVATIONS, VW__NAME_ACTIVATIONS) /* made by a forward pass, alive when it was over */      \
-    X(TEMPORARIES, VW__NAME_TEMPORARIES) /* gone before their own pass was */                      \
-    X(KV_CACHE, VW__NAME_KV_CACHE)                                                                 \
+    X(TEMPORARIES, VW__CATEGORY_NAME_TEMPORARIES) /* gone before their own pass was */             \
+    X(KV_CACHE, VW__CATEGORY_NAME_KV_CACHE)                                                        \
     X(DATA, VW__NAME_DATA)                                                                         \
     X(WORKSPACE, VW__NAME_WORKSPACE)                                                               \
-    X(UNKNOWN, VW__NAME_UNKNOWN)
+    X(UNKNOWN, VW__CATEGORY_NAME_UNKNOWN)
 
 typedef enum vw__role {
 #define VW__ROLE_ENUM(upper, text) VW__ROLE_##upper,
@@ -35,7 +35,7 @@ typedef enum vw__role {
         VW__ROLE_COUNT
 } vw__role;
 
-/* What ran in a stretch of the trace, by the requests in it. */
+/* The kind of work in a stretch of the trace, by its requests. */
 typedef enum vw__pass_kind {
     VW__PASS_OTHER,
     VW__PASS_FORWARD,

@@ -14,15 +14,15 @@
 #include "analysis/live_bytes.h"
 #include "analysis/script_parts.h"
 
-enum { FIRST_OPS = 64 }; /* beside one for each event, which is more than there nearly ever are */
+enum { FIRST_OPS = 64 }; /* in addition to one for each event, which is nearly always enough */
 
 typedef struct script_maker {
     const vw__model_trace *trace;
     vw__script *script;
     const vw__script_guide *guide;
     size_t op_capacity;
-    bool *is_trim; /* owned */
-    vw__script_pools pools;
+    bool *is_trim;           /* owned */
+    uint16_t *pool_of_event; /* owned; vw__script_find_pools() */
     vw__script_blocks blocks;
     uint32_t *free_slots; /* owned; room for every block */
     size_t free_slot_count;
@@ -72,13 +72,14 @@ static vw_status enter_scope(script_maker *maker, uint16_t pool, size_t event)
 static void drop_event(script_maker *maker, size_t event)
 {
     maker->script->dropped_event_count++;
-    if (!maker->script->is_truncated && maker->script->first_dropped_event == VW__BEFORE_RECORDING)
+    if (!maker->script->is_truncated &&
+        maker->script->first_dropped_event == VW__SCRIPT_BEFORE_RECORDING)
         maker->script->first_dropped_event = (uint32_t)event;
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* What no allocator can have handed out counts for nothing. */
+/* A size that no allocator can have handed out counts as 0. */
 static uint64_t live_bytes_of(uint64_t size_bytes)
 {
     uint64_t bytes = vw__live_bytes_of(size_bytes);
@@ -89,12 +90,11 @@ static void begin_block(script_maker *maker, vw__script_block *block, uint64_t s
                         uint32_t event)
 {
     vw__script *script = maker->script;
-    block->phase = VW__BLOCK_IS_LIVE;
+    block->phase = VW__SCRIPT_BLOCK_LIVE;
     block->size_bytes = size_bytes;
     block->slot = maker->free_slot_count > 0 ? maker->free_slots[--maker->free_slot_count]
                                              : (uint32_t)script->slot_count++;
-    if (!vw__add_u64(maker->live_bytes, live_bytes_of(size_bytes), &maker->live_bytes))
-        maker->live_bytes = UINT64_MAX;
+    maker->live_bytes = vw__add_capped_u64(maker->live_bytes, live_bytes_of(size_bytes));
     if (maker->live_bytes > script->peak_live_bytes) {
         script->peak_live_bytes = maker->live_bytes;
         script->peak_event = event;
@@ -104,7 +104,7 @@ static void begin_block(script_maker *maker, vw__script_block *block, uint64_t s
 static void end_block(script_maker *maker, vw__script_block *block)
 {
     uint64_t bytes = live_bytes_of(block->size_bytes);
-    block->phase = VW__BLOCK_NOWHERE;
+    block->phase = VW__SCRIPT_BLOCK_NOWHERE;
     maker->live_bytes -= bytes < maker->live_bytes ? bytes : maker->live_bytes;
     maker->free_slots[maker->free_slot_count++] = block->slot;
 }
@@ -120,14 +120,14 @@ static vw_status make_free(script_maker *maker, vw__script_block *block, size_t 
     return add_op(maker, &op);
 }
 
-/* A free that is complete, found so by the operation of the events [first, end), or by nobody. */
+/* A free that is complete. `is_alone`: no operation found it so. */
 static vw_status make_completion(script_maker *maker, size_t event, bool is_alone)
 {
     vw__script_block *block =
         vw__script_blocks_find(&maker->blocks, maker->trace->events[event].address);
-    if (block != NULL && block->phase == VW__BLOCK_IS_LIVE)
+    if (block != NULL && block->phase == VW__SCRIPT_BLOCK_LIVE)
         return make_free(maker, block, event, is_alone ? event + 1 : event);
-    if (block == NULL || block->phase != VW__BLOCK_IS_PENDING) {
+    if (block == NULL || block->phase != VW__SCRIPT_BLOCK_PENDING) {
         drop_event(maker, event);
         return VW_OK;
     }
@@ -162,25 +162,31 @@ static vw_status make_initial_request(script_maker *maker, vw__script_block *blo
     vw__script *script = maker->script;
     uint64_t size_bytes = vw__max_u64(block->size_bytes, 1);
     VW__TRY(enter_scope(maker, block->pool, 0));
-    begin_block(maker, block, size_bytes, VW__BEFORE_RECORDING);
-    script->initial_count++;
+    begin_block(maker, block, size_bytes, VW__SCRIPT_BEFORE_RECORDING);
+    script->initial_addresses[script->initial_count++] = block->address;
     script->initial_live_bytes = maker->live_bytes;
     return add_op(maker, &(vw__script_op){.kind = VW__SCRIPT_ALLOC,
                                           .size_bytes = size_bytes,
                                           .slot = block->slot,
                                           .stream = block->stream,
                                           .pool = block->pool,
-                                          .first_event = VW__BEFORE_RECORDING,
-                                          .end_event = VW__BEFORE_RECORDING});
+                                          .first_event = VW__SCRIPT_BEFORE_RECORDING,
+                                          .end_event = VW__SCRIPT_BEFORE_RECORDING});
 }
 
 static vw_status make_initial_requests(script_maker *maker)
 {
     vw__script_blocks *blocks = &maker->blocks;
     size_t count = 0;
-    vw__script_block **initial = vw__host_alloc(blocks->count * sizeof(vw__script_block *));
-    if (initial == NULL)
-        return vw__fail_host_memory(blocks->count * sizeof *initial, "the first blocks");
+    for (size_t i = 0; i < blocks->count; i++)
+        count += blocks->blocks[i].is_initial;
+    vw__script_block **initial = vw__host_alloc(count * sizeof(vw__script_block *));
+    maker->script->initial_addresses = vw__host_alloc(count * sizeof(uint64_t));
+    if (initial == NULL || maker->script->initial_addresses == NULL) {
+        vw__host_free(initial);
+        return vw__fail_host_memory(count * sizeof *initial, "the first blocks");
+    }
+    count = 0;
     for (size_t i = 0; i < blocks->count; i++)
         if (blocks->blocks[i].is_initial)
             initial[count++] = &blocks->blocks[i];
@@ -200,7 +206,7 @@ static vw_status cut_free(script_maker *maker, size_t begin, size_t *end)
     const vw__model_event *event = &trace->events[begin];
     vw__script_block *block = vw__script_blocks_find(&maker->blocks, event->address);
     *end = begin + 1;
-    if (block == NULL || block->phase != VW__BLOCK_IS_LIVE) {
+    if (block == NULL || block->phase != VW__SCRIPT_BLOCK_LIVE) {
         drop_event(maker, begin);
         return VW_OK;
     }
@@ -212,7 +218,7 @@ static vw_status cut_free(script_maker *maker, size_t begin, size_t *end)
     }
     if (maker->script->lacks_free_completed)
         return make_free(maker, block, begin, *end);
-    block->phase = VW__BLOCK_IS_PENDING;
+    block->phase = VW__SCRIPT_BLOCK_PENDING;
     block->user = (uint32_t)maker->script->user_count++;
     return add_op(maker, &(vw__script_op){.kind = VW__SCRIPT_FREE_LATER,
                                           .slot = block->slot,
@@ -222,14 +228,15 @@ static vw_status cut_free(script_maker *maker, size_t begin, size_t *end)
                                           .end_event = (uint32_t)*end});
 }
 
-/* A trim empties private pools only once nobody uses them: one that loses memory by this trim was
- * released before. Stores in `*alone` the private pool that all of it was of, or the default. */
+/* A trim empties a private pool only after its last release: one that loses memory by this trim was
+ * released before. Stores in `*alone` the private pool that all the memory belonged to, or the
+ * default. */
 static vw_status release_pools(script_maker *maker, size_t begin, size_t end, uint16_t *alone)
 {
     bool is_first = true;
     *alone = VW__DEFAULT_POOL;
-    for (size_t i = begin; maker->pools.of_event != NULL && i < end; i++) {
-        uint16_t pool = maker->pools.of_event[i];
+    for (size_t i = begin; maker->pool_of_event != NULL && i < end; i++) {
+        uint16_t pool = maker->pool_of_event[i];
         if (!vw__is_release(maker->trace->events[i].action))
             continue;
         *alone = is_first || *alone == pool ? pool : VW__DEFAULT_POOL;
@@ -261,7 +268,7 @@ static vw_status make_trim(script_maker *maker, size_t begin, size_t end)
  * pool's, it is another call. */
 static bool begins_another_trim(const script_maker *maker, size_t begin, size_t event)
 {
-    const uint16_t *pools = maker->pools.of_event;
+    const uint16_t *pools = maker->pool_of_event;
     if (pools == NULL || !vw__is_release(maker->trace->events[event].action) ||
         pools[event] != VW__DEFAULT_POOL)
         return false;
@@ -277,8 +284,8 @@ static vw_status make_request(script_maker *maker, size_t begin, size_t end)
     bool is_oom = last->action == VW_ACTION_OOM;
     vw__script_block *block = is_oom ? NULL : vw__script_blocks_find(&maker->blocks, last->address);
     uint16_t pool = maker->scope;
-    if (maker->pools.of_event != NULL && (!is_oom || last->pool != VW__UNKNOWN_POOL))
-        pool = maker->pools.of_event[end - 1];
+    if (maker->pool_of_event != NULL && (!is_oom || last->pool != VW__UNKNOWN_POOL))
+        pool = maker->pool_of_event[end - 1];
     VW__TRY(enter_scope(maker, pool, begin));
     VW__TRY(make_completions(maker, begin, end, false));
     vw__script_op op = {.kind = is_oom ? VW__SCRIPT_OOM : VW__SCRIPT_ALLOC,
@@ -358,7 +365,7 @@ static vw_status cut_operation(script_maker *maker, size_t begin, size_t *end)
                                               .end_event = (uint32_t)*end});
     if (event->action == VW_ACTION_FREE_COMPLETED) {
         const vw__script_block *block = vw__script_blocks_find(&maker->blocks, event->address);
-        if (block == NULL || block->phase != VW__BLOCK_IS_PENDING)
+        if (block == NULL || block->phase != VW__SCRIPT_BLOCK_PENDING)
             return make_completion(maker, begin, true); /* its request was not recorded */
     }
     return cut_longer_operation(maker, begin, end);
@@ -369,27 +376,16 @@ static vw_status cut_operation(script_maker *maker, size_t begin, size_t *end)
 static vw_status conclude(script_maker *maker)
 {
     vw__script *script = maker->script;
-    vw__script_start start;
     maker->is_trim = vw__host_alloc_zeroed(maker->trace->event_count, sizeof *maker->is_trim);
     if (maker->is_trim == NULL)
         return vw__fail_host_memory(maker->trace->event_count, "the releases of a trace");
-    VW__TRY(vw__script_find_pools(script->model, maker->trace, maker->guide, &maker->pools));
-    VW__TRY(vw__script_find_start(script->model, maker->trace, &maker->blocks, &start));
-    if (start.has_releases)
+    VW__TRY(vw__script_find_pools(script, maker->guide, &maker->pool_of_event));
+    VW__TRY(vw__script_find_start(script, &maker->blocks));
+    if (maker->blocks.has_releases)
         vw__script_find_trims(script->model, maker->trace, maker->guide, maker->is_trim,
                               &script->has_guessed_releases);
-    script->segment_events = maker->blocks.segment_events;
-    script->segment_event_count = maker->blocks.segment_event_count;
-    maker->blocks.segment_events = NULL; /* handed over */
-    script->has_ooms = start.has_ooms;
-    script->has_guessed_pools = maker->pools.has_guesses;
-    script->has_hinted_pools = maker->pools.has_hints;
-    script->is_truncated = start.is_truncated;
-    script->has_end_state = start.has_end_state;
-    script->lacks_free_requested = start.lacks_free_requested;
-    script->lacks_free_completed = start.lacks_free_completed;
     maker->free_slots = vw__host_alloc((maker->blocks.count + 1) * sizeof *maker->free_slots);
-    maker->is_released = vw__host_alloc_zeroed(maker->pools.id_count, 1);
+    maker->is_released = vw__host_alloc_zeroed(script->pool_count, 1);
     if (maker->free_slots == NULL || maker->is_released == NULL)
         return vw__fail_host_memory(maker->blocks.count * sizeof *maker->free_slots, "slots");
     return VW_OK;
@@ -401,9 +397,6 @@ static vw_status make(script_maker *maker)
     VW__TRY(make_initial_requests(maker));
     for (size_t i = 0; i < maker->trace->event_count;)
         VW__TRY(cut_operation(maker, i, &i));
-    maker->script->pools = maker->pools.ids;
-    maker->script->pool_count = maker->pools.id_count;
-    maker->pools.ids = NULL; /* handed over */
     return VW_OK;
 }
 
@@ -412,15 +405,15 @@ vw_status vw__script_make_guided(const vw__model *model, const vw__model_trace *
 {
     vw__script script = {.model = model,
                          .trace = trace,
-                         .peak_event = VW__BEFORE_RECORDING,
-                         .first_dropped_event = VW__BEFORE_RECORDING};
-    if (trace->event_count >= VW__BEFORE_RECORDING - 1)
+                         .peak_event = VW__SCRIPT_BEFORE_RECORDING,
+                         .first_dropped_event = VW__SCRIPT_BEFORE_RECORDING};
+    if (trace->event_count >= VW__SCRIPT_BEFORE_RECORDING - 1)
         return vw__fail(VW_ERR_UNSUPPORTED, "a trace of %zu events: at most %u are supported",
-                        trace->event_count, VW__BEFORE_RECORDING - 2);
+                        trace->event_count, VW__SCRIPT_BEFORE_RECORDING - 2);
     script_maker maker = {.trace = trace, .script = &script, .guide = guide};
     vw__address_map_init(&maker.blocks.map);
     vw_status status = make(&maker);
-    vw__script_pools_deinit(&maker.pools);
+    vw__host_free(maker.pool_of_event);
     vw__script_blocks_deinit(&maker.blocks);
     vw__host_free(maker.is_trim);
     vw__host_free(maker.free_slots);
@@ -442,6 +435,6 @@ void vw__script_deinit(vw__script *script)
 {
     vw__host_free(script->ops);
     vw__host_free(script->pools);
-    vw__host_free(script->segment_events);
+    vw__host_free(script->initial_addresses);
     *script = (vw__script){.ops = NULL};
 }

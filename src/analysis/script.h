@@ -14,8 +14,8 @@
  *                    guide says
  *   oom              the size is the rounded one; it rounds to itself
  *   the beginning    blocks that are freed, or live at the end, and were never allocated in the
- *                    trace, were live before: requests with event = VW__BEFORE_RECORDING, by rising
- *                    address
+ *                    trace, were live before: requests with event = VW__SCRIPT_BEFORE_RECORDING, by
+ * rising address
  *
  * A block has a *slot*: a number that stands for its address, whatever that will be. Slots are used
  * again, so there are as many as blocks live at the same time. */
@@ -29,7 +29,7 @@
 #include "vramwise/status.h"
 #include "model/memory_model.h"
 
-#define VW__BEFORE_RECORDING UINT32_MAX
+#define VW__SCRIPT_BEFORE_RECORDING UINT32_MAX
 
 typedef enum vw__script_kind {
     VW__SCRIPT_ALLOC,      /* size_bytes, stream, slot */
@@ -41,7 +41,7 @@ typedef enum vw__script_kind {
                               memory went, as when a MemPool is destroyed */
     VW__SCRIPT_SNAPSHOT,   /* a snapshot was taken */
     VW__SCRIPT_SCOPE,      /* pool: requests from here on belong to it; 0 = the default pool */
-    VW__SCRIPT_RELEASE,    /* pool: nobody uses it any more */
+    VW__SCRIPT_RELEASE,    /* pool: its last user released it */
 } vw__script_kind;
 
 typedef struct vw__script_op {
@@ -65,32 +65,29 @@ typedef struct vw__script {
     const vw__model *model;       /* borrowed */
     const vw__model_trace *trace; /* borrowed */
 
-    /* What is known from the requests alone. */
+    /* Known from the requests alone. */
     uint64_t peak_live_bytes; /* requests rounded up to 512 bytes, until their free completed */
-    uint32_t peak_event;      /* at which that was; VW__BEFORE_RECORDING: at the beginning */
+    uint32_t peak_event;      /* at which that was; VW__SCRIPT_BEFORE_RECORDING: at the beginning */
     uint64_t initial_live_bytes;
-    size_t initial_count; /* requests from before the recording */
+    size_t initial_count;        /* requests from before the recording */
+    uint64_t *initial_addresses; /* owned; of their blocks, rising, as the requests come */
 
-    /* What had to be concluded, for the list of what cannot be verified. */
+    /* Conclusions, for the list of what cannot be verified. */
     bool is_truncated;         /* the trace does not begin at the first allocation */
     bool has_guessed_pools;    /* segments that vanished before 2.12, on a stream of graphs */
     bool has_hinted_pools;     /* segments that the guide gave a pool */
     bool has_guessed_releases; /* without stacks: a release was taken for a request's or a trim's */
     size_t dropped_event_count;   /* frees of what was never allocated and the like: skipped */
-    uint32_t first_dropped_event; /* that is no consequence of where the trace begins or ends;
-                                     VW__BEFORE_RECORDING = none */
-    bool has_end_state;           /* the file has segments, or the trace leaves none */
+    uint32_t first_dropped_event; /* that does not follow from where the trace begins or ends;
+                                     VW__SCRIPT_BEFORE_RECORDING: no event */
+    bool has_end_state;           /* the file has segments, or the trace ends without any */
     bool lacks_free_requested;    /* frees, but no such event: skip_actions */
     bool lacks_free_completed;
-
-    uint32_t *segment_events; /* owned; which events take memory from the driver or give it back */
-    size_t segment_event_count;
-    bool has_ooms; /* events, that is */
 } vw__script;
 
-/* An vw__script_op.size_bytes is as requested (of an OOM: rounded). COMPLETE's events are empty
- * where the operation behind it found the free complete (the usual case: its events include that),
- * and one where no operation did. */
+/* vw__script_op.size_bytes is as requested (for an OOM: rounded). COMPLETE has no events if the
+ * next operation found the free complete (the usual case: that operation has the event), and one
+ * event if no operation did. */
 
 /* VW_ERR_CORRUPT_FILE if the trace contradicts itself beyond what a cut ring explains (an alloc on
  * a live block). VW_ERR_UNSUPPORTED: 2^32 - 2 events or more. */
@@ -104,7 +101,7 @@ typedef struct vw__script_pool_hint {
                        which has a made-up name */
 } vw__script_pool_hint;
 
-/* How to read what a trace leaves open, other than is likeliest. */
+/* How to read what a trace leaves open, where that is not the likeliest way. */
 typedef struct vw__script_guide {
     const uint32_t *flips; /* events that are read the other way: a release as an empty_cache()'s, a
                               free_requested as one that completes only in the request behind it */
@@ -115,13 +112,13 @@ typedef struct vw__script_guide {
                              streams that private pools were used on */
 } vw__script_guide;
 
-/* The same, guided; verify does that where a first reading differs. */
+/* The same with a guide; verify uses one if the first reading differs. */
 VW_MUST_CHECK vw_status vw__script_make_guided(const vw__model *model, const vw__model_trace *trace,
                                                const vw__script_guide *guide, vw__script *out);
 void vw__script_deinit(vw__script *script);
 
-/* Can private pool `pool` have been made with no_split: does every block of it lie at the start of
- * a plain segment? (script_unsplit.c) */
+/* Stores whether private pool `pool` can have been made with no_split: every block of it lies at
+ * the start of a plain segment. */
 VW_MUST_CHECK vw_status vw__script_may_be_unsplit(const vw__script *script, uint16_t pool,
                                                   bool *out);
 

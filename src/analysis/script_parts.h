@@ -1,8 +1,8 @@
 /* script_parts.h - what script.c concludes before it makes operations of a trace.
  *
  * Each part answers one question about all events at once: which releases were an empty_cache()'s
- * (script_releases.c), which private pool a request belonged to (script_pools.c), what was there
- * before the first event (script_start.c). For the files of script.c only. */
+ * (script_events.h), which private pool a request belonged to (script_pools.c), what was there
+ * before the first event (script_start.c). */
 #ifndef VW_ANALYSIS_SCRIPT_PARTS_H
 #define VW_ANALYSIS_SCRIPT_PARTS_H
 
@@ -12,58 +12,27 @@
 
 #include "base/address_map.h"
 #include "analysis/script.h"
+#include "analysis/script_events.h"
 
-/* ---- kinds of event -------------------------------------------------------------------------- */
-
-static inline bool vw__is_release(unsigned action)
-{
-    return action == VW_ACTION_SEGMENT_FREE || action == VW_ACTION_SEGMENT_UNMAP;
-}
-
-static inline bool vw__is_growth(unsigned action)
-{
-    return action == VW_ACTION_SEGMENT_ALLOC || action == VW_ACTION_SEGMENT_MAP;
-}
-
-/* Neither the program's nor the allocator's doing: can be anywhere. */
-static inline bool vw__is_remark(unsigned action)
-{
-    return action > VW_ACTION_OOM;
-}
-
-/* ---- releases -------------------------------------------------------------------------------- */
-
-/* Is `event` one of those to be read the other way (vw__script_make_guided)? */
+/* Returns whether the guide says to read `event` the other way (vw__script_make_guided). */
 bool vw__script_is_flipped(const vw__script_guide *guide, size_t event);
-
-/* Stores in `is_trim`, for each event, whether it is a release outside every request.
- * `*has_guesses` if that had to be decided without stacks. */
-void vw__script_find_trims(const vw__model *model, const vw__model_trace *trace,
-                           const vw__script_guide *guide, bool *is_trim, bool *has_guesses);
 
 /* ---- private pools --------------------------------------------------------------------------- */
 
-typedef struct vw__script_pools {
-    uint16_t *of_event; /* owned; NULL: all in the default pool. Of an alloc: its pool; of a
-                           release: that of the region it is part of */
-    vw_private_id *ids; /* owned; the model's, then made-up ones */
-    size_t id_count;
-    bool has_guesses;
-    bool has_hints; /* of the guide, that were used */
-} vw__script_pools;
-
-VW_MUST_CHECK vw_status vw__script_find_pools(const vw__model *model, const vw__model_trace *trace,
-                                              const vw__script_guide *guide, vw__script_pools *out);
-void vw__script_pools_deinit(vw__script_pools *pools);
+/* Fills `pools`, `pool_count`, `has_guessed_pools` and `has_hinted_pools` of the script, and stores
+ * by event, for an alloc its pool, for a release the pool of the region it is part of. `*of_event`
+ * is freed with vw__host_free(), also on failure; NULL: all are of the default pool. */
+VW_MUST_CHECK vw_status vw__script_find_pools(vw__script *script, const vw__script_guide *guide,
+                                              uint16_t **of_event);
 
 /* ---- the beginning --------------------------------------------------------------------------- */
 
-typedef enum vw__block_phase {
-    VW__BLOCK_NOWHERE,
-    VW__BLOCK_IS_LIVE,
-    VW__BLOCK_IS_PENDING, /* free_requested */
-    VW__BLOCK_IS_GONE,
-} vw__block_phase;
+typedef enum vw__script_phase {
+    VW__SCRIPT_BLOCK_NOWHERE,
+    VW__SCRIPT_BLOCK_LIVE,
+    VW__SCRIPT_BLOCK_PENDING, /* free_requested */
+    VW__SCRIPT_BLOCK_GONE,
+} vw__script_phase;
 
 /* One address at which there were blocks. */
 typedef struct vw__script_block {
@@ -73,48 +42,29 @@ typedef struct vw__script_block {
     uint32_t user;   /* of a pending one */
     uint16_t stream; /* of one from the beginning */
     uint16_t pool;   /* the same */
-    uint8_t phase;   /* vw__block_phase */
+    uint8_t phase;   /* vw__script_phase */
     bool is_initial; /* it was there before the first event */
 } vw__script_block;
 
-/* All addresses of a trace, and where in it memory came from the driver or went back. */
+/* All addresses of a trace. */
 typedef struct vw__script_blocks {
     vw__address_map map; /* address to index + 1 */
     vw__script_block *blocks;
     size_t count;
     size_t capacity;
-    uint32_t *segment_events; /* owned; events, rising */
-    size_t segment_event_count;
-    size_t segment_event_capacity;
+    bool has_releases; /* memory was given back: only then is there anything to find_trims in */
 } vw__script_blocks;
 
 /* The block at `address`, or NULL; valid until one is added. */
 vw__script_block *vw__script_blocks_find(const vw__script_blocks *blocks, uint64_t address);
 void vw__script_blocks_deinit(vw__script_blocks *blocks);
 
-/* What the trace as a whole says of its beginning and its end. */
-typedef struct vw__script_start {
-    bool is_truncated;
-    bool has_end_state;
-    bool lacks_free_requested;
-    bool lacks_free_completed;
-    bool has_releases; /* memory was given back: only then is there anything to find_trims in */
-    bool has_ooms;
-} vw__script_start;
-
 /* Fills `blocks` (initialised by this) with every address of the trace, in phase NOWHERE, and with
- * the blocks that were there before, in phase LIVE with is_initial. A trace of fewer than
- * VW__BEFORE_RECORDING events.
+ * the blocks that were there before, in phase LIVE with is_initial; and the script's
+ * `is_truncated`, `has_end_state` and `lacks_...`. For a trace of fewer than
+ * VW__SCRIPT_BEFORE_RECORDING events.
  *
  * VW_ERR_CORRUPT_FILE: an alloc on a live block. */
-VW_MUST_CHECK vw_status vw__script_find_start(const vw__model *model, const vw__model_trace *trace,
-                                              vw__script_blocks *blocks, vw__script_start *out);
-
-/* The segments of a device: [*first, *end) of the model's. */
-void vw__script_segments_of(const vw__model *model, int device, size_t *first, size_t *end);
-
-/* The segment of the end state that holds `address`, or NULL. */
-const vw__model_segment *vw__script_segment_at(const vw__model *model, int device,
-                                               uint64_t address);
+VW_MUST_CHECK vw_status vw__script_find_start(vw__script *script, vw__script_blocks *blocks);
 
 #endif /* VW_ANALYSIS_SCRIPT_PARTS_H */

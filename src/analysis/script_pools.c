@@ -1,12 +1,12 @@
 /* script_pools.c - which private pool a request belonged to.
  *
- * Since 2.12 every event says. Before, it is the pool of the segment that the block lies in, and
- * segments that lived to the end carry their pool. One that did not, on a stream that graphs were
- * captured on, belongs with the requests around it on that stream: a capture is a run of requests
- * on one stream. A run that names no pool gets one of its own, made up. What was given back on any
- * other stream was the default pool's, unless the guide says otherwise: a MemPool can be used on
- * any stream, between ordinary requests, so that runs mean nothing, and only the rules tell
- * (verify_pools.c). */
+ * Since 2.12 every event names its pool. Before, it is the pool of the segment that the block lies
+ * in, and segments that lived to the end carry their pool. A segment that did not, on a stream that
+ * graphs were captured on, belongs with the requests around it on that stream: a capture is a run
+ * of requests on one stream. A run that names no pool gets a made-up one. Segments that were given
+ * back on any other stream belonged to the default pool, unless the guide says otherwise: a MemPool
+ * can be used on any stream, between ordinary requests, so runs mean nothing there, and only the
+ * rules decide (verify_reading.c). */
 #include "analysis/script_parts.h"
 
 #include <string.h>
@@ -19,15 +19,16 @@
 #define MOST_POOLS (VW__UNKNOWN_POOL - 1)
 
 typedef struct pool_finder {
+    vw__script *script;
     const vw__model *model;
     const vw__model_trace *trace;
     vw__regions regions;
     uint32_t *region_of;   /* owned; by event: of an alloc, or of the release that ended it */
     uint16_t *region_pool; /* owned; by region number; VW__UNKNOWN_POOL until concluded */
-    uint16_t *region_hint; /* owned; by region number: 1 + the group it was given, 0 = none */
+    uint16_t *region_hint; /* owned; by region number: 1 + the group it was given; 0: no hint */
     const vw__script_guide *guide;
-    bool *is_capture; /* owned; by stream: a private segment at the end is on it */
-    vw__script_pools *out;
+    bool *is_capture;   /* owned; by stream: a private segment at the end is on it */
+    uint16_t *of_event; /* owned; what is looked for */
 } pool_finder;
 
 /* ---- is there anything to find? -------------------------------------------------------------- */
@@ -36,7 +37,7 @@ static bool has_private_pools(const vw__model *model, const vw__model_trace *tra
 {
     size_t first, end;
     if (model->pool_count <= 1)
-        return false; /* there is none but the default pool to belong to */
+        return false; /* there is only the default pool */
     vw__script_segments_of(model, trace->device, &first, &end);
     for (size_t i = first; i < end; i++)
         if (model->segments[i].pool != VW__DEFAULT_POOL &&
@@ -102,37 +103,37 @@ static void learn_from_the_end(pool_finder *finder)
     }
 }
 
-/* ---- made-up pools ----------------------------------------------------------------------------
- */
+/* ---- made-up pools --------------------------------------------------------------------------- */
 
-static bool is_used(const vw__script_pools *pools, vw_private_id id)
+static bool is_used(const vw__script *script, vw_private_id id)
 {
-    for (size_t i = 0; i < pools->id_count; i++)
-        if (pools->ids[i].first == id.first && pools->ids[i].second == id.second)
+    for (size_t i = 0; i < script->pool_count; i++)
+        if (script->pools[i].first == id.first && script->pools[i].second == id.second)
             return true;
     return false;
 }
 
-static vw_status make_up_pool(vw__script_pools *pools, uint16_t *out)
+static vw_status make_up_pool(vw__script *script, uint16_t *out)
 {
     vw_private_id id = {1, 0};
-    if (pools->id_count >= MOST_POOLS)
+    size_t size_bytes = (script->pool_count + 1) * sizeof id;
+    if (script->pool_count >= MOST_POOLS)
         return vw__fail(VW_ERR_UNSUPPORTED, "more than %d private pools", MOST_POOLS);
-    while (is_used(pools, id))
+    while (is_used(script, id))
         id.first++;
-    vw_private_id *grown = vw__host_realloc(pools->ids, (pools->id_count + 1) * sizeof *grown);
+    vw_private_id *grown = vw__host_realloc(script->pools, size_bytes);
     if (grown == NULL)
-        return vw__fail_host_memory((pools->id_count + 1) * sizeof *grown, "private pools");
-    pools->ids = grown;
-    pools->ids[pools->id_count] = id;
-    *out = (uint16_t)pools->id_count++;
+        return vw__fail_host_memory(size_bytes, "private pools");
+    script->pools = grown;
+    script->pools[script->pool_count] = id;
+    *out = (uint16_t)script->pool_count++;
     return VW_OK;
 }
 
 /* ---- hints ----------------------------------------------------------------------------------- */
 
-/* Gives hinted regions whose pool is not on record the default pool for the time being: they take
- * no part in what is concluded. */
+/* Gives hinted regions whose pool is not recorded the default pool for now, so that nothing is
+ * concluded from them. */
 static void put_hints_aside(pool_finder *finder)
 {
     for (size_t i = 0; i < finder->regions.made_count; i++) {
@@ -141,7 +142,7 @@ static void put_hints_aside(pool_finder *finder)
         if (finder->region_hint[i] == 0)
             continue;
         finder->region_pool[i] = VW__DEFAULT_POOL;
-        finder->out->has_hints = true;
+        finder->script->has_hinted_pools = true;
     }
 }
 
@@ -154,7 +155,7 @@ static vw_status follow_hints(pool_finder *finder)
             last_group = finder->region_hint[i] - 1U;
     for (uint32_t group = 1; group <= last_group; group++) {
         uint16_t pool;
-        VW__TRY(make_up_pool(finder->out, &pool));
+        VW__TRY(make_up_pool(finder->script, &pool));
         for (size_t i = 0; i < finder->regions.made_count; i++)
             if (finder->region_hint[i] == group + 1)
                 finder->region_pool[i] = pool;
@@ -182,8 +183,8 @@ static uint16_t *pool_of_alloc(const pool_finder *finder, size_t index)
     return &finder->region_pool[finder->region_of[index]];
 }
 
-/* Gives regions of unknown pool that the run [begin, end) uses the pool named last before them, or
- * first behind, or one of their own. */
+/* Gives regions of unknown pool that the run [begin, end) uses the last pool named before them, or
+ * the first after them, or a made-up one. */
 static vw_status conclude_run(pool_finder *finder, size_t begin, size_t end)
 {
     uint16_t known = VW__UNKNOWN_POOL;
@@ -196,11 +197,11 @@ static vw_status conclude_run(pool_finder *finder, size_t begin, size_t end)
     }
     if (!has_unknown)
         return VW_OK;
-    finder->out->has_guesses = true;
+    finder->script->has_guessed_pools = true;
     if (finder->guide->has_no_captures)
         return VW_OK;
     if (known == VW__UNKNOWN_POOL)
-        VW__TRY(make_up_pool(finder->out, &known));
+        VW__TRY(make_up_pool(finder->script, &known));
     for (size_t i = begin; i < end; i++) {
         uint16_t *pool = pool_of_alloc(finder, i);
         if (pool != NULL && *pool == VW__UNKNOWN_POOL)
@@ -240,7 +241,7 @@ static void write_down(const pool_finder *finder)
             pool = event->pool;
         else if (finder->region_of[i] != NO_REGION)
             pool = finder->region_pool[finder->region_of[i]];
-        finder->out->of_event[i] = pool != VW__UNKNOWN_POOL ? pool : VW__DEFAULT_POOL;
+        finder->of_event[i] = pool != VW__UNKNOWN_POOL ? pool : VW__DEFAULT_POOL;
     }
 }
 
@@ -251,9 +252,9 @@ static vw_status find_pools(pool_finder *finder)
     finder->region_pool = vw__host_alloc_zeroed(count, sizeof *finder->region_pool);
     finder->region_hint = vw__host_alloc_zeroed(count, sizeof *finder->region_hint);
     finder->is_capture = vw__host_alloc_zeroed(finder->model->stream_count, 1);
-    finder->out->of_event = vw__host_alloc_zeroed(count, sizeof *finder->out->of_event);
+    finder->of_event = vw__host_alloc_zeroed(count, sizeof *finder->of_event);
     if (finder->region_of == NULL || finder->region_pool == NULL || finder->region_hint == NULL ||
-        finder->is_capture == NULL || finder->out->of_event == NULL)
+        finder->is_capture == NULL || finder->of_event == NULL)
         return vw__fail_host_memory(count * sizeof *finder->region_of, "private pools of a trace");
     for (size_t i = 0; i < count; i++)
         VW__TRY(follow_event(finder, i));
@@ -265,34 +266,72 @@ static vw_status find_pools(pool_finder *finder)
     return VW_OK;
 }
 
-vw_status vw__script_find_pools(const vw__model *model, const vw__model_trace *trace,
-                                const vw__script_guide *guide, vw__script_pools *out)
+vw_status vw__script_find_pools(vw__script *script, const vw__script_guide *guide,
+                                uint16_t **of_event)
 {
-    size_t id_count = model->pool_count > 0 ? model->pool_count : 1;
-    *out = (vw__script_pools){.id_count = id_count};
-    out->ids = vw__host_alloc_zeroed(id_count, sizeof *out->ids);
-    if (out->ids == NULL)
-        return vw__fail_host_memory(id_count * sizeof *out->ids, "private pools");
+    const vw__model *model = script->model;
+    script->pool_count = model->pool_count > 0 ? model->pool_count : 1;
+    script->pools = vw__host_alloc_zeroed(script->pool_count, sizeof *script->pools);
+    if (script->pools == NULL)
+        return vw__fail_host_memory(script->pool_count * sizeof *script->pools, "private pools");
     if (model->pool_count > 0)
-        memcpy(out->ids, model->pools, id_count * sizeof *out->ids);
-    if (guide->hint_count == 0 && !has_private_pools(model, trace))
+        memcpy(script->pools, model->pools, model->pool_count * sizeof *script->pools);
+    if (guide->hint_count == 0 && !has_private_pools(model, script->trace))
         return VW_OK;
-    pool_finder finder = {.model = model, .trace = trace, .guide = guide, .out = out};
+    pool_finder finder = {.script = script, .model = model, .trace = script->trace, .guide = guide};
     vw__regions_init(&finder.regions);
     vw_status status = find_pools(&finder);
+    *of_event = finder.of_event;
     vw__regions_deinit(&finder.regions);
     vw__host_free(finder.region_of);
     vw__host_free(finder.region_pool);
     vw__host_free(finder.region_hint);
     vw__host_free(finder.is_capture);
-    if (status != VW_OK)
-        vw__script_pools_deinit(out);
     return status;
 }
 
-void vw__script_pools_deinit(vw__script_pools *pools)
+/* ---- pools that hand out whole segments ------------------------------------------------------ */
+
+static vw_status follow_op(vw__regions *regions, const vw__model_event *events,
+                           const vw__script_op *op)
 {
-    vw__host_free(pools->of_event);
-    vw__host_free(pools->ids);
-    *pools = (vw__script_pools){.of_event = NULL};
+    for (size_t i = op->first_event; i < op->end_event; i++) {
+        const vw__region *region;
+        vw__region was;
+        bool is_new, is_gone;
+        if (vw__is_growth(events[i].action))
+            VW__TRY(vw__regions_take(regions, events[i].address, events[i].size_bytes,
+                                     events[i].action == VW_ACTION_SEGMENT_MAP, &region, &is_new));
+        else if (vw__is_release(events[i].action))
+            (void)vw__regions_give_back(regions, events[i].address, events[i].size_bytes, &was,
+                                        &is_gone);
+    }
+    return VW_OK;
+}
+
+static bool is_at_the_start(const vw__regions *regions, uint64_t address)
+{
+    const vw__region *region = vw__regions_find(regions, address);
+    return region != NULL && !region->is_expandable && region->address == address;
+}
+
+/* A MemPool made with no_split takes a segment for each block and never cuts one. No recording says
+ * so, but it leaves a mark: every block of the pool lies at the start of a plain segment. A pool
+ * that was merely never asked for two small blocks leaves the same mark, so callers try both. */
+vw_status vw__script_may_be_unsplit(const vw__script *script, uint16_t pool, bool *out)
+{
+    const vw__model_event *events = script->trace->events;
+    vw__regions regions;
+    vw_status status = VW_OK;
+    *out = pool != VW__DEFAULT_POOL;
+    vw__regions_init(&regions);
+    for (size_t i = 0; status == VW_OK && *out && i < script->op_count; i++) {
+        const vw__script_op *op = &script->ops[i];
+        status = follow_op(&regions, events, op);
+        if (status == VW_OK && op->kind == VW__SCRIPT_ALLOC && op->pool == pool)
+            *out = op->first_event != VW__SCRIPT_BEFORE_RECORDING &&
+                   is_at_the_start(&regions, events[op->end_event - 1].address);
+    }
+    vw__regions_deinit(&regions);
+    return status;
 }

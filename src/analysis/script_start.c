@@ -8,66 +8,14 @@
 #include "analysis/script_parts.h"
 
 #include <inttypes.h>
-#include <limits.h>
 
+#include "analysis/array.h"
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "analysis/range_set.h"
 
-enum { FIRST_BLOCKS = 256, FIRST_SEGMENT_EVENTS = 256 };
 enum { ENOUGH_FREES = 16 }; /* so many in a row cannot all be still pending */
-
-static uint64_t end_of(uint64_t address, uint64_t size_bytes)
-{
-    uint64_t end;
-    return vw__add_u64(address, size_bytes, &end) ? end : UINT64_MAX;
-}
-
-/* ---- segments at the end --------------------------------------------------------------------- */
-
-/* Devices rise, the host's comes last. */
-static unsigned rank_of(int device)
-{
-    return device < 0 ? UINT_MAX : (unsigned)device;
-}
-
-static size_t count_below(const vw__model *model, unsigned rank)
-{
-    size_t low = 0, high = model->segment_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (rank_of(model->segments[middle].device) < rank)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-void vw__script_segments_of(const vw__model *model, int device, size_t *first, size_t *end)
-{
-    unsigned rank = rank_of(device);
-    *first = count_below(model, rank);
-    *end = rank == UINT_MAX ? model->segment_count : count_below(model, rank + 1);
-}
-
-const vw__model_segment *vw__script_segment_at(const vw__model *model, int device, uint64_t address)
-{
-    size_t first, end;
-    vw__script_segments_of(model, device, &first, &end);
-    while (first < end) {
-        size_t middle = first + (end - first) / 2;
-        const vw__model_segment *segment = &model->segments[middle];
-        if (address < segment->address)
-            end = middle;
-        else if (address - segment->address >= segment->total_bytes)
-            first = middle + 1;
-        else
-            return segment;
-    }
-    return NULL;
-}
 
 /* ---- blocks by address ----------------------------------------------------------------------- */
 
@@ -81,21 +29,14 @@ void vw__script_blocks_deinit(vw__script_blocks *blocks)
 {
     vw__address_map_deinit(&blocks->map);
     vw__host_free(blocks->blocks);
-    vw__host_free(blocks->segment_events);
     *blocks = (vw__script_blocks){.map = blocks->map};
 }
 
 static vw_status add_block(vw__script_blocks *blocks, const vw__model_event *event,
                            vw__script_block **out)
 {
-    if (blocks->count == blocks->capacity) {
-        size_t capacity = blocks->capacity != 0 ? blocks->capacity * 2 : (size_t)FIRST_BLOCKS;
-        vw__script_block *grown = vw__host_realloc(blocks->blocks, capacity * sizeof *grown);
-        if (grown == NULL)
-            return vw__fail_host_memory(capacity * sizeof *grown, "the blocks of a trace");
-        blocks->blocks = grown;
-        blocks->capacity = capacity;
-    }
+    VW__TRY(vw__array_make_room(&blocks->blocks, &blocks->capacity, blocks->count,
+                                sizeof *blocks->blocks, "the blocks of a trace"));
     if (!vw__address_map_reserve(&blocks->map, 1))
         return vw__fail_host_memory(sizeof(vw__address_map_entry), "the blocks of a trace");
     *out = &blocks->blocks[blocks->count++];
@@ -112,12 +53,11 @@ static vw_status add_block(vw__script_blocks *blocks, const vw__model_event *eve
 
 #define NO_EVENT SIZE_MAX
 
-/* What the one pass over the events finds. What to make of it depends on events still to come (is
- * the trace cut, does it lack a kind of event), so nothing is judged on the way. */
+/* The findings of one pass over the events. They are judged after it: whether the trace is cut, or
+ * lacks a kind of event, shows only then. */
 typedef struct start_pass {
-    const vw__model_trace *trace;
+    vw__script *script;
     vw__script_blocks *blocks;
-    vw__script_start *out;
     vw__range_set held;    /* at the end */
     vw__range_set initial; /* must have been held before the first event */
     size_t counts[VW__ACTION_KINDS];
@@ -126,25 +66,9 @@ typedef struct start_pass {
     size_t first_alloc_on_pending; /* the same; a contradiction unless completions are lacking */
 } start_pass;
 
-static vw_status note_segment_event(vw__script_blocks *blocks, size_t index)
+static vw_status follow_segment(start_pass *pass, const vw__model_event *event)
 {
-    if (blocks->segment_event_count == blocks->segment_event_capacity) {
-        size_t capacity = blocks->segment_event_capacity != 0 ? blocks->segment_event_capacity * 2
-                                                              : (size_t)FIRST_SEGMENT_EVENTS;
-        uint32_t *grown = vw__host_realloc(blocks->segment_events, capacity * sizeof *grown);
-        if (grown == NULL)
-            return vw__fail_host_memory(capacity * sizeof *grown, "the segments of a trace");
-        blocks->segment_events = grown;
-        blocks->segment_event_capacity = capacity;
-    }
-    blocks->segment_events[blocks->segment_event_count++] = (uint32_t)index;
-    return VW_OK;
-}
-
-static vw_status follow_segment(start_pass *pass, const vw__model_event *event, size_t index)
-{
-    uint64_t end = end_of(event->address, event->size_bytes);
-    VW__TRY(note_segment_event(pass->blocks, index));
+    uint64_t end = vw__add_capped_u64(event->address, event->size_bytes);
     return vw__is_growth(event->action)
                ? vw__range_set_add(&pass->held, event->address, end)
                : vw__range_set_remove(&pass->held, event->address, end, &pass->initial);
@@ -156,9 +80,9 @@ static bool is_of_block(unsigned action)
            action == VW_ACTION_FREE_COMPLETED;
 }
 
-/* A free of an address that the trace has not mentioned before: that block was there first, if
- * anything was. `*last` is the block of the event before: often the same one, whose free is
- * requested and complete. */
+/* A free of an address that is new to the trace: if anything was there before the trace, that block
+ * was. `*last` is the block of the event before: often the same one, whose free was requested and
+ * is complete. */
 static vw_status follow_block(start_pass *pass, const vw__model_event *event, size_t index,
                               vw__script_block **last)
 {
@@ -171,21 +95,21 @@ static vw_status follow_block(start_pass *pass, const vw__model_event *event, si
     }
     *last = block;
     if (event->action != VW_ACTION_ALLOC) {
-        block->phase =
-            event->action == VW_ACTION_FREE_REQUESTED ? VW__BLOCK_IS_PENDING : VW__BLOCK_IS_GONE;
+        block->phase = event->action == VW_ACTION_FREE_REQUESTED ? VW__SCRIPT_BLOCK_PENDING
+                                                                 : VW__SCRIPT_BLOCK_GONE;
         return VW_OK;
     }
-    if (block->phase == VW__BLOCK_IS_LIVE && pass->first_alloc_on_live == NO_EVENT)
+    if (block->phase == VW__SCRIPT_BLOCK_LIVE && pass->first_alloc_on_live == NO_EVENT)
         pass->first_alloc_on_live = index;
-    if (block->phase == VW__BLOCK_IS_PENDING && pass->first_alloc_on_pending == NO_EVENT)
+    if (block->phase == VW__SCRIPT_BLOCK_PENDING && pass->first_alloc_on_pending == NO_EVENT)
         pass->first_alloc_on_pending = index;
-    block->phase = VW__BLOCK_IS_LIVE;
+    block->phase = VW__SCRIPT_BLOCK_LIVE;
     return VW_OK;
 }
 
 static vw_status follow_events(start_pass *pass)
 {
-    const vw__model_trace *trace = pass->trace;
+    const vw__model_trace *trace = pass->script->trace;
     vw__script_block *last = NULL;
     for (size_t i = 0; i < trace->event_count; i++) {
         const vw__model_event *event = &trace->events[i];
@@ -193,10 +117,10 @@ static vw_status follow_events(start_pass *pass)
         if (action < VW__ACTION_KINDS)
             pass->counts[action]++;
         if (vw__is_growth(action) || vw__is_release(action))
-            VW__TRY(follow_segment(pass, event, i));
+            VW__TRY(follow_segment(pass, event));
         else if (action == VW_ACTION_ALLOC && !pass->has_strays)
-            pass->has_strays = !vw__range_set_covers(&pass->held, event->address,
-                                                     end_of(event->address, event->size_bytes));
+            pass->has_strays = !vw__range_set_covers(
+                &pass->held, event->address, vw__add_capped_u64(event->address, event->size_bytes));
         if (is_of_block(action) && event->address != VW_NULL)
             VW__TRY(follow_block(pass, event, i, &last));
     }
@@ -205,59 +129,58 @@ static vw_status follow_events(start_pass *pass)
 
 /* ---- does the trace begin at the beginning? -------------------------------------------------- */
 
-static void note_kinds(const size_t counts[VW__ACTION_KINDS], vw__script_start *out)
+static void note_kinds(start_pass *pass)
 {
+    const size_t *counts = pass->counts;
     size_t requested = counts[VW_ACTION_FREE_REQUESTED], done = counts[VW_ACTION_FREE_COMPLETED];
-    out->lacks_free_requested = requested == 0 && done >= ENOUGH_FREES;
-    out->lacks_free_completed = requested >= ENOUGH_FREES && done == 0;
-    out->has_releases = counts[VW_ACTION_SEGMENT_FREE] + counts[VW_ACTION_SEGMENT_UNMAP] != 0;
-    out->has_ooms = counts[VW_ACTION_OOM] != 0;
+    pass->script->lacks_free_requested = requested == 0 && done >= ENOUGH_FREES;
+    pass->script->lacks_free_completed = requested >= ENOUGH_FREES && done == 0;
+    pass->blocks->has_releases =
+        counts[VW_ACTION_SEGMENT_FREE] + counts[VW_ACTION_SEGMENT_UNMAP] != 0;
 }
 
-static vw_status judge_beginning(const vw__model *model, start_pass *pass, size_t first, size_t end)
+static vw_status judge_beginning(start_pass *pass, size_t first, size_t end)
 {
-    vw__script_start *out = pass->out;
-    note_kinds(pass->counts, out);
-    out->has_end_state = end > first || pass->held.count == 0;
+    vw__script *script = pass->script;
+    note_kinds(pass);
+    script->has_end_state = end > first || pass->held.count == 0;
     for (size_t i = first; i < end; i++) {
-        const vw__model_segment *segment = &model->segments[i];
+        const vw__model_segment *segment = &script->model->segments[i];
         VW__TRY(vw__range_set_remove(&pass->held, segment->address,
-                                     end_of(segment->address, segment->total_bytes),
+                                     vw__add_capped_u64(segment->address, segment->total_bytes),
                                      &pass->initial));
     }
-    out->is_truncated = pass->initial.count > 0 || (end == first && pass->has_strays);
+    script->is_truncated = pass->initial.count > 0 || (end == first && pass->has_strays);
     return VW_OK;
 }
 
 static vw_status judge_allocs(const start_pass *pass)
 {
     size_t index = pass->first_alloc_on_live;
-    if (!pass->out->lacks_free_completed && pass->first_alloc_on_pending < index)
+    if (!pass->script->lacks_free_completed && pass->first_alloc_on_pending < index)
         index = pass->first_alloc_on_pending;
     if (index == NO_EVENT)
         return VW_OK;
     return vw__fail(VW_ERR_CORRUPT_FILE,
                     "device trace, event %zu: expected an alloc where nothing is live, "
                     "found one at %#" PRIx64 ", where a block has not been freed yet",
-                    index, pass->trace->events[index].address);
+                    index, pass->script->trace->events[index].address);
 }
 
-static vw_status find_beginning(const vw__model *model, const vw__model_trace *trace,
-                                vw__script_blocks *blocks, vw__script_start *out)
+static vw_status find_beginning(vw__script *script, vw__script_blocks *blocks)
 {
     size_t first, end;
-    vw__script_segments_of(model, trace->device, &first, &end);
-    start_pass pass = {.trace = trace,
+    vw__script_segments_of(script->model, script->trace->device, &first, &end);
+    start_pass pass = {.script = script,
                        .blocks = blocks,
-                       .out = out,
-                       .has_strays = end > first, /* segments tell without asking the allocs */
+                       .has_strays = end > first, /* with segments, allocs need not be looked at */
                        .first_alloc_on_live = NO_EVENT,
                        .first_alloc_on_pending = NO_EVENT};
     vw__range_set_init(&pass.held);
     vw__range_set_init(&pass.initial);
     vw_status status = follow_events(&pass);
     if (status == VW_OK)
-        status = judge_beginning(model, &pass, first, end);
+        status = judge_beginning(&pass, first, end);
     if (status == VW_OK)
         status = judge_allocs(&pass);
     vw__range_set_deinit(&pass.held);
@@ -299,7 +222,7 @@ static void finish_block(const vw__model *model, int device, bool is_truncated,
                          vw__script_block *block)
 {
     block->is_initial = block->is_initial && is_truncated;
-    block->phase = block->is_initial ? VW__BLOCK_IS_LIVE : VW__BLOCK_NOWHERE;
+    block->phase = block->is_initial ? VW__SCRIPT_BLOCK_LIVE : VW__SCRIPT_BLOCK_NOWHERE;
     if (!block->is_initial || block->pool != VW__UNKNOWN_POOL)
         return;
     const vw__model_segment *segment = vw__script_segment_at(model, device, block->address);
@@ -307,17 +230,16 @@ static void finish_block(const vw__model *model, int device, bool is_truncated,
         segment != NULL && segment->pool != VW__UNKNOWN_POOL ? segment->pool : VW__DEFAULT_POOL;
 }
 
-vw_status vw__script_find_start(const vw__model *model, const vw__model_trace *trace,
-                                vw__script_blocks *blocks, vw__script_start *out)
+vw_status vw__script_find_start(vw__script *script, vw__script_blocks *blocks)
 {
+    int device = script->trace->device;
     *blocks = (vw__script_blocks){.blocks = NULL};
     vw__address_map_init(&blocks->map);
-    *out = (vw__script_start){.is_truncated = false};
-    vw_status status = find_beginning(model, trace, blocks, out);
-    if (status == VW_OK && out->is_truncated)
-        status = add_blocks_of_the_end(model, trace->device, blocks);
+    vw_status status = find_beginning(script, blocks);
+    if (status == VW_OK && script->is_truncated)
+        status = add_blocks_of_the_end(script->model, device, blocks);
     for (size_t i = 0; status == VW_OK && i < blocks->count; i++)
-        finish_block(model, trace->device, out->is_truncated, &blocks->blocks[i]);
+        finish_block(script->model, device, script->is_truncated, &blocks->blocks[i]);
     if (status != VW_OK)
         vw__script_blocks_deinit(blocks);
     return status;

@@ -1,4 +1,4 @@
-/* spill_cost.c - what it costs a step that some of its memory is in the host's; and what to type.
+/* spill_cost.c - the time that spilled memory costs a step, and the command that spills.
  *
  * Kernels reach that memory over the bus. What is only read or only written goes at 49 GiB/s on an
  * H200; what is read and written goes both ways at the same time, so that it takes less than twice
@@ -7,9 +7,9 @@
  *
  *     time = bytes / 949 MiB * (24.2 - 1.26) ms          which is 40.4 GiB/s
  *
- * Nobody knows from a recording who touches what. That a block is read and written once a step is
- * so of an optimizer's state; weights are read twice and written once, activations written once and
- * read once. This number is for all of them, and whoever shows it says so.
+ * A recording does not show who touches what. An optimizer's state is read and written once a step;
+ * weights are read twice and written once, activations written once and read once. The number
+ * assumes one read and one write for all of them, and reports say so.
  *
  * What we did not do: name other buses. PCIe 4 has half of it, NVLink-C2C ten times as much; which
  * one a card sits on is in no recording.

@@ -1,21 +1,20 @@
-/* spill_cost.h - what it costs a step that some of its memory is in the host's. See spill_cost.c.
- */
+/* spill_cost.h - the time that spilled memory costs a step; see spill_cost.c.
+ * */
 #ifndef VW_ANALYSIS_SPILL_COST_H
 #define VW_ANALYSIS_SPILL_COST_H
 
 #include <stdint.h>
 
-/* By how much a step takes longer that reads and writes so many bytes once, where they are in host
- * memory and not the device's own. */
+/* The time by which a step gets longer if it reads and writes so many bytes once, and they are in
+ * host memory. */
 uint64_t vw__spill_touch_ns(uint64_t bytes);
 
-/* In words, for those who are told it. */
+/* The assumption in words, for reports. */
 #define VW__SPILL_COST_WORDS "each spilled block is taken to be read and written once a step"
 #define VW__SPILL_COST_IF "what is spilled is read and written once"
 
-/* A budget that is easy to type, and no less: whole GiB, or multiples of 256 MiB below four of
- * them.
- */
+/* Rounds up to a budget that is easy to type: whole GiB, or multiples of 256 MiB below 4 GiB.
+ * */
 uint64_t vw__spill_budget(uint64_t bytes);
 
 /* What to type for it. Returns `text`. */

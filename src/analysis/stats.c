@@ -5,19 +5,17 @@
  * stats_summary.c. This file makes one pass over the events of a device for what is left, and says
  * in words what a reader of the numbers should know.
  *
- * A result is one allocation and one arena, freed in one call. Its strings are the recording's or
- * the arena's. */
+ * Strings of a result are the recording's or its arena's. */
 #include "vramwise/analysis.h" /* vw_recording_stats_make */
 
 #include <inttypes.h>
 #include <limits.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "analysis/attribution.h"
 #include "analysis/moment.h"
 #include "analysis/recording.h"
+#include "analysis/result.h"
 #include "analysis/stats_summary.h"
 #include "analysis/steps.h"
 #include "analysis/timeline.h"
@@ -26,17 +24,7 @@
 #include "base/host_memory.h"
 #include "base/struct_size.h"
 
-/* What vw_recording_stats_free() gets back. */
-typedef struct stats_result {
-    vw_recording_stats shown; /* first: the caller holds a pointer to it */
-    vw__arena arena;
-} stats_result;
-
-enum {
-    MOST_WARNINGS = 64,
-    WARNING_BYTES = 512,
-    MOST_DEVICES = 129, /* PyTorch numbers them with a signed byte; and the host */
-};
+enum { MOST_DEVICES = 129 }; /* PyTorch numbers them with a signed byte; and the host */
 
 typedef struct stats_work {
     const vw__model *model;
@@ -44,29 +32,8 @@ typedef struct stats_work {
     vw__attribution attribution;
     vw__arena *arena; /* the result's */
     const char *torch_version;
-    const char **warnings; /* the arena's; room for MOST_WARNINGS */
-    size_t warning_count;
+    vw__notes warnings;
 } stats_work;
-
-/* ---- warnings -------------------------------------------------------------------------------- */
-
-/* What does not fit MOST_WARNINGS is left out: there are at most a handful per device. */
-__attribute__((format(printf, 2, 3))) static vw_status warn(stats_work *work, const char *format,
-                                                            ...)
-{
-    char text[WARNING_BYTES];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    if (work->warning_count == MOST_WARNINGS)
-        return VW_OK;
-    char *copy = vw__arena_copy(work->arena, text, strlen(text));
-    if (copy == NULL)
-        return vw__fail_host_memory(strlen(text), "a warning");
-    work->warnings[work->warning_count++] = copy;
-    return VW_OK;
-}
 
 /* ---- the end, by the segments ---------------------------------------------------------------- */
 
@@ -124,7 +91,7 @@ static void count_times(const vw__model_trace *trace, vw_device_stats *stats)
     stats->last_time_us = trace->events[trace->event_count - 1].time_us;
 }
 
-/* Which of the model's streams and private pools a device has to do with. */
+/* The streams and private pools of the model that a device uses. */
 typedef struct device_places {
     bool *has_stream; /* owned, with what follows */
     bool *has_pool;
@@ -234,37 +201,37 @@ static vw_status fill_from_timeline(stats_work *work, const vw__timeline *timeli
     return VW_OK;
 }
 
-static vw_status warn_of_trace(stats_work *work, const vw__timeline *timeline,
-                               const vw_device_stats *stats)
+static void warn_of_trace(stats_work *work, const vw__timeline *timeline,
+                          const vw_device_stats *stats)
 {
     uint64_t alloc_count = stats->action_counts[VW_ACTION_ALLOC];
     if (timeline->is_truncated)
-        VW__TRY(warn(work,
-                     "Device %d: the trace does not begin at the first allocation (the ring kept "
-                     "only the last %" PRIu64 " events, or recording began late): what was "
-                     "allocated before shows only if it was freed later or is live at the end.",
-                     stats->device, stats->event_count));
+        vw__notes_add(&work->warnings,
+                      "Device %d: the trace does not begin at the first allocation (the ring kept "
+                      "only the last %" PRIu64 " events, or recording began late): what was "
+                      "allocated before shows only if it was freed later or is live at the end.",
+                      stats->device, stats->event_count);
     if (!timeline->is_reserved_known)
-        VW__TRY(warn(work,
-                     "Device %d: the segment events do not add up to the segments at the end, some "
-                     "were not recorded: how much was reserved when is not known.",
-                     stats->device));
+        vw__notes_add(
+            &work->warnings,
+            "Device %d: the segment events do not add up to the segments at the end, some "
+            "were not recorded: how much was reserved when is not known.",
+            stats->device);
     if (timeline->contradiction_count != 0)
-        VW__TRY(warn(work,
-                     "Device %d: %zu allocations are at the address of a live block, so frees are "
-                     "missing from the trace: live bytes are an upper bound.",
-                     stats->device, timeline->contradiction_count));
+        vw__notes_add(&work->warnings,
+                      "Device %d: %zu allocations are at the address of a live block, so frees are "
+                      "missing from the trace: live bytes are an upper bound.",
+                      stats->device, timeline->contradiction_count);
     if (stats->stackless_count == alloc_count && alloc_count != 0)
-        VW__TRY(warn(work,
-                     "Device %d: no allocation has a stack: who holds the memory is not known. "
-                     "Record with _record_memory_history(context=\"alloc\").",
-                     stats->device));
+        vw__notes_add(&work->warnings,
+                      "Device %d: no allocation has a stack: who holds the memory is not known. "
+                      "Record with _record_memory_history(context=\"alloc\").",
+                      stats->device);
     if (stats->other_event_count != 0)
-        VW__TRY(warn(work,
-                     "Device %d: %" PRIu64 " events are no allocations, frees or segments, and "
-                     "were only counted.",
-                     stats->device, stats->other_event_count));
-    return VW_OK;
+        vw__notes_add(&work->warnings,
+                      "Device %d: %" PRIu64 " events are no allocations, frees or segments, and "
+                      "were only counted.",
+                      stats->device, stats->other_event_count);
 }
 
 static vw_status fill_from_trace(stats_work *work, const vw__model_trace *trace,
@@ -273,15 +240,14 @@ static vw_status fill_from_trace(stats_work *work, const vw__model_trace *trace,
     vw__timeline timeline;
     VW__TRY(vw__timeline_make(work->model, trace, &timeline));
     vw_status status = fill_from_timeline(work, &timeline, stats);
-    if (status == VW_OK)
-        status = warn_of_trace(work, &timeline, stats);
+    warn_of_trace(work, &timeline, stats);
     vw__timeline_deinit(&timeline);
     return status;
 }
 
 /* ---- one device ------------------------------------------------------------------------------ */
 
-/* Why there cannot be a summary, as far as that shows at once; NULL if there can. */
+/* The reason why there is no summary, if that is known at once; else NULL. */
 static const char *why_no_summary(const stats_work *work, const vw__model_trace *trace, int device)
 {
     if (work->options.without_summary)
@@ -309,19 +275,20 @@ static vw_status fill_all_but_summary(stats_work *work, const vw__model_trace *t
     return has_events ? fill_from_trace(work, trace, stats) : VW_OK;
 }
 
-/* The summary is replayed on a thread of its own meanwhile: whether the trace begins at the first
- * allocation, without which it is worth nothing, shows only when the rest is done. */
+/* The summary is replayed on another thread meanwhile. Only the rest shows whether the trace begins
+ * at the first allocation, without which a summary is worthless. */
 static vw_status fill_device_with_summary(stats_work *work, const vw__model_trace *trace,
                                           vw_device_stats *stats)
 {
-    vw__summary_job job;
-    vw__summary_job_begin(&job, work->model, trace, work->torch_version);
+    vw__stats_summary_job job;
+    vw__stats_summary_job_begin(&job, work->model, trace, work->torch_version);
     vw_status status = fill_all_but_summary(work, trace, stats);
     if (status == VW_OK && stats->is_truncated)
         stats->summary_reason = "the trace does not begin at the first allocation";
     else if (status == VW_OK)
-        status = vw__summary_job_finish(&job, work->arena, &stats->summary, &stats->summary_reason);
-    vw__summary_job_deinit(&job);
+        status = vw__stats_summary_job_finish(&job, work->arena, &stats->summary,
+                                              &stats->summary_reason);
+    vw__stats_summary_job_deinit(&job);
     return status;
 }
 
@@ -397,35 +364,34 @@ static vw_status fill_settings(stats_work *work, vw_recording_stats *stats)
         entries[i].key = vw__model_string(work->model, settings->entries[i].key);
         entries[i].value = vw__model_string(work->model, settings->entries[i].value);
     }
-    if (settings->is_known && settings->conf != VW__NO_STRING)
-        stats->conf = vw__model_string(work->model, settings->conf);
+    stats->conf = vw__recording_conf_text(work->model);
     stats->settings = entries;
     stats->setting_count = settings->entry_count;
     return VW_OK;
 }
 
-static vw_status warn_of_file(stats_work *work, const vw_recording_stats *stats)
+static void warn_of_file(stats_work *work, const vw_recording_stats *stats)
 {
     if (stats->oldest_version == NULL)
-        VW__TRY(warn(work,
-                     "The fields of the file fit no version of PyTorch: rules of %s are used.",
-                     work->torch_version));
+        vw__notes_add(&work->warnings,
+                      "The fields of the file fit no version of PyTorch: rules of %s are used.",
+                      work->torch_version);
     if (stats->device_count == 0)
-        VW__TRY(warn(work, "The recording is empty: no segments, and no events."));
+        vw__notes_add(&work->warnings, "The recording is empty: no segments, and no events.");
     if (stats->unknown_field_count != 0)
-        VW__TRY(warn(work,
-                     "%" PRIu64 " fields are not known to this version of vramwise and were left "
-                     "out, the first being \"%.100s\".",
-                     stats->unknown_field_count,
-                     stats->first_unknown_field != NULL ? stats->first_unknown_field : ""));
+        vw__notes_add(&work->warnings,
+                      "%" PRIu64 " fields are not known to this version of vramwise and were left "
+                      "out, the first being \"%.100s\".",
+                      stats->unknown_field_count,
+                      stats->first_unknown_field != NULL ? stats->first_unknown_field : "");
     uint64_t event_count = 0;
     for (size_t i = 0; i < stats->device_count; i++)
         event_count += stats->devices[i].event_count;
     if (stats->device_count != 0 && event_count == 0)
-        VW__TRY(warn(work, "The recording has no trace: only the end is known. Call "
-                           "torch.cuda.memory._record_memory_history() at the start of the "
-                           "program."));
-    return VW_OK;
+        vw__notes_add(&work->warnings,
+                      "The recording has no trace: only the end is known. Call "
+                      "torch.cuda.memory._record_memory_history() at the start of the "
+                      "program.");
 }
 
 static vw_status fill_all(stats_work *work, const vw_recording *recording,
@@ -434,11 +400,6 @@ static vw_status fill_all(stats_work *work, const vw_recording *recording,
     const vw__model *model = work->model;
     VW__TRY(vw__recording_version(model, work->options.torch_version, &work->torch_version));
     VW__TRY(vw__attribution_init(&work->attribution, model));
-    work->warnings = vw__arena_alloc_array(work->arena, MOST_WARNINGS, sizeof *work->warnings,
-                                           _Alignof(const char *));
-    if (work->warnings == NULL)
-        return vw__fail_host_memory(MOST_WARNINGS * sizeof *work->warnings, "warnings");
-
     stats->encoding = recording->encoding == VW__ENCODING_JSON ? "json" : "pickle";
     stats->compression = vw__compression_name(recording->compression);
     stats->file_bytes = recording->file_bytes;
@@ -452,10 +413,8 @@ static vw_status fill_all(stats_work *work, const vw_recording *recording,
     stats->first_unknown_field = model->first_ignored_field;
     VW__TRY(fill_settings(work, stats));
     VW__TRY(fill_devices(work, stats));
-    VW__TRY(warn_of_file(work, stats));
-    stats->warnings = work->warnings;
-    stats->warning_count = work->warning_count;
-    return VW_OK;
+    warn_of_file(work, stats);
+    return vw__notes_finish(&work->warnings, &stats->warnings, &stats->warning_count);
 }
 
 vw_status vw_recording_stats_make(const vw_recording *recording, const vw_stats_options *options,
@@ -467,26 +426,22 @@ vw_status vw_recording_stats_make(const vw_recording *recording, const vw_stats_
                         "expected a recording and a place for its statistics");
     VW__TRY(VW__STRUCT_IN(vw_stats_options, options, &used));
 
-    stats_result *result = vw__host_alloc_zeroed(1, sizeof *result);
-    if (result == NULL)
-        return vw__fail_host_memory(sizeof *result, "statistics");
-    vw__arena_init(&result->arena, VW__ARENA_NO_LIMIT);
-    stats_work work = {.model = recording->model, .options = used, .arena = &result->arena};
-    vw_status status = fill_all(&work, recording, &result->shown);
+    vw_recording_stats *stats = vw__result_create(sizeof *stats);
+    if (stats == NULL)
+        return vw__fail_host_memory(sizeof *stats, "statistics");
+    stats_work work = {
+        .model = recording->model, .options = used, .arena = vw__result_arena(stats)};
+    vw__notes_init(&work.warnings, work.arena);
+    vw_status status = fill_all(&work, recording, stats);
     vw__attribution_deinit(&work.attribution);
-    if (status != VW_OK) {
-        vw_recording_stats_free(&result->shown);
-        return status;
-    }
-    *out = &result->shown;
-    return VW_OK;
+    if (status == VW_OK)
+        *out = stats;
+    else
+        vw__result_free(stats);
+    return status;
 }
 
 void vw_recording_stats_free(vw_recording_stats *stats)
 {
-    stats_result *result = (stats_result *)stats;
-    if (result == NULL)
-        return;
-    vw__arena_deinit(&result->arena);
-    vw__host_free(result);
+    vw__result_free(stats);
 }

@@ -13,16 +13,9 @@
 #include "vramwise/status.h"
 #include "model/memory_model.h"
 
-/* Stores the page in `*summary`; or NULL, and in `*reason` why there is none. Both are the arena's
- * or static. A page is right only for a trace that begins at the first allocation. Fails only for
- * want of host memory. */
-VW_MUST_CHECK vw_status vw__stats_summary(const vw__model *model, const vw__model_trace *trace,
-                                          const char *torch_version, vw__arena *arena,
-                                          const char **summary, const char **reason);
-
-/* The same on a second thread, while the caller does other things. Between begin and finish (or
- * deinit, which waits as well) everything in here but `is_running` is that thread's. */
-typedef struct vw__summary_job {
+/* A summary that is made on a second thread, while the caller does other things. Between begin and
+ * finish (or deinit, which waits as well) everything in here but `is_running` is that thread's. */
+typedef struct vw__stats_summary_job {
     const vw__model *model;       /* borrowed, with the next two: as long as the job */
     const vw__model_trace *trace; /* set at the beginning, then read-only */
     const char *torch_version;
@@ -32,18 +25,20 @@ typedef struct vw__summary_job {
     const char *summary, *reason;
     vw_status status;
     char failure[VW__ERROR_DETAIL_BYTES]; /* vw_last_error() of that thread */
-} vw__summary_job;
+} vw__stats_summary_job;
 
-/* Where the system has no thread to give, and for a short trace, the work is left for finish. The
- * job must not move. */
-void vw__summary_job_begin(vw__summary_job *job, const vw__model *model,
-                           const vw__model_trace *trace, const char *torch_version);
+/* If no thread can be made, and for a short trace, the work is left to finish. The job must not
+ * move. */
+void vw__stats_summary_job_begin(vw__stats_summary_job *job, const vw__model *model,
+                                 const vw__model_trace *trace, const char *torch_version);
 
-/* As vw__stats_summary(), which has then been done; at most once. */
-VW_MUST_CHECK vw_status vw__summary_job_finish(vw__summary_job *job, vw__arena *arena,
-                                               const char **summary, const char **reason);
+/* Stores the page in `*summary`; or NULL there and the reason in `*reason`. Both are the arena's
+ * or static. A page is right only for a trace that begins at the first allocation.
+ * VW_ERR_HOST_MEMORY. At most once. */
+VW_MUST_CHECK vw_status vw__stats_summary_job_finish(vw__stats_summary_job *job, vw__arena *arena,
+                                                     const char **summary, const char **reason);
 
 /* After begin, whether finished or not. */
-void vw__summary_job_deinit(vw__summary_job *job);
+void vw__stats_summary_job_deinit(vw__stats_summary_job *job);
 
 #endif /* VW_ANALYSIS_STATS_SUMMARY_H */

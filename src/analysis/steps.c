@@ -26,6 +26,7 @@
 #include <stdlib.h> /* qsort */
 #include <string.h>
 
+#include "analysis/array.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 
@@ -46,14 +47,8 @@ static vw_status add_event(event_list *list, uint32_t event)
 {
     if (list->count != 0 && event <= list->events[list->count - 1])
         return VW_OK;
-    if (list->count == list->capacity) {
-        size_t capacity = 2 * list->capacity + 64;
-        uint32_t *grown = vw__host_realloc(list->events, capacity * sizeof *grown);
-        if (grown == NULL)
-            return vw__fail_host_memory(capacity * sizeof *grown, "the steps of a trace");
-        list->events = grown;
-        list->capacity = capacity;
-    }
+    VW__TRY(vw__array_make_room(&list->events, &list->capacity, list->count, sizeof *list->events,
+                                "the steps of a trace"));
     list->events[list->count++] = event;
     return VW_OK;
 }
@@ -77,8 +72,8 @@ static bool begins_with(const char *text, const char *beginning)
     return strncmp(text, beginning, strlen(beginning)) == 0;
 }
 
-/* When the spans whose name begins with `beginning` ended on the trace's device, in order. NULL and
- * a count of 0 where there are none; NULL and a count without memory. */
+/* The times at which spans whose name begins with `beginning` ended on the trace's device, in
+ * order. NULL if there are no such spans, with a count of 0, or no host memory. */
 static int64_t *span_ends(const vw__timeline *timeline, const char *beginning, size_t *count)
 {
     const vw__model *model = timeline->model;
@@ -206,8 +201,8 @@ static void widen(byte_span *span, int64_t bytes)
     span->most = bytes > span->most ? bytes : span->most;
 }
 
-/* Are the lows equally low, and the highs between them equally high? But for the first (the program
- * may still be setting up) and the last (it may be ending). */
+/* Returns whether the lows are equally low, and the highs between them equally high. Ignores the
+ * first (the program may still be setting up) and the last (it may be ending). */
 static bool are_alike(const int64_t *line, const event_list *lows, int64_t tolerance)
 {
     byte_span low_span = {INT64_MAX, INT64_MIN}, high_span = low_span;
@@ -222,7 +217,7 @@ static bool are_alike(const int64_t *line, const event_list *lows, int64_t toler
            high_span.most - high_span.least <= tolerance;
 }
 
-/* Replaces `*lows`, found at a rough depth, by those at the depth that counts; none if they are no
+/* Replaces `*lows`, found at a rough depth, by those at the final depth; empties it if they are no
  * rhythm. */
 static vw_status settle_lows(const int64_t *line, size_t count, int64_t peak, event_list *lows)
 {

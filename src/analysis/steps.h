@@ -21,7 +21,8 @@ typedef struct vw__steps {
     size_t end_count;
     uint32_t *phase_ends; /* owned; the same for phases */
     size_t phase_end_count;
-    const char *basis; /* "annotations", "optimizer stacks", "rhythm of live bytes"; NULL = none */
+    const char *basis; /* "annotations", "optimizer stacks", "rhythm of live bytes"; NULL: no
+                          steps */
 } vw__steps;
 
 VW_MUST_CHECK vw_status vw__steps_find(const vw__model *model, const vw__model_trace *trace,

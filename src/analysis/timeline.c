@@ -5,9 +5,9 @@
  * what must have been live at instant 0. The peak of the relative line is the peak of the absolute
  * one, so one pass is enough.
  *
- * Whose stack does a block from before the trace have? Its free tells, if frees show the stack of
- * the allocation (context="alloc"); if they show their own (context="all"), it does not. Which of
- * the two it is shows in the blocks whose both ends are in the trace.
+ * The stack of a block from before the trace is that of its free, if frees show the stack of the
+ * allocation (context="alloc"); if frees show their own (context="all"), it is unknown. Blocks with
+ * both ends in the trace show which of the two it is.
  *
  * A trace may lack events (skip_actions of PyTorch 2.10). An alloc on a live block then means that
  * it was freed in between: the old lifetime ends there, and it is counted, but nothing fails,
@@ -23,7 +23,7 @@
 #include <string.h>
 
 #include "analysis/live_bytes.h"
-#include "analysis/script_parts.h" /* vw__script_segment_at */
+#include "analysis/script_events.h" /* vw__script_segment_at */
 #include "base/address_map.h"
 #include "base/checked_math.h"
 #include "base/error.h"
@@ -53,7 +53,7 @@ uint64_t vw__live_bytes_of_block(const vw__model_block *block)
     return vw__live_bytes_of(is_known ? block->requested_bytes : block->size_bytes);
 }
 
-/* Adds to a line of bytes. VW_ERR_CORRUPT_FILE if it leaves what can be. */
+/* Adds to a line of bytes. VW_ERR_CORRUPT_FILE if it gets larger than any memory. */
 static vw_status add_bytes(int64_t *line, uint64_t size_bytes, bool is_gain, size_t event)
 {
     if (size_bytes < (uint64_t)MOST_BYTES) {
@@ -88,7 +88,8 @@ static vw_status new_lifetime(event_pass *pass, const vw__lifetime *lifetime, si
     return VW_OK;
 }
 
-/* When its free was requested, or VW__LIVE_TO_THE_END: of a block from before the trace. */
+/* The instant at which the free of a block from before the trace was requested, or
+ * VW__LIVE_TO_THE_END. */
 static uint32_t take_waiting(event_pass *pass, uint64_t address)
 {
     uintptr_t instant = (uintptr_t)vw__address_map_remove(&pass->waiting, address);
@@ -241,26 +242,15 @@ static vw_status walk_events(event_pass *pass)
             VW__TRY(on_free(pass, event, instant));
         else if (event->action == VW_ACTION_FREE_REQUESTED)
             VW__TRY(on_free_request(pass, event, instant));
-        switch (event->action) {
-        case VW_ACTION_ALLOC:
+        else if (event->action == VW_ACTION_ALLOC)
             VW__TRY(on_alloc(pass, event, instant));
-            break;
-        case VW_ACTION_SEGMENT_ALLOC:
-        case VW_ACTION_SEGMENT_MAP:
-            VW__TRY(on_segment(pass, event, true, instant));
-            break;
-        case VW_ACTION_SEGMENT_FREE:
-        case VW_ACTION_SEGMENT_UNMAP:
-            VW__TRY(on_segment(pass, event, false, instant));
-            break;
-        default:
-            break;
-        }
+        else if (vw__is_growth(event->action) || vw__is_release(event->action))
+            VW__TRY(on_segment(pass, event, vw__is_growth(event->action), instant));
     }
     return VW_OK;
 }
 
-/* ---- the end ----------------------------------------------------------------------------------*/
+/* ---- the end --------------------------------------------------------------------------------- */
 
 /* Blocks that are live at the end and were never allocated; and what is reserved then. */
 static vw_status walk_final_segments(event_pass *pass, uint64_t *reserved_bytes)
@@ -359,9 +349,9 @@ uint64_t vw__timeline_reserved_at(const vw__timeline *timeline, uint32_t instant
         return timeline->reserved_at_peak_live_bytes;
     for (uint32_t i = 0; i < instant; i++) {
         const vw__model_event *event = &timeline->trace->events[i];
-        if (event->action == VW_ACTION_SEGMENT_ALLOC || event->action == VW_ACTION_SEGMENT_MAP)
+        if (vw__is_growth(event->action))
             reserved_bytes += event->size_bytes;
-        if (event->action == VW_ACTION_SEGMENT_FREE || event->action == VW_ACTION_SEGMENT_UNMAP)
+        else if (vw__is_release(event->action))
             reserved_bytes -= event->size_bytes;
     }
     return reserved_bytes;

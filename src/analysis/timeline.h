@@ -1,17 +1,17 @@
 /* timeline.h - live and reserved bytes over one trace, and who was live when.
  *
- * A trace is a list of events; people ask about instants: when was most live, what was live then,
- * how much was reserved. The timeline is one pass that turns events into lifetimes, after which
- * every such question is a walk over them.
+ * A trace is a list of events; people ask about instants: when most was live, what was live then,
+ * how much was reserved. The timeline is one pass that turns events into lifetimes; every such
+ * question is then a walk over them.
  *
  * An *instant* k is the moment after the first k events: 0 is the beginning, event_count the end.
  * A block is live at the instants [begin, end) of its lifetime; it counts with its request rounded
  * up (live_bytes.h), from its alloc until its free_completed.
  *
- * A trace need not begin at the first allocation (PyTorch keeps the last events in a ring, or was
- * told late to record). Blocks from before have begin 0. They are known by what is left of them: a
- * free of an address that was never allocated, or a live block at the end that was never. What was
- * live before and of which nothing is left cannot be known; the numbers are then lower bounds.
+ * A trace need not begin at the first allocation (PyTorch keeps the last events in a ring, or began
+ * to record late). Blocks from before have begin 0. A free of an address that was never allocated
+ * shows them, or a live block at the end that was never allocated. Others leave no trace: the
+ * numbers are then lower bounds.
  *
  * Reserved bytes are anchored at the end, the sum of the segments in the file, and followed
  * backwards, so that they are right for a cut trace too.
@@ -85,7 +85,7 @@ int64_t *vw__timeline_live_line(const vw__timeline *timeline);
 /* VW__UNKNOWN_BYTES where reserved bytes are not known. */
 uint64_t vw__timeline_reserved_at(const vw__timeline *timeline, uint32_t instant);
 
-/* The live bytes of a block of the final segments: by what was requested where the file says, else
+/* The live bytes of a block of the final segments: by the requested size if the file has it, else
  * by its size. */
 uint64_t vw__live_bytes_of_block(const vw__model_block *block);
 

@@ -1,4 +1,4 @@
-/* verify.c - vw_recording_verify(): does the recording come out of the allocator again?
+/* verify.c - vw_recording_verify(): checks that the allocator reproduces the recording.
  *
  * Each device's trace is played from its first event to its last, on one assumption after the other
  * about what the recording leaves out (docs/design/003), until one gives the recording event by
@@ -9,34 +9,32 @@
  *   waiting        frees that complete in a request under pressure: before it, or waited for by it
  *   a late free    right before such a request: complete at once, or waited for by it
  *   an unsplit pool   a private pool whose every block lay at the start of a segment
- *   a private pool    for memory that was gone before the end (verify_pools.c)
+ *   a private pool    for memory that was gone before the end (verify_reading.c)
  *   no capture     memory between requests of a private pool: the default pool's after all
  * The difference that is reported is the one of the trial that came farthest. */
 #include "vramwise/analysis.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/byte_buffer.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/struct_size.h"
 #include "analysis/recording.h"
+#include "analysis/result.h"
 #include "analysis/regions.h"
-#include "analysis/script_parts.h"
+#include "analysis/script_events.h"
 #include "analysis/verify_parts.h"
 
-enum { MOST_NOTES = 32, MOST_LIMIT_TRIALS = 64, MOST_ROUNDS = 256, NOTE_BYTES = 400 };
+enum { MOST_LIMIT_TRIALS = 64, MOST_ROUNDS = 256, NOTE_BYTES = 400 };
 
 /* The result, and what it points at. */
 typedef struct verify_result {
     vw_verify_result result; /* first: what the caller sees */
-    vw__arena arena;
     vw_difference difference;
-    const char *notes[MOST_NOTES];
+    vw__notes notes;
 } verify_result;
 
 typedef struct verification {
@@ -56,96 +54,77 @@ typedef struct device_check {
     const vw__expectation *expectation; /* or NULL */
     vw__script script;
     vw__limit_evidence evidence;
-    vw__assumption assumption;
-    vw__reading reading;
+    vw__verify_assumption assumption;
+    vw__verify_reading reading;
     size_t trial_count;
-    vw__trial_result *best;      /* owned */
-    vw__trial_result *last;      /* owned */
-    vw__trial_result *unguessed; /* owned; the best before pools were made up */
+    vw__verify_trial_result *best;      /* owned */
+    vw__verify_trial_result *last;      /* owned */
+    vw__verify_trial_result *unguessed; /* owned; the best before pools were made up */
 } device_check;
 
 /* ---- notes ----------------------------------------------------------------------------------- */
 
-static __attribute__((format(printf, 2, 3))) vw_status add_note(verify_result *out,
-                                                                const char *format, ...)
+static void note_script(device_check *check)
 {
-    char text[NOTE_BYTES];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    if (out->result.unverifiable_count == MOST_NOTES)
-        return VW_OK;
-    const char *copy = vw__arena_copy(&out->arena, text, strlen(text));
-    if (copy == NULL)
-        return vw__fail_host_memory(strlen(text), "a note");
-    out->notes[out->result.unverifiable_count++] = copy;
-    out->result.unverifiable = out->notes;
-    return VW_OK;
-}
-
-static vw_status note_script(device_check *check)
-{
-    verify_result *out = check->whole->out;
+    vw__notes *notes = &check->whole->out->notes;
     const vw__script *script = &check->script;
     int device = check->trace->device;
     if (script->is_truncated)
-        VW__TRY(add_note(out,
-                         "device %d: the trace does not begin at the first allocation (%zu block%s "
-                         "live before it). Placements depend on a layout that is not "
-                         "recorded; it was checked that the events agree with each other and "
-                         "with the segments at the end.",
-                         device, script->initial_count,
-                         script->initial_count == 1 ? " was" : "s were"));
+        vw__notes_add(notes,
+                      "device %d: the trace does not begin at the first allocation (%zu block%s "
+                      "live before it). Placements depend on a layout that is not "
+                      "recorded; it was checked that the events agree with each other and "
+                      "with the segments at the end.",
+                      device, script->initial_count,
+                      script->initial_count == 1 ? " was" : "s were");
     if (script->has_guessed_releases && !script->is_truncated)
-        VW__TRY(add_note(out,
-                         "device %d: no stacks, so nothing tells memory given back by "
-                         "empty_cache() from memory given back inside a request; what agrees "
-                         "with the rules was assumed.",
-                         device));
+        vw__notes_add(notes,
+                      "device %d: no stacks, so nothing tells memory given back by "
+                      "empty_cache() from memory given back inside a request; what agrees "
+                      "with the rules was assumed.",
+                      device);
     if (script->has_guessed_pools && !script->is_truncated)
-        VW__TRY(add_note(out,
-                         "device %d: segments of private pools were given back before the end; "
-                         "which pool they were of was concluded from the requests around them.",
-                         device));
+        vw__notes_add(notes,
+                      "device %d: segments of private pools were given back before the end; "
+                      "which pool they were of was concluded from the requests around them.",
+                      device);
     if (script->has_hinted_pools)
-        VW__TRY(add_note(out,
-                         "device %d: which private pool memory was of that was given back before "
-                         "the end (segments: %zu) was concluded: by the rules, the default pool "
-                         "would have served requests otherwise.",
-                         device, check->reading.pools.hint_count));
+        vw__notes_add(notes,
+                      "device %d: which private pool memory was of that was given back before "
+                      "the end (segments: %zu) was concluded: by the rules, the default pool "
+                      "would have served requests otherwise.",
+                      device, check->reading.pools.hint_count);
     if (check->reading.has_unsplit)
-        VW__TRY(add_note(out,
-                         "device %d: a private pool was taken for one made with no_split: all "
-                         "of its blocks lie at the start of a segment.",
-                         device));
+        vw__notes_add(notes,
+                      "device %d: a private pool was taken for one made with no_split: all "
+                      "of its blocks lie at the start of a segment.",
+                      device);
     if (check->reading.has_late_frees)
-        VW__TRY(add_note(out,
-                         "device %d: a free right before a request that found no room was taken "
-                         "for one that other streams still held up; both leave the same events.",
-                         device));
+        vw__notes_add(notes,
+                      "device %d: a free right before a request that found no room was taken "
+                      "for one that other streams still held up; both leave the same events.",
+                      device);
     if (!script->has_end_state)
-        VW__TRY(add_note(out, "device %d: the file has no segments, so there is no end to compare.",
-                         device));
+        vw__notes_add(notes, "device %d: the file has no segments, so there is no end to compare.",
+                      device);
     if (script->lacks_free_requested || script->lacks_free_completed)
-        VW__TRY(add_note(out, "device %d: no %s events were recorded.", device,
-                         script->lacks_free_requested ? "free_requested" : "free_completed"));
-    return VW_OK;
+        vw__notes_add(notes, "device %d: no %s events were recorded.", device,
+                      script->lacks_free_requested ? "free_requested" : "free_completed");
 }
 
-static vw_status note_recording(verification *whole)
+static void note_recording(verification *whole)
 {
     const vw__model *model = whole->model;
     for (size_t i = 0; i < model->trace_count; i++)
         if (model->traces[i].device == VW__HOST_DEVICE && model->traces[i].event_count > 0)
-            VW__TRY(add_note(whole->out, "pinned host memory: its %zu events are not verified.",
-                             model->traces[i].event_count));
+            vw__notes_add(&whole->out->notes,
+                          "pinned host memory: its %zu events are not verified.",
+                          model->traces[i].event_count);
     if (!model->settings.is_known && (!whole->has_expectation || whole->expectation.conf == NULL))
-        VW__TRY(add_note(whole->out,
-                         "the file does not state its settings (PyTorch 2.3 and later do); "
-                         "\"%s\" was assumed.",
-                         vw__byte_buffer_text(&whole->conf)));
-    return VW_OK;
+        vw__notes_add(&whole->out->notes,
+                      "the file does not state its settings (PyTorch 2.3 and later do); "
+                      "\"%s\" was assumed.",
+                      vw__byte_buffer_text(&whole->conf));
 }
 
 /* ---- settings -------------------------------------------------------------------------------- */
@@ -153,9 +132,8 @@ static vw_status note_recording(verification *whole)
 /* The option string of the run: recorded, else expected, else what the file's values say. */
 static vw_status find_conf(verification *whole)
 {
-    const vw__model_settings *settings = &whole->model->settings;
-    bool is_recorded = settings->is_known && settings->conf != VW__NO_STRING;
-    if (!is_recorded && whole->has_expectation && whole->expectation.conf != NULL) {
+    if (vw__recording_conf_text(whole->model) == NULL && whole->has_expectation &&
+        whole->expectation.conf != NULL) {
         vw__append_text(&whole->conf, whole->expectation.conf);
         return vw__byte_buffer_has_failed(&whole->conf) ? vw__fail_host_memory(256, "settings")
                                                         : VW_OK;
@@ -170,31 +148,31 @@ static vw_status find_total(device_check *check, uint64_t *total_bytes)
 {
     const vw__expectation *expectation = check->expectation;
     if (expectation == NULL)
-        return vw__total_memory_guess(&check->script, total_bytes);
+        return vw__limit_guess_total(&check->script, total_bytes);
     *total_bytes =
         expectation->total_bytes != 0 ? expectation->total_bytes : VW__VERIFY_DEFAULT_TOTAL_BYTES;
     return VW_OK;
 }
 
-/* What the expectation gives need not be assumed. */
+/* Assumes what the expectation does not state. */
 static vw_status assume_card(device_check *check)
 {
-    vw__assumption *assumption = &check->assumption;
+    vw__verify_assumption *assumption = &check->assumption;
     const vw__expectation *expectation = check->expectation;
     uint64_t total_bytes = 0;
     VW__TRY(find_total(check, &total_bytes));
     VW__TRY(vw__limit_evidence_find(&check->script, check->whole->out->result.torch_version,
                                     vw__byte_buffer_text(&check->whole->conf), total_bytes,
                                     &check->evidence));
-    *assumption = (vw__assumption){.total_bytes = total_bytes,
-                                   .limit_bytes = UINT64_MAX,
-                                   .fraction = -1.0,
-                                   .refusals = check->evidence.refusals,
-                                   .refusal_count = check->evidence.refusal_count,
-                                   .is_unsplit = check->reading.is_unsplit,
-                                   .is_waited_for =
-                                       check->evidence.is_simple != check->reading.has_other_waits,
-                                   .has_conf_fraction = check->evidence.has_conf_fraction};
+    *assumption = (vw__verify_assumption){.total_bytes = total_bytes,
+                                          .limit_bytes = UINT64_MAX,
+                                          .fraction = -1.0,
+                                          .refusals = check->evidence.refusals,
+                                          .refusal_count = check->evidence.refusal_count,
+                                          .is_unsplit = check->reading.is_unsplit,
+                                          .is_waited_for = check->evidence.is_simple !=
+                                                           check->reading.has_other_waits,
+                                          .has_conf_fraction = check->evidence.has_conf_fraction};
     if (expectation == NULL)
         return VW_OK;
     assumption->trusts_conf_fraction = assumption->has_conf_fraction && expectation->cap_gib < 0.0;
@@ -209,24 +187,24 @@ static vw_status assume_card(device_check *check)
  * all. */
 static void keep_best(device_check *check)
 {
-    const vw__trial_difference *best = &check->best->difference, *last = &check->last->difference;
+    const vw__verify_difference *best = &check->best->difference, *last = &check->last->difference;
     if (check->trial_count == 1 || !last->is_found || (best->is_found && last->event > best->event))
         memcpy(check->best, check->last, sizeof *check->best);
 }
 
 static vw_status try_limit(device_check *check, uint64_t limit_bytes)
 {
-    const vw__trial trial = {.script = &check->script,
-                             .torch_version = check->whole->out->result.torch_version,
-                             .conf = vw__byte_buffer_text(&check->whole->conf),
-                             .expectation = check->expectation,
-                             .assumption = &check->assumption,
-                             .progress = check->whole->options.progress,
-                             .progress_context = check->whole->options.progress_context,
-                             .is_first = check->trial_count == 0};
+    const vw__verify_trial trial = {.script = &check->script,
+                                    .torch_version = check->whole->out->result.torch_version,
+                                    .conf = vw__byte_buffer_text(&check->whole->conf),
+                                    .expectation = check->expectation,
+                                    .assumption = &check->assumption,
+                                    .progress = check->whole->options.progress,
+                                    .progress_context = check->whole->options.progress_context,
+                                    .is_first = check->trial_count == 0};
     check->assumption.limit_bytes = limit_bytes;
     check->trial_count++;
-    VW__TRY(vw__trial_run(&trial, check->last));
+    VW__TRY(vw__verify_trial_run(&trial, check->last));
     keep_best(check);
     return VW_OK;
 }
@@ -240,9 +218,10 @@ static vw_status search_limit(device_check *check)
         uint64_t width = evidence->below_bytes - evidence->at_least_bytes;
         uint64_t middle = evidence->at_least_bytes + width / 2;
         VW__TRY(try_limit(check, middle));
-        if (!check->last->difference.is_found || check->last->limit_verdict == VW__LIMIT_NO_MATTER)
+        if (!check->last->difference.is_found ||
+            check->last->limit_verdict == VW__VERIFY_LIMIT_NO_MATTER)
             return VW_OK;
-        if (check->last->limit_verdict == VW__LIMIT_TOO_LOW)
+        if (check->last->limit_verdict == VW__VERIFY_LIMIT_TOO_LOW)
             evidence->at_least_bytes = middle + 1;
         else
             evidence->below_bytes = middle;
@@ -269,35 +248,35 @@ static vw_status try_limits(device_check *check)
 static vw_status make_script(device_check *check)
 {
     vw__limit_evidence_deinit(&check->evidence);
-    VW__TRY(vw__reading_make_script(&check->reading, check->whole->model, check->trace,
-                                    check->expectation, &check->script));
+    VW__TRY(vw__verify_reading_make_script(&check->reading, check->whole->model, check->trace,
+                                           check->expectation, &check->script));
     if (check->script.is_truncated)
         return VW_OK;
     return assume_card(check);
 }
 
-/* The settings cannot be read by the version asked for: that is a difference as well. */
+/* Reports settings that the version asked for cannot use as a difference. */
 static void note_bad_setting(device_check *check)
 {
-    vw__trial_difference *difference = &check->best->difference;
+    vw__verify_difference *difference = &check->best->difference;
     memset(check->best, 0, sizeof *check->best);
     (void)snprintf(difference->got, sizeof difference->got, "refused: %.150s", vw_last_error());
-    vw__note_difference(difference, 0,
-                        "The recorded settings cannot be used with this version of PyTorch.",
-                        "settings \"%.150s\"", vw__byte_buffer_text(&check->whole->conf));
+    vw__verify_note_difference(difference, 0,
+                               "The recorded settings cannot be used with this version of PyTorch.",
+                               "settings \"%.150s\"", vw__byte_buffer_text(&check->whole->conf));
 }
 
-/* And if no version was asked for, no PyTorch was ever run with them. */
+/* If no version was asked for, the file is wrong: no PyTorch ran with such settings. */
 static vw_status refuse_settings(const device_check *check)
 {
-    char words[VW__WORDS_BYTES];
+    char words[VW__VERIFY_WORDS_BYTES];
     (void)snprintf(words, sizeof words, "%s", vw_last_error());
     return vw__fail(
         VW_ERR_CORRUPT_FILE, "expected settings that PyTorch %s can use, found \"%.200s\": %s",
         check->whole->out->result.torch_version, vw__byte_buffer_text(&check->whole->conf), words);
 }
 
-/* Made-up pools count only if everything comes out with them. */
+/* Drops made-up pools unless they explain everything. */
 static vw_status forget_made_up_pools(device_check *check)
 {
     if (check->reading.pools.hint_count == 0 || !check->best->difference.is_found)
@@ -307,7 +286,7 @@ static vw_status forget_made_up_pools(device_check *check)
     return make_script(check);
 }
 
-/* The reading that the script was made by, and what its differences ask for. */
+/* Tries the reading that the script was made by, and those that its differences ask for. */
 static vw_status try_revisions(device_check *check)
 {
     bool has_more = true;
@@ -315,7 +294,7 @@ static vw_status try_revisions(device_check *check)
         VW__TRY(try_limits(check));
         if (check->reading.pools.hint_count == 0)
             memcpy(check->unguessed, check->best, sizeof *check->best);
-        VW__TRY(vw__reading_revise(&check->reading, &check->script, check->last, &has_more));
+        VW__TRY(vw__verify_reading_revise(&check->reading, &check->script, check->last, &has_more));
         if (has_more)
             VW__TRY(make_script(check));
     }
@@ -330,7 +309,7 @@ static vw_status try_readings(device_check *check)
     VW__TRY(try_revisions(check));
     if (!check->best->difference.is_found || !check->script.has_guessed_pools)
         return VW_OK;
-    vw__reading_drop_captures(&check->reading);
+    vw__verify_reading_drop_captures(&check->reading);
     VW__TRY(make_script(check));
     return try_revisions(check);
 }
@@ -346,32 +325,32 @@ static vw_status check_trace(device_check *check)
     return VW_OK;
 }
 
-/* Before 2.12 only segments tell of private pools. Without any, a difference may come from a pool
- * that nobody knows of, and proves nothing. */
-static vw_status excuse_unknown_pools(device_check *check)
+/* Before 2.12 only segments show private pools. Without segments a difference may come from an
+ * unknown pool, and proves nothing. */
+static void excuse_unknown_pools(device_check *check)
 {
     const vw__model_trace *trace = check->trace;
-    vw__trial_difference *difference = &check->best->difference;
+    vw__verify_difference *difference = &check->best->difference;
     bool has_unknown_pools = false;
     for (size_t i = 0; i < trace->event_count && !has_unknown_pools; i++)
         has_unknown_pools =
             trace->events[i].action == VW_ACTION_ALLOC && trace->events[i].pool == VW__UNKNOWN_POOL;
     if (!difference->is_found || check->script.is_truncated || check->script.has_end_state ||
         !has_unknown_pools)
-        return VW_OK;
+        return;
     difference->is_found = false;
-    return add_note(check->whole->out,
-                    "device %d: from event %" PRIu64 " on the replay is another one (recorded: "
-                    "%.80s; replayed: %.80s). Without segments nothing tells which requests were "
-                    "a private pool's, so this proves nothing.",
-                    trace->device, difference->event, difference->expected, difference->got);
+    vw__notes_add(&check->whole->out->notes,
+                  "device %d: from event %" PRIu64 " on the replay is another one (recorded: "
+                  "%.80s; replayed: %.80s). Without segments nothing tells which requests were "
+                  "a private pool's, so this proves nothing.",
+                  trace->device, difference->event, difference->expected, difference->got);
 }
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
 static vw_status copy_words(verify_result *out, const char *words, const char **copy)
 {
-    *copy = vw__arena_copy(&out->arena, words, strlen(words));
+    *copy = vw__arena_copy(vw__result_arena(out), words, strlen(words));
     return *copy != NULL ? VW_OK : vw__fail_host_memory(strlen(words), "a difference");
 }
 
@@ -384,8 +363,8 @@ static int version_number(const char *text)
 static vw_status report_difference(device_check *check)
 {
     verify_result *out = check->whole->out;
-    const vw__trial_difference *found = &check->best->difference;
-    char explanation[VW__EXPLANATION_BYTES + NOTE_BYTES];
+    const vw__verify_difference *found = &check->best->difference;
+    char explanation[VW__VERIFY_EXPLANATION_BYTES + NOTE_BYTES];
     const char *oldest = NULL, *newest = NULL, *used = out->result.torch_version;
     if (!found->is_found || out->result.first_difference != NULL)
         return VW_OK;
@@ -421,7 +400,7 @@ static void count_recorded(const device_check *check, vw_verify_result *result)
 static vw_status report_device(device_check *check)
 {
     vw_verify_result *result = &check->whole->out->result;
-    const vw__trial_result *best = check->best;
+    const vw__verify_trial_result *best = check->best;
     result->event_count += check->trace->event_count;
     if (!check->script.is_truncated) {
         count_recorded(check, result);
@@ -437,8 +416,8 @@ static vw_status report_device(device_check *check)
             result->limit_below_bytes = check->evidence.below_bytes;
         }
     }
-    VW__TRY(note_script(check));
-    VW__TRY(excuse_unknown_pools(check));
+    note_script(check);
+    excuse_unknown_pools(check);
     return report_difference(check);
 }
 
@@ -457,7 +436,7 @@ static vw_status verify_device(verification *whole, const vw__model_trace *trace
         status = report_device(&check);
     vw__script_deinit(&check.script);
     vw__limit_evidence_deinit(&check.evidence);
-    vw__reading_deinit(&check.reading);
+    vw__verify_reading_deinit(&check.reading);
     vw__host_free(check.best);
     vw__host_free(check.last);
     vw__host_free(check.unguessed);
@@ -477,12 +456,12 @@ static vw_status verify(verification *whole)
         whole->has_expectation = result->has_expectation = true;
     }
     VW__TRY(find_conf(whole));
-    VW__TRY(note_recording(whole));
+    note_recording(whole);
     for (size_t i = 0; i < model->trace_count; i++)
         if (model->traces[i].device != VW__HOST_DEVICE && model->traces[i].event_count > 0)
             VW__TRY(verify_device(whole, &model->traces[i]));
     result->is_exact = result->first_difference == NULL;
-    return VW_OK;
+    return vw__notes_finish(&whole->out->notes, &result->unverifiable, &result->unverifiable_count);
 }
 
 vw_status vw_recording_verify(const vw_recording *recording, const vw_verify_options *options,
@@ -493,10 +472,10 @@ vw_status vw_recording_verify(const vw_recording *recording, const vw_verify_opt
                         recording == NULL ? "recording" : "out");
     verification whole = {.model = recording->model, .expectation = {.cap_gib = -1.0}};
     VW__TRY(VW__STRUCT_IN(vw_verify_options, options, &whole.options));
-    whole.out = vw__host_alloc_zeroed(1, sizeof *whole.out);
+    whole.out = vw__result_create(sizeof *whole.out);
     if (whole.out == NULL)
         return vw__fail_host_memory(sizeof *whole.out, "a result");
-    vw__arena_init(&whole.out->arena, VW__ARENA_NO_LIMIT);
+    vw__notes_init(&whole.out->notes, vw__result_arena(whole.out));
     vw__byte_buffer_init(&whole.conf);
     whole.out->result.limit_at_least_bytes = whole.out->result.limit_below_bytes = VW_UNKNOWN;
     vw_status status = verify(&whole);
@@ -512,9 +491,5 @@ vw_status vw_recording_verify(const vw_recording *recording, const vw_verify_opt
 
 void vw_verify_result_free(vw_verify_result *result)
 {
-    verify_result *whole = (verify_result *)result;
-    if (whole == NULL)
-        return;
-    vw__arena_deinit(&whole->arena);
-    vw__host_free(whole);
+    vw__result_free(result);
 }

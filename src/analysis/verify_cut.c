@@ -1,15 +1,14 @@
-/* verify_cut.c - a trace that does not begin at the beginning: does it agree with itself?
+/* verify_cut.c - checks that a trace which does not begin at the beginning agrees with itself.
  *
- * Where a block is placed depends on every free block there is, and before the first event of a cut
- * trace nobody knows them. What remains true all the same: an alloc lies in memory that is held,
- * and on no live block; what is given back is held and has no live block in it; and what is held
- * after the last event is what the file lists at the end. Sizes are as requested, so nothing is
- * claimed about the bytes between a request and its block. */
+ * The place of a block depends on every free block there is, and those before the first event of a
+ * cut trace are unknown. These rules hold all the same: an alloc lies in memory that is held, and
+ * on no live block; memory that is given back is held and has no live block in it; and the memory
+ * held after the last event is what the file lists at the end. Sizes are as requested, so nothing
+ * is claimed about the bytes between a request and its block. */
 #include "analysis/verify_parts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/checked_math.h"
 #include "base/error.h"
@@ -17,7 +16,7 @@
 #include "base/ordered_tree.h"
 #include "analysis/range_set.h"
 #include "analysis/regions.h"
-#include "analysis/script_parts.h"
+#include "analysis/script_events.h"
 
 #define GRAIN_BYTES (UINT64_C(1) << 20)
 
@@ -37,19 +36,13 @@ typedef struct cut_check {
     bool knows_held;    /* the file has segments to begin from */
     live_block *blocks; /* owned; by slot */
     vw__tree_node *root;
-    vw__trial_difference *difference;
+    vw__verify_difference *difference;
 } cut_check;
 
 static bool comes_before(const vw__tree_node *a, const vw__tree_node *b)
 {
     const live_block *left = (const live_block *)a, *right = (const live_block *)b;
     return left->begin != right->begin ? left->begin < right->begin : a < b;
-}
-
-static uint64_t end_of(uint64_t address, uint64_t size_bytes)
-{
-    uint64_t end;
-    return vw__add_u64(address, size_bytes, &end) ? end : UINT64_MAX;
 }
 
 /* A live block in [begin, end), or NULL. */
@@ -71,7 +64,7 @@ static void note(cut_check *check, size_t event, const char *expected, const cha
     (void)snprintf(check->difference->got, sizeof check->difference->got,
                    "%s of %" PRIu64 " bytes at %#" PRIx64, vw__model_action_name(recorded->action),
                    recorded->size_bytes, recorded->address);
-    vw__note_difference(check->difference, event, explanation, "%s", expected);
+    vw__verify_note_difference(check->difference, event, explanation, "%s", expected);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -90,7 +83,7 @@ static void check_grain(cut_check *check, size_t event)
         note(check, event, "whole MiB", "PyTorch takes and gives back memory in whole MiB.");
 }
 
-/* What was held before the first event: the end, with every event undone. */
+/* Finds what was held before the first event: the end, with every event undone. */
 static vw_status find_held_at_start(cut_check *check)
 {
     const vw__model *model = check->script->model;
@@ -99,12 +92,12 @@ static vw_status find_held_at_start(cut_check *check)
     vw__script_segments_of(model, trace->device, &first, &end);
     check->knows_held = end > first;
     for (size_t i = first; i < end; i++)
-        VW__TRY(
-            vw__range_set_add(&check->held, model->segments[i].address,
-                              end_of(model->segments[i].address, model->segments[i].total_bytes)));
+        VW__TRY(vw__range_set_add(
+            &check->held, model->segments[i].address,
+            vw__add_capped_u64(model->segments[i].address, model->segments[i].total_bytes)));
     for (size_t i = trace->event_count; check->knows_held && i-- > 0;) {
         const vw__model_event *event = &check->events[i];
-        uint64_t event_end = end_of(event->address, event->size_bytes);
+        uint64_t event_end = vw__add_capped_u64(event->address, event->size_bytes);
         if (vw__is_release(event->action)) {
             if (vw__range_set_touches(&check->held, event->address, event_end)) {
                 note(check, i, "memory that is not held afterwards",
@@ -143,7 +136,7 @@ static vw_status follow_plain(cut_check *check, size_t index)
     return VW_OK;
 }
 
-/* Those that are left must be there at the end, as they are. */
+/* Checks that the segments left are there at the end, unchanged. */
 static void compare_plain(cut_check *check)
 {
     int device = check->script->trace->device;
@@ -155,10 +148,10 @@ static void compare_plain(cut_check *check)
             segment->total_bytes == region->held_bytes)
             continue;
         (void)snprintf(check->difference->got, sizeof check->difference->got, "no such segment");
-        vw__note_difference(check->difference, VW_UNKNOWN,
-                            "A segment that the trace takes and keeps is not there at the end.",
-                            "segment %#" PRIx64 " of %" PRIu64 " bytes", region->address,
-                            region->held_bytes);
+        vw__verify_note_difference(
+            check->difference, VW_UNKNOWN,
+            "A segment that the trace takes and keeps is not there at the end.",
+            "segment %#" PRIx64 " of %" PRIu64 " bytes", region->address, region->held_bytes);
     }
 }
 
@@ -166,7 +159,7 @@ static vw_status follow_memory(cut_check *check, const vw__script_op *op)
 {
     for (size_t i = op->first_event; i < op->end_event; i++) {
         const vw__model_event *event = &check->events[i];
-        uint64_t end = end_of(event->address, event->size_bytes);
+        uint64_t end = vw__add_capped_u64(event->address, event->size_bytes);
         if (event->action == VW_ACTION_SEGMENT_ALLOC || event->action == VW_ACTION_SEGMENT_FREE)
             VW__TRY(follow_plain(check, i));
         if (vw__is_growth(event->action)) {
@@ -186,8 +179,8 @@ static vw_status follow_memory(cut_check *check, const vw__script_op *op)
 static void begin_block(cut_check *check, const vw__script_op *op, uint64_t address)
 {
     live_block *block = &check->blocks[op->slot];
-    *block =
-        (live_block){.begin = address, .end = end_of(address, op->size_bytes), .is_live = true};
+    *block = (live_block){
+        .begin = address, .end = vw__add_capped_u64(address, op->size_bytes), .is_live = true};
     vw__tree_insert(&check->root, &block->node, comes_before);
 }
 
@@ -203,7 +196,7 @@ static void place_block(cut_check *check, const vw__script_op *op)
 {
     size_t index = op->end_event - 1;
     const vw__model_event *event = &check->events[index];
-    uint64_t end = end_of(event->address, event->size_bytes);
+    uint64_t end = vw__add_capped_u64(event->address, event->size_bytes);
     if (check->knows_held && !vw__range_set_covers(&check->held, event->address, end))
         note(check, index, "a place in memory that is held",
              "This block lies outside of every segment that PyTorch held then.");
@@ -214,42 +207,14 @@ static void place_block(cut_check *check, const vw__script_op *op)
         begin_block(check, op, event->address);
 }
 
-/* Initial blocks come without an event: their addresses are in the events that free them, or at
- * the end, which script_start.c looked up; what it kept is their order, by address. */
-static vw_status begin_initial_blocks(cut_check *check, const vw__script_blocks *blocks)
+/* Blocks from before the trace come without an event: the script has their addresses. */
+static void begin_initial_blocks(cut_check *check)
 {
+    const vw__script *script = check->script;
     size_t op_index = 0;
-    for (size_t done = 0; done < check->script->initial_count; op_index++) {
-        const vw__script_op *op = &check->script->ops[op_index];
-        if (op->kind != VW__SCRIPT_ALLOC)
-            continue;
-        begin_block(check, op, blocks->blocks[done].address);
-        done++;
-    }
-    return VW_OK;
-}
-
-static int by_address(const void *a, const void *b)
-{
-    uint64_t left = ((const vw__script_block *)a)->address;
-    uint64_t right = ((const vw__script_block *)b)->address;
-    return left < right ? -1 : left > right;
-}
-
-static vw_status find_initial_blocks(cut_check *check)
-{
-    vw__script_blocks blocks;
-    vw__script_start start;
-    size_t count = 0;
-    VW__TRY(vw__script_find_start(check->script->model, check->script->trace, &blocks, &start));
-    for (size_t i = 0; i < blocks.count; i++)
-        if (blocks.blocks[i].is_initial)
-            blocks.blocks[count++] = blocks.blocks[i];
-    if (count > 1)
-        qsort(blocks.blocks, count, sizeof *blocks.blocks, by_address);
-    vw_status status = begin_initial_blocks(check, &blocks);
-    vw__script_blocks_deinit(&blocks);
-    return status;
+    for (size_t done = 0; done < script->initial_count; op_index++)
+        if (script->ops[op_index].kind == VW__SCRIPT_ALLOC)
+            begin_block(check, &script->ops[op_index], script->initial_addresses[done++]);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
@@ -258,10 +223,10 @@ static vw_status follow(cut_check *check)
 {
     const vw__script *script = check->script;
     VW__TRY(find_held_at_start(check));
-    VW__TRY(find_initial_blocks(check));
+    begin_initial_blocks(check);
     for (size_t i = 0; i < script->op_count && !check->difference->is_found; i++) {
         const vw__script_op *op = &script->ops[i];
-        if (op->first_event == VW__BEFORE_RECORDING)
+        if (op->first_event == VW__SCRIPT_BEFORE_RECORDING)
             continue;
         for (size_t k = op->first_event; k < op->end_event; k++)
             check_grain(check, k);
@@ -276,7 +241,7 @@ static vw_status follow(cut_check *check)
     return VW_OK;
 }
 
-vw_status vw__verify_cut_trace(const vw__script *script, vw__trial_difference *difference)
+vw_status vw__verify_cut_trace(const vw__script *script, vw__verify_difference *difference)
 {
     cut_check check = {.script = script, .events = script->trace->events, .difference = difference};
     vw__range_set_init(&check.held);

@@ -1,4 +1,4 @@
-/* verify_end.c - how things stood at the end: segments and blocks, statistics, the summary. */
+/* verify_end.c - compares the end: segments and blocks, statistics, the summary. */
 #include "analysis/verify_parts.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/human_units.h"
-#include "analysis/script_parts.h" /* vw__script_segments_of */
+#include "analysis/script_events.h" /* vw__script_segments_of */
 
 enum { LINE_SHOWN_BYTES = 90, SUMMARY_BYTES = 8192 };
 
@@ -19,12 +19,12 @@ typedef struct end_walk {
     const vw__model_block *block; /* the next one of the present segment */
     const vw__model_block *block_end;
     bool is_segment_same; /* so far */
-    vw__trial_result *result;
+    vw__verify_trial_result *result;
 } end_walk;
 
 /* ---- segments and blocks --------------------------------------------------------------------- */
 
-static void say_got(vw__trial_difference *difference, const char *what, uint64_t address,
+static void say_got(vw__verify_difference *difference, const char *what, uint64_t address,
                     uint64_t size_bytes)
 {
     char size[VW__SIZE_TEXT_BYTES];
@@ -65,7 +65,7 @@ static const char *segment_difference(const vw__model *model, const vw__model_se
     return NULL;
 }
 
-/* The segment met last is done with: its blocks were all the same. */
+/* Counts the last segment as matched if all its blocks were the same. */
 static void finish_segment(end_walk *walk)
 {
     if (walk->is_segment_same && walk->block == walk->block_end)
@@ -76,14 +76,15 @@ static void finish_segment(end_walk *walk)
 static bool meet_segment(void *context, const vw_segment_info *found)
 {
     end_walk *walk = context;
-    vw__trial_difference *difference = &walk->result->difference;
+    vw__verify_difference *difference = &walk->result->difference;
     char size[VW__SIZE_TEXT_BYTES];
     finish_segment(walk);
     if (walk->recorded == walk->end) {
         say_got(difference, "segment", found->address, found->total_bytes);
-        vw__note_difference(difference, VW_UNKNOWN,
-                            "The replay holds a segment at the end that the recording does not.",
-                            "no further segment");
+        vw__verify_note_difference(
+            difference, VW_UNKNOWN,
+            "The replay holds a segment at the end that the recording does not.",
+            "no further segment");
         return false;
     }
     const vw__model_segment *recorded = walk->recorded++;
@@ -92,8 +93,8 @@ static bool meet_segment(void *context, const vw_segment_info *found)
                            : segment_difference(walk->model, recorded, found);
     if (what != NULL) {
         say_got(difference, "segment", found->address, found->total_bytes);
-        vw__note_difference(difference, VW_UNKNOWN, what, "segment %#" PRIx64 " of %s",
-                            recorded->address, vw__format_size(recorded->total_bytes, size));
+        vw__verify_note_difference(difference, VW_UNKNOWN, what, "segment %#" PRIx64 " of %s",
+                                   recorded->address, vw__format_size(recorded->total_bytes, size));
         return false;
     }
     walk->block = walk->model->blocks + recorded->first_block;
@@ -102,8 +103,8 @@ static bool meet_segment(void *context, const vw_segment_info *found)
     return true;
 }
 
-/* A free block keeps the size requested of whoever was freed last: unknown where several were
- * freed by one wait. */
+/* A free block keeps the requested size of the block that was freed last, which is unknown if one
+ * wait freed several. */
 static bool is_requested_same(const end_walk *walk, const vw__model_block *recorded,
                               const vw_block_info *found)
 {
@@ -115,7 +116,7 @@ static bool meet_block(void *context, const vw_segment_info *segment, const vw_b
 {
     static const char *const states[] = {"live", "pending free", "free"};
     end_walk *walk = context;
-    vw__trial_difference *difference = &walk->result->difference;
+    vw__verify_difference *difference = &walk->result->difference;
     const vw__model_block *recorded = walk->block++;
     (void)segment; /* has as many blocks as the recorded one */
     if (recorded->address == found->address && recorded->size_bytes == found->size_bytes &&
@@ -125,15 +126,16 @@ static bool meet_block(void *context, const vw_segment_info *segment, const vw_b
     (void)snprintf(difference->got, sizeof difference->got,
                    "%s block %#" PRIx64 " of %" PRIu64 " bytes, requested %" PRIu64,
                    states[found->state], found->address, found->size_bytes, found->requested_bytes);
-    vw__note_difference(difference, VW_UNKNOWN, "A block at the end is not the same.",
-                        "%s block %#" PRIx64 " of %" PRIu64 " bytes, requested %" PRId64,
-                        recorded->state <= VW_BLOCK_FREE ? states[recorded->state] : "unknown",
-                        recorded->address, recorded->size_bytes,
-                        (int64_t)recorded->requested_bytes);
+    vw__verify_note_difference(
+        difference, VW_UNKNOWN, "A block at the end is not the same.",
+        "%s block %#" PRIx64 " of %" PRIu64 " bytes, requested %" PRId64,
+        recorded->state <= VW_BLOCK_FREE ? states[recorded->state] : "unknown", recorded->address,
+        recorded->size_bytes, (int64_t)recorded->requested_bytes);
     return false;
 }
 
-static vw_status compare_memory(const vw__trial *trial, vw_pool *pool, vw__trial_result *result)
+static vw_status compare_memory(const vw__verify_trial *trial, vw_pool *pool,
+                                vw__verify_trial_result *result)
 {
     const vw__model *model = trial->script->model;
     char size[VW__SIZE_TEXT_BYTES];
@@ -148,10 +150,11 @@ static vw_status compare_memory(const vw__trial *trial, vw_pool *pool, vw__trial
     finish_segment(&walk);
     if (!result->difference.is_found && walk.recorded != walk.end) {
         (void)snprintf(result->difference.got, sizeof result->difference.got, "no such segment");
-        vw__note_difference(&result->difference, VW_UNKNOWN,
-                            "The recording holds a segment at the end that the replay does not.",
-                            "segment %#" PRIx64 " of %s", walk.recorded->address,
-                            vw__format_size(walk.recorded->total_bytes, size));
+        vw__verify_note_difference(
+            &result->difference, VW_UNKNOWN,
+            "The recording holds a segment at the end that the replay does not.",
+            "segment %#" PRIx64 " of %s", walk.recorded->address,
+            vw__format_size(walk.recorded->total_bytes, size));
     }
     return VW_OK;
 }
@@ -160,7 +163,7 @@ static vw_status compare_memory(const vw__trial *trial, vw_pool *pool, vw__trial
 
 typedef struct stat_walk {
     const vw__expectation *expectation;
-    vw__trial_result *result;
+    vw__verify_trial_result *result;
     size_t met_count;
 } stat_walk;
 
@@ -173,9 +176,9 @@ static bool is_lower_bound(const char *key)
 static void meet_stat(void *context, const char *key, int64_t value)
 {
     stat_walk *walk = context;
-    vw__trial_difference *difference = &walk->result->difference;
+    vw__verify_difference *difference = &walk->result->difference;
     for (size_t i = 0; i < walk->expectation->stat_count; i++) {
-        const vw__expected_stat *expected = &walk->expectation->stats[i];
+        const vw__expectation_stat *expected = &walk->expectation->stats[i];
         if (strcmp(expected->key, key) != 0)
             continue;
         walk->met_count++;
@@ -183,14 +186,15 @@ static void meet_stat(void *context, const char *key, int64_t value)
             walk->result->statistics_matched++;
         } else if (!difference->is_found) {
             (void)snprintf(difference->got, sizeof difference->got, "%s %" PRId64, key, value);
-            vw__note_difference(difference, VW_UNKNOWN, "A statistic at the end is not the same.",
-                                "%s %" PRId64, key, expected->value);
+            vw__verify_note_difference(difference, VW_UNKNOWN,
+                                       "A statistic at the end is not the same.", "%s %" PRId64,
+                                       key, expected->value);
         }
     }
 }
 
-static vw_status compare_statistics(const vw__trial *trial, const vw_pool *pool,
-                                    vw__trial_result *result)
+static vw_status compare_statistics(const vw__verify_trial *trial, const vw_pool *pool,
+                                    vw__verify_trial_result *result)
 {
     stat_walk walk = {.expectation = trial->expectation, .result = result};
     result->statistics_recorded = trial->expectation->stat_count;
@@ -198,15 +202,16 @@ static vw_status compare_statistics(const vw__trial *trial, const vw_pool *pool,
     if (!result->difference.is_found && walk.met_count != trial->expectation->stat_count) {
         (void)snprintf(result->difference.got, sizeof result->difference.got, "%zu of them",
                        walk.met_count);
-        vw__note_difference(&result->difference, VW_UNKNOWN,
-                            "PyTorch of this version has not all of the statistics expected.",
-                            "%zu statistics", trial->expectation->stat_count);
+        vw__verify_note_difference(
+            &result->difference, VW_UNKNOWN,
+            "PyTorch of this version has not all of the statistics expected.", "%zu statistics",
+            trial->expectation->stat_count);
     }
     return VW_OK;
 }
 
-static vw_status compare_summary(const vw__trial *trial, const vw_pool *pool,
-                                 vw__trial_result *result)
+static vw_status compare_summary(const vw__verify_trial *trial, const vw_pool *pool,
+                                 vw__verify_trial_result *result)
 {
     char found[SUMMARY_BYTES];
     const char *recorded = trial->expectation->summary;
@@ -223,15 +228,15 @@ static vw_status compare_summary(const vw__trial *trial, const vw_pool *pool,
     if (!result->difference.is_found)
         (void)snprintf(result->difference.got, sizeof result->difference.got, "%.*s",
                        LINE_SHOWN_BYTES, found + line);
-    vw__note_difference(&result->difference, VW_UNKNOWN,
-                        "torch.cuda.memory_summary() at the end is not the same.", "%.*s",
-                        LINE_SHOWN_BYTES, recorded + line);
+    vw__verify_note_difference(&result->difference, VW_UNKNOWN,
+                               "torch.cuda.memory_summary() at the end is not the same.", "%.*s",
+                               LINE_SHOWN_BYTES, recorded + line);
     return VW_OK;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-char *vw__without_processes(const char *original)
+char *vw__verify_without_processes(const char *original)
 {
     static const char before[] = " is free. ", behind[] = " memory in use. ";
     size_t size = strlen(original) + 1;
@@ -253,7 +258,8 @@ char *vw__without_processes(const char *original)
     return text;
 }
 
-vw_status vw__verify_end(const vw__trial *trial, vw_pool *pool, vw__trial_result *result)
+vw_status vw__verify_end(const vw__verify_trial *trial, vw_pool *pool,
+                         vw__verify_trial_result *result)
 {
     if (trial->script->has_end_state)
         VW__TRY(compare_memory(trial, pool, result));

@@ -1,12 +1,11 @@
 /* verify_play.c - one trial: a script through the real allocator, held against its recording.
  *
- * What goes in: sizes, streams, frees, when frees completed, empty_cache() calls, and the addresses
- * that the *driver* gave (of segments and reservations). What must come out: the address of every
- * block, and every segment taken and given back, in order. The allocator is never told where a
- * block was.
+ * Input: sizes, streams, frees, when frees completed, empty_cache() calls, and the addresses that
+ * the *driver* gave (of segments and reservations). Expected output: the address of every block,
+ * and every segment taken and given back, in order. The allocator never learns where a block was.
  *
- * Before an operation is played, its recorded events tell the device which addresses to give;
- * afterwards what the pool told its listener is held against them. */
+ * Before an operation is played, the device gets the addresses of its recorded events; afterwards
+ * the events that the pool reported are compared with them. */
 #include "analysis/verify_parts.h"
 
 #include <inttypes.h>
@@ -17,19 +16,20 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/human_units.h"
+#include "analysis/array.h"
 #include "analysis/regions.h"
-#include "analysis/script_parts.h" /* vw__is_release and its kind */
+#include "analysis/script_events.h" /* vw__is_release and its kind */
 
-enum { FIRST_SEEN = 64, OPS_BETWEEN_PROGRESS = 1 << 14, EVENT_WORDS_BYTES = VW__WORDS_BYTES };
+enum { OPS_BETWEEN_PROGRESS = 1 << 14, EVENT_WORDS_BYTES = VW__VERIFY_WORDS_BYTES };
 
 typedef struct trial_run {
-    const vw__trial *trial;
+    const vw__verify_trial *trial;
     const vw__script *script;
     const vw__model_event *events;
-    vw__trial_result *result;
+    vw__verify_trial_result *result;
     vw__player player;
     vw__regions regions;
-    vw_memory_event *seen; /* owned; what the pool told since the last comparison */
+    vw_memory_event *seen; /* owned; events of the pool since the last comparison */
     size_t seen_count;
     size_t seen_capacity;
     bool lost_events;    /* no memory for `seen` */
@@ -39,8 +39,8 @@ typedef struct trial_run {
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-void vw__note_difference(vw__trial_difference *difference, uint64_t event, const char *explanation,
-                         const char *expected, ...)
+void vw__verify_note_difference(vw__verify_difference *difference, uint64_t event,
+                                const char *explanation, const char *expected, ...)
 {
     if (difference->is_found)
         return;
@@ -71,7 +71,7 @@ static vw_stream stream_of(const trial_run *run, const vw__model_event *event)
     return run->script->model->streams[event->stream];
 }
 
-/* Where the block handed out lies, by our own books and by the recording's. */
+/* Explains where the block lies, by our own books and by the recording's. */
 static void explain_placement(trial_run *run, const vw__model_event *recorded,
                               const vw_memory_event *seen, char *text, size_t text_bytes)
 {
@@ -93,7 +93,7 @@ static void explain_placement(trial_run *run, const vw__model_event *recorded,
                    ours);
 }
 
-/* What it means that `seen` came instead of `recorded`; either may be NULL for nothing. */
+/* Explains that `seen` came instead of `recorded`; either may be NULL: no event. */
 static void explain(trial_run *run, const vw__model_event *recorded, const vw_memory_event *seen,
                     char *text, size_t text_bytes)
 {
@@ -135,8 +135,8 @@ static void explain(trial_run *run, const vw__model_event *recorded, const vw_me
 static void differ(trial_run *run, size_t event, const vw__model_event *recorded,
                    const vw_memory_event *seen)
 {
-    char expected[EVENT_WORDS_BYTES] = "nothing more", explanation[VW__EXPLANATION_BYTES];
-    vw__trial_difference *difference = &run->result->difference;
+    char expected[EVENT_WORDS_BYTES] = "nothing more", explanation[VW__VERIFY_EXPLANATION_BYTES];
+    vw__verify_difference *difference = &run->result->difference;
     if (recorded != NULL)
         describe(expected, recorded->action, recorded->address, recorded->size_bytes,
                  stream_of(run, recorded));
@@ -146,7 +146,7 @@ static void differ(trial_run *run, size_t event, const vw__model_event *recorded
     (void)snprintf(difference->got, sizeof difference->got, "nothing");
     if (seen != NULL)
         describe(difference->got, seen->action, seen->address, seen->size_bytes, seen->stream);
-    vw__note_difference(difference, event, explanation, "%s", expected);
+    vw__verify_note_difference(difference, event, explanation, "%s", expected);
 }
 
 /* ---- what the pool tells --------------------------------------------------------------------- */
@@ -154,19 +154,14 @@ static void differ(trial_run *run, size_t event, const vw__model_event *recorded
 static void listen(void *context, const vw_memory_event *event)
 {
     trial_run *run = context;
-    if (run->seen_count == run->seen_capacity) {
-        size_t capacity = run->seen_capacity != 0 ? run->seen_capacity * 2 : (size_t)FIRST_SEEN;
-        vw_memory_event *grown = vw__host_realloc(run->seen, capacity * sizeof *grown);
-        if (grown == NULL) {
-            run->lost_events = true;
-            return;
-        }
-        run->seen = grown;
-        run->seen_capacity = capacity;
+    if (vw__array_make_room(&run->seen, &run->seen_capacity, run->seen_count, sizeof *run->seen,
+                            "events") != VW_OK) {
+        run->lost_events = true;
+        return;
     }
     if ((event->action == VW_ACTION_FREE_REQUESTED && run->script->lacks_free_requested) ||
         (event->action == VW_ACTION_FREE_COMPLETED && run->script->lacks_free_completed))
-        return; /* the recording has none of these */
+        return; /* the recording lacks these */
     run->seen[run->seen_count++] = *event;
 }
 
@@ -206,8 +201,8 @@ static void count_match(trial_run *run, unsigned action)
         run->result->segment_events_matched++;
 }
 
-/* Which way the limit was wrong, if it was the limit: who gave more back? */
-static vw__limit_verdict judge_limit(const trial_run *run, size_t first, size_t end)
+/* Which way the limit was wrong, if it was the limit: whoever gave more back had the lower one. */
+static vw__verify_limit_verdict judge_limit(const trial_run *run, size_t first, size_t end)
 {
     size_t theirs = 0, ours = 0;
     for (size_t i = first; i < end; i++)
@@ -215,11 +210,11 @@ static vw__limit_verdict judge_limit(const trial_run *run, size_t first, size_t 
     for (size_t i = 0; i < run->seen_count; i++)
         ours += vw__is_release(run->seen[i].action) || run->seen[i].action == VW_ACTION_OOM;
     if (theirs == ours)
-        return VW__LIMIT_NO_MATTER;
-    return ours > theirs ? VW__LIMIT_TOO_LOW : VW__LIMIT_TOO_HIGH;
+        return VW__VERIFY_LIMIT_NO_MATTER;
+    return ours > theirs ? VW__VERIFY_LIMIT_TOO_LOW : VW__VERIFY_LIMIT_TOO_HIGH;
 }
 
-/* What the pool told since the last call must be the recorded events [first, end). */
+/* Compares the pool's events since the last call with the recorded events [first, end). */
 static void compare(trial_run *run, size_t first, size_t end)
 {
     size_t k = 0, i = first;
@@ -246,7 +241,7 @@ static void compare(trial_run *run, size_t first, size_t end)
 
 /* ---- what the device must answer ------------------------------------------------------------- */
 
-/* A failure to prepare for an event: the recording cannot be true. */
+/* Reports an event that cannot be true. */
 static void refuse_event(trial_run *run, size_t event, const char *explanation)
 {
     const vw__model_event *recorded = &run->events[event];
@@ -255,7 +250,7 @@ static void refuse_event(trial_run *run, size_t event, const char *explanation)
              stream_of(run, recorded));
     (void)snprintf(run->result->difference.got, sizeof run->result->difference.got,
                    "an impossibility");
-    vw__note_difference(&run->result->difference, event, explanation, "%s", expected);
+    vw__verify_note_difference(&run->result->difference, event, explanation, "%s", expected);
 }
 
 static vw_status prepare_growth(trial_run *run, size_t event)
@@ -299,11 +294,12 @@ static vw_status prepare_events(trial_run *run, size_t first, size_t end)
     return VW_OK;
 }
 
-/* A request that failed: the free bytes that the device will report are the recorded ones,
- * whatever the request does first. One that the driver refused at first: so does ours. */
+/* Limits the device for a request that failed, so that it reports the recorded free bytes whatever
+ * the request does first; and for one that the driver refused at first, so that ours refuses it
+ * too. */
 static vw_status limit_device(trial_run *run, size_t index, bool *is_limited)
 {
-    const vw__assumption *assumption = run->trial->assumption;
+    const vw__verify_assumption *assumption = run->trial->assumption;
     const vw__script_op *op = &run->script->ops[index];
     uint64_t capacity_bytes = 0;
     while (run->next_refusal < assumption->refusal_count &&
@@ -320,7 +316,7 @@ static vw_status limit_device(trial_run *run, size_t index, bool *is_limited)
     return *is_limited ? vw_device_set_capacity(run->player.device, capacity_bytes) : VW_OK;
 }
 
-/* Did the operation give memory back, or fail, and so wait for all streams? */
+/* Returns whether the operation waited for all streams: it gave memory back, or failed. */
 static bool waits_for_streams(const trial_run *run, const vw__script_op *op)
 {
     if (op->kind == VW__SCRIPT_OOM)
@@ -331,7 +327,8 @@ static bool waits_for_streams(const trial_run *run, const vw__script_op *op)
     return false;
 }
 
-/* Was this free found complete after memory was given back, in the middle of a request? */
+/* Returns whether this free was found complete in the middle of a request, after memory was given
+ * back. */
 static bool is_after_release(const trial_run *run, const vw__script_op *op)
 {
     for (size_t i = op->first_event; i-- > 0;) {
@@ -342,9 +339,9 @@ static bool is_after_release(const trial_run *run, const vw__script_op *op)
     return false;
 }
 
-/* Is this free one that the operation behind it waits for? An empty_cache() waits for all, and the
- * last one is left to it; a request does once it has found no room. Nobody else completes it then,
- * so the allocator must. */
+/* Returns whether the operation after this free waits for it. An empty_cache() waits for all, and
+ * the last one is left to it; a request waits once it has found no room. The allocator itself must
+ * complete the free then. */
 static bool is_completed_by_waiting(trial_run *run, size_t index)
 {
     const vw__script *script = run->script;
@@ -374,8 +371,8 @@ static vw_status compare_oom_text(trial_run *run, const vw__script_op *op)
     const vw__expectation *expectation = run->trial->expectation;
     if (expectation == NULL || expectation->oom == NULL || op->kind != VW__SCRIPT_OOM)
         return VW_OK;
-    char *recorded = vw__without_processes(expectation->oom);
-    char *found = vw__without_processes(vw_last_error());
+    char *recorded = vw__verify_without_processes(expectation->oom);
+    char *found = vw__verify_without_processes(vw_last_error());
     vw_status status = recorded != NULL && found != NULL
                            ? VW_OK
                            : vw__fail_host_memory(strlen(expectation->oom), "an error's text");
@@ -385,9 +382,9 @@ static vw_status compare_oom_text(trial_run *run, const vw__script_op *op)
             i++;
         (void)snprintf(run->result->difference.got, sizeof run->result->difference.got,
                        "in the text: \"%.120s\"", found + i);
-        vw__note_difference(&run->result->difference, op->end_event - 1,
-                            "The text of the out-of-memory error is not the one expected.",
-                            "in the text: \"%.120s\"", recorded + i);
+        vw__verify_note_difference(&run->result->difference, op->end_event - 1,
+                                   "The text of the out-of-memory error is not the one expected.",
+                                   "in the text: \"%.120s\"", recorded + i);
     }
     vw__host_free(recorded);
     vw__host_free(found);
@@ -399,9 +396,9 @@ static void note_failure(trial_run *run, const vw__script_op *op, vw_status stat
 {
     (void)snprintf(run->result->difference.got, sizeof run->result->difference.got, "%s: %.150s",
                    vw_status_message(status), vw_last_error());
-    vw__note_difference(&run->result->difference, op->first_event,
-                        "What the recording says happened cannot be done.",
-                        "an operation that succeeds");
+    vw__verify_note_difference(&run->result->difference, op->first_event,
+                               "What the recording says happened cannot be done.",
+                               "an operation that succeeds");
 }
 
 static vw_status play_op(trial_run *run, size_t index)
@@ -432,7 +429,7 @@ static vw_status play_op(trial_run *run, size_t index)
 static bool meets_dropped_event(trial_run *run, uint32_t before_event)
 {
     uint32_t dropped = run->script->first_dropped_event;
-    if (dropped == VW__BEFORE_RECORDING || dropped >= before_event)
+    if (dropped == VW__SCRIPT_BEFORE_RECORDING || dropped >= before_event)
         return false;
     refuse_event(run, dropped,
                  "The trace contradicts itself here: it frees what is not live, or an operation "
@@ -443,7 +440,7 @@ static bool meets_dropped_event(trial_run *run, uint32_t before_event)
 static vw_status play_ops(trial_run *run)
 {
     const vw__script *script = run->script;
-    const vw__trial *trial = run->trial;
+    const vw__verify_trial *trial = run->trial;
     size_t i = 0;
     for (; i < script->op_count && !run->result->difference.is_found; i++) {
         const vw__script_op *op = &script->ops[i];
@@ -459,7 +456,7 @@ static vw_status play_ops(trial_run *run)
             return vw__fail(VW_ERR_WRONG_STATE, "verifying was stopped");
     }
     if (!run->result->difference.is_found)
-        (void)meets_dropped_event(run, VW__BEFORE_RECORDING);
+        (void)meets_dropped_event(run, VW__SCRIPT_BEFORE_RECORDING);
     run->result->ops_played = i;
     return VW_OK;
 }
@@ -468,7 +465,7 @@ static vw_status play_ops(trial_run *run)
 
 static vw_status begin(trial_run *run)
 {
-    const vw__assumption *assumption = run->trial->assumption;
+    const vw__verify_assumption *assumption = run->trial->assumption;
     const vw_event_sink sink = {run, listen};
     const vw__player_options options = {.torch_version = run->trial->torch_version,
                                         .conf = run->trial->conf,
@@ -485,10 +482,23 @@ static vw_status begin(trial_run *run)
     if (!is_limited || assumption->trusts_conf_fraction)
         return VW_OK;
     return vw_pool_set_fraction(
-        run->player.pool, vw__fraction_for_limit(assumption->limit_bytes, assumption->total_bytes));
+        run->player.pool, vw__limit_fraction(assumption->limit_bytes, assumption->total_bytes));
 }
 
-vw_status vw__trial_run(const vw__trial *trial, vw__trial_result *out)
+static vw_status print_summary(const vw_pool *pool, vw__arena *arena, const char **out)
+{
+    size_t needed = 0;
+    vw_status status = vw_pool_summary(pool, false, NULL, 0, &needed);
+    if (needed == 0)
+        return status; /* else it only says that nothing is not enough room */
+    char *page = vw__arena_alloc(arena, needed, 1);
+    if (page == NULL)
+        return vw__fail_host_memory(needed, "the summary");
+    *out = page;
+    return vw_pool_summary(pool, false, page, needed, NULL);
+}
+
+vw_status vw__verify_trial_run(const vw__verify_trial *trial, vw__verify_trial_result *out)
 {
     trial_run run = {.trial = trial,
                      .script = trial->script,
@@ -502,7 +512,9 @@ vw_status vw__trial_run(const vw__trial *trial, vw__trial_result *out)
     if (status == VW_OK && !out->difference.is_found)
         status = vw_pool_check(run.player.pool);
     if (status == VW_OK && !out->difference.is_found)
-        status = vw__verify_end(trial, run.player.pool, out);
+        status = trial->summary_arena != NULL
+                     ? print_summary(run.player.pool, trial->summary_arena, &out->summary)
+                     : vw__verify_end(trial, run.player.pool, out);
     vw__player_deinit(&run.player);
     vw__regions_deinit(&run.regions);
     vw__host_free(run.seen);

@@ -18,6 +18,12 @@ static inline bool vw__add_u64(uint64_t a, uint64_t b, uint64_t *out)
     return true;
 }
 
+/* The sum, or UINT64_MAX where it is larger than that. */
+static inline uint64_t vw__add_capped_u64(uint64_t a, uint64_t b)
+{
+    return a <= UINT64_MAX - b ? a + b : UINT64_MAX;
+}
+
 static inline bool vw__sub_u64(uint64_t a, uint64_t b, uint64_t *out)
 {
     if (b > a)

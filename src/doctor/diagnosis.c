@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "base/human_units.h"
 
 enum { MOST_TEXT_BYTES = 2048 }; /* a longer one is cut */
 
@@ -56,12 +55,95 @@ static const char *keep(vw__diagnosis_draft *draft, const char *text)
     return kept != NULL ? kept : "";
 }
 
+static void put_word(vw__diagnosis_draft *draft, vw__doctor_word word)
+{
+    size_t place = 0;
+    while (place < draft->word_count && strcmp(draft->words[place].name, word.name) != 0)
+        place++;
+    if (place == VW__MOST_WORDS)
+        return;
+    draft->words[place] = word;
+    draft->word_count += place == draft->word_count;
+}
+
+void vw__diagnosis_name(vw__diagnosis_draft *draft, const char *name, uint64_t bytes)
+{
+    put_word(draft, (vw__doctor_word){name, NULL, bytes});
+}
+
+void vw__diagnosis_name_text(vw__diagnosis_draft *draft, const char *name, const char *text)
+{
+    put_word(draft, (vw__doctor_word){name, text, VW_UNKNOWN});
+}
+
+void vw__diagnosis_name_numbers(vw__diagnosis_draft *draft, const vw_memory_numbers *numbers)
+{
+    vw__diagnosis_name(draft, "tried", numbers->tried_bytes);
+    vw__diagnosis_name(draft, "total", numbers->total_bytes);
+    vw__diagnosis_name(draft, "free", numbers->free_bytes);
+    vw__diagnosis_name(draft, "in_use", numbers->allocated_bytes);
+    vw__diagnosis_name(draft, "reserved", numbers->reserved_bytes);
+    vw__diagnosis_name(draft, "allowed", numbers->allowed_bytes);
+}
+
+/* The word behind a "$", or NULL. */
+static const vw__doctor_word *word_at(const vw__diagnosis_draft *draft, const char *name)
+{
+    size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz_");
+    for (size_t i = 0; i < draft->word_count; i++)
+        if (strlen(draft->words[i].name) == length &&
+            memcmp(draft->words[i].name, name, length) == 0)
+            return &draft->words[i];
+    return NULL;
+}
+
+typedef struct filled_text {
+    char bytes[MOST_TEXT_BYTES];
+    size_t length;
+} filled_text;
+
+/* `is_format`: a "%" of the word must not become a conversion. */
+static void append_word(filled_text *out, const char *word, bool is_format)
+{
+    for (; *word != '\0' && out->length + 2 < sizeof out->bytes; word++) {
+        if (*word == '%' && is_format)
+            out->bytes[out->length++] = '%';
+        out->bytes[out->length++] = *word;
+    }
+}
+
+/* Puts words in the place of their names. */
+static void fill(const vw__diagnosis_draft *draft, const char *sentence, bool is_format,
+                 filled_text *out)
+{
+    *out = (filled_text){.length = 0};
+    while (*sentence != '\0' && out->length + 1 < sizeof out->bytes) {
+        const vw__doctor_word *word = *sentence == '$' ? word_at(draft, sentence + 1) : NULL;
+        if (word == NULL) {
+            out->bytes[out->length++] = *sentence++;
+            continue;
+        }
+        append_word(out, word->text != NULL ? word->text : VW__DOCTOR_SIZE(word->bytes), is_format);
+        sentence += 1 + strlen(word->name);
+    }
+    out->bytes[out->length] = '\0';
+}
+
 __attribute__((format(printf, 2, 0))) static const char *
 keep_format(vw__diagnosis_draft *draft, const char *format, va_list arguments)
 {
     char text[MOST_TEXT_BYTES];
-    (void)vsnprintf(text, sizeof text, format, arguments);
+    filled_text filled;
+    fill(draft, format, true, &filled);
+    (void)vsnprintf(text, sizeof text, filled.bytes, arguments);
     return keep(draft, text);
+}
+
+const char *vw__diagnosis_fill(vw__diagnosis_draft *draft, const char *sentence)
+{
+    filled_text filled;
+    fill(draft, sentence, false, &filled);
+    return keep(draft, filled.bytes);
 }
 
 const char *vw__diagnosis_text(vw__diagnosis_draft *draft, const char *format, ...)
@@ -73,10 +155,17 @@ const char *vw__diagnosis_text(vw__diagnosis_draft *draft, const char *format, .
     return text;
 }
 
+vw__doctor_size_text vw__doctor_size(uint64_t bytes)
+{
+    vw__doctor_size_text size = {.text = "an unknown amount"};
+    if (bytes != VW_UNKNOWN)
+        vw__format_size(bytes, size.text);
+    return size;
+}
+
 const char *vw__diagnosis_size(vw__diagnosis_draft *draft, uint64_t bytes)
 {
-    char text[VW__SIZE_TEXT_BYTES];
-    return keep(draft, vw__format_size(bytes, text));
+    return keep(draft, VW__DOCTOR_SIZE(bytes));
 }
 
 const char *vw__diagnosis_duration(vw__diagnosis_draft *draft, uint64_t duration_ns)
@@ -195,6 +284,21 @@ void vw__finding_remedy(vw__finding_draft *finding, const char *action, vw__savi
         .cost = keep(finding->draft, cost),
         .how = keep(finding->draft, how),
     };
+}
+
+void vw__finding_advice(vw__finding_draft *finding, const char *action, const char *cost,
+                        const char *how)
+{
+    vw__finding_remedy(finding, action, VW__SAVES_UNKNOWN, VW_BASIS_RULE, cost, how);
+}
+
+void vw__finding_advise(vw__finding_draft *finding, const vw__doctor_advice *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        vw__finding_advice(finding, rows[i].action,
+                           rows[i].cost != NULL ? rows[i].cost
+                                                : vw__remedy_of(VW__REMEDY_INFERENCE_MODE)->cost,
+                           rows[i].how);
 }
 
 static const char *words_in(vw__diagnosis_draft *draft, const char *text,

@@ -4,7 +4,9 @@
  * remedies are then each one line where they are made. Failure sticks: without host memory a call
  * does nothing, and vw__diagnosis_finish() says so, once.
  *
- * Texts are formatted into the diagnosis' arena: whatever is passed may be gone afterwards.
+ * Texts are formatted into the diagnosis' arena: whatever is passed may be gone afterwards. A text
+ * may name numbers: "$tried were refused" becomes "1.50 GiB were refused" once "tried" is known
+ * (vw__diagnosis_name). Arguments of a format are never searched for such names.
  *
  * Order. Findings come out as they were added, but for the one that the verdict names, which comes
  * first, and findings of kind "warning", which come last. Remedies come out as they were added. */
@@ -18,6 +20,7 @@
 #include "vramwise/doctor.h"
 #include "vramwise/status.h"
 #include "base/arena.h"
+#include "base/human_units.h"
 #include "remedy/remedy.h"
 
 /* More are dropped. */
@@ -25,8 +28,16 @@
 #define VW__MOST_FINDINGS 16
 #define VW__MOST_REMEDIES 12 /* of one finding */
 #define VW__MOST_WHERE 8
-#define VW__MOST_EVIDENCE 8
+#define VW__MOST_EVIDENCE 10
 #define VW__MOST_PARTS 16
+#define VW__MOST_WORDS 32
+
+/* What sentences name: a text, or a size where that is NULL. */
+typedef struct vw__doctor_word {
+    const char *name; /* static */
+    const char *text; /* lives as long as it is used */
+    uint64_t bytes;
+} vw__doctor_word;
 
 typedef struct vw__finding_draft {
     const char *kind; /* static */
@@ -65,7 +76,9 @@ typedef struct vw__diagnosis_draft {
     const char *sentence;
     uint64_t error_count;
     vw_memory_numbers numbers; /* all unknown */
-    vw__found_growth growth;   /* unknown */
+    vw__doctor_word words[VW__MOST_WORDS];
+    size_t word_count;
+    vw__found_growth growth; /* unknown */
     const char *reasons[VW__MOST_REASONS];
     size_t reason_count;
     vw__finding_draft *findings[VW__MOST_FINDINGS]; /* in the arena */
@@ -88,6 +101,14 @@ static inline vw__savings vw__saves(uint64_t bytes)
 
 void vw__diagnosis_init(vw__diagnosis_draft *draft, vw_doctor_source source);
 void vw__diagnosis_deinit(vw__diagnosis_draft *draft); /* not after a finish that succeeded */
+
+/* From here on "$name" in a sentence is that size, or that text. `name` is static, and `text` must
+ * live as long as it is used. */
+void vw__diagnosis_name(vw__diagnosis_draft *draft, const char *name, uint64_t bytes);
+void vw__diagnosis_name_text(vw__diagnosis_draft *draft, const char *name, const char *text);
+
+/* The same for $tried, $total, $free, $in_use, $reserved and $allowed. */
+void vw__diagnosis_name_numbers(vw__diagnosis_draft *draft, const vw_memory_numbers *numbers);
 
 /* Throws `draft` away and puts `other` in its place, which is then gone. */
 void vw__diagnosis_replace(vw__diagnosis_draft *draft, const vw__diagnosis_draft *other);
@@ -113,7 +134,20 @@ __attribute__((format(printf, 2, 3))) void vw__finding_evidence(vw__finding_draf
                                                                 const char *sentence, ...);
 void vw__finding_part(vw__finding_draft *finding, const char *name, uint64_t bytes);
 
-/* `action`, `cost` and `how` are copied as they are. */
+/* Adds a rule of thumb, with unknown savings. `action`, `cost` and `how` are copied as they are. */
+void vw__finding_advice(vw__finding_draft *finding, const char *action, const char *cost,
+                        const char *how);
+
+/* The same for all rows of a table. A cost of NULL is that of inference_mode(). */
+typedef struct vw__doctor_advice {
+    const char *action, *cost, *how;
+} vw__doctor_advice;
+
+void vw__finding_advise(vw__finding_draft *finding, const vw__doctor_advice *rows, size_t count);
+#define VW__DOCTOR_ADVISE(finding, rows)                                                           \
+    vw__finding_advise((finding), (rows), sizeof(rows) / sizeof *(rows))
+
+/* The same with savings, and how they are known. */
 void vw__finding_remedy(vw__finding_draft *finding, const char *action, vw__savings savings,
                         vw_basis basis, const char *cost, const char *how);
 
@@ -128,11 +162,47 @@ void vw__finding_enough(vw__finding_draft *finding, vw_enough enough);
 __attribute__((format(printf, 2, 3))) const char *vw__diagnosis_text(vw__diagnosis_draft *draft,
                                                                      const char *format, ...);
 
+/* A sentence of a table, with its "$name"s filled in and no "%" formats, likewise. */
+const char *vw__diagnosis_fill(vw__diagnosis_draft *draft, const char *sentence);
+
 /* What to write for a remedy of the table, likewise; `words` may be NULL. */
 const char *vw__diagnosis_code(vw__diagnosis_draft *draft, vw__remedy_id id,
                                const vw__remedy_words *words);
 
-/* "1.50 GiB", "12.3 ms", "45 %", likewise, by the rules of base/human_units.h. */
+/* "1.50 GiB"; "an unknown amount" for VW_UNKNOWN. The text lives until the end of the statement:
+ * for the arguments of the functions above. */
+typedef struct vw__doctor_size_text {
+    char text[VW__SIZE_TEXT_BYTES];
+} vw__doctor_size_text;
+
+vw__doctor_size_text vw__doctor_size(uint64_t bytes);
+#define VW__DOCTOR_SIZE(bytes) (vw__doctor_size(bytes).text)
+
+static inline bool vw__doctor_knows(uint64_t size_bytes)
+{
+    return size_bytes != VW_UNKNOWN;
+}
+
+static inline bool vw__doctor_knows_all(const uint64_t *sizes, size_t count)
+{
+    bool knows = true;
+    for (size_t i = 0; i < count; i++)
+        knows = knows && sizes[i] != VW_UNKNOWN;
+    return knows;
+}
+
+/* True if none of the sizes is VW_UNKNOWN. */
+#define VW__DOCTOR_KNOWS_ALL(...)                                                                  \
+    vw__doctor_knows_all((const uint64_t[]){__VA_ARGS__},                                          \
+                         sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+
+/* a - b, and nothing below zero. */
+static inline uint64_t vw__doctor_less(uint64_t a_bytes, uint64_t b_bytes)
+{
+    return a_bytes > b_bytes ? a_bytes - b_bytes : 0;
+}
+
+/* The same as texts that live as long as the diagnosis: "1.50 GiB", "12.3 ms", "45 %". */
 const char *vw__diagnosis_size(vw__diagnosis_draft *draft, uint64_t bytes);
 const char *vw__diagnosis_duration(vw__diagnosis_draft *draft, uint64_t duration_ns);
 const char *vw__diagnosis_share(vw__diagnosis_draft *draft, double share);

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "base/human_units.h"
 #include "base/struct_size.h"
 #include "format/byte_source.h"
 #include "format/file_kind.h"

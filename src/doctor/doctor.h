@@ -1,11 +1,11 @@
 /* doctor.h - what the files of this folder share.
  *
- * doctor.c looks at what it was given (a running job has a door of its own, watch/job_doctor.c) and
- * calls one of three: text.c (an error in a text),
- * step_log.c (a log of steps), recording.c. The last collects what every cause needs in one *case*,
- * asks the causes one after the other (failure, kept_graph, leak, stranded, fragmentation, held,
- * peak: a file each), of which every one adds its findings to the draft and leaves in the case what
- * the verdict needs, and decides. */
+ * doctor.c detects what it was given and calls one of three: text.c (an error in a text),
+ * step_log.c (a log of steps), recording.c. Running jobs come in through running_job.h.
+ *
+ * recording.c measures what every cause needs (the *facts*), then asks the causes one after the
+ * other: kept_graph, leak, stranded, fragmentation, held, peak; a file each. Every cause reads the
+ * facts and adds its findings to the *result*; the verdict follows from that. */
 #ifndef VW_DOCTOR_DOCTOR_H
 #define VW_DOCTOR_DOCTOR_H
 
@@ -38,7 +38,7 @@ VW_MUST_CHECK vw_status vw__doctor_text(const vw__error_summary *summary,
                                         const vw_doctor_options *options,
                                         vw__diagnosis_draft *draft);
 
-/* What a log of steps came to, for who has more to say about it. */
+/* What a log of steps came to, for callers that add to it. */
 typedef struct vw__growth {
     bool is_leak;
     bool is_host;         /* it is the machine's memory that grows */
@@ -103,61 +103,75 @@ typedef struct vw__failure {
     uint64_t limit_least_bytes, limit_most_bytes;
 } vw__failure;
 
-typedef struct vw__case {
+/* What was given. */
+typedef struct vw__doctor_input {
     const vw_recording *recording; /* with the trace's own end: see layout.h */
     const vw_doctor_options *options;
-    vw__diagnosis_draft *draft;
-    const vw__model *model;
+} vw__doctor_input;
+
+/* What was measured: the same for every cause, and read-only once the failure has been found. */
+typedef struct vw__doctor_facts {
+    const vw__model *model; /* of the input, or a view of it */
     const vw__model_trace *trace;
     vw__timeline timeline;
     vw__attribution attribution;
     vw__steps steps;
     vw__roles roles;
-
-    struct vw__trials *trials; /* owned; NULL until somebody replays: vw__doctor_open_trials() */
-
     vw__failure failure;
-    uint32_t peak_instant;    /* of live bytes; not after the failure */
-    uint64_t peak_bytes;      /* live there */
-    uint32_t horizon_instant; /* what is judged ends here: the failure, or the end of the work,
-                                 before everything is given back */
+    uint32_t peak_instant;     /* of live bytes; not after the failure */
+    uint64_t peak_bytes;       /* live there */
+    uint32_t horizon_instant;  /* what is judged ends here: the failure, or the end of the work,
+                                  before everything is given back */
+    struct vw__trials *trials; /* owned; NULL until the first replay: vw__doctor_open_trials() */
+} vw__doctor_facts;
 
-    bool *is_kept_graph; /* owned; by lifetime: found by the search for kept graphs, which leaves
-                            them out of the search for leaks */
+/* What was concluded. A cause writes its own fields, and reads those of the causes before it. */
+typedef struct vw__doctor_result {
+    vw__diagnosis_draft *draft; /* findings, reasons, the verdict */
+    bool *is_kept_graph;        /* owned; by lifetime: the search for kept graphs marks blocks that
+                                   the search for leaks leaves out */
+    uint64_t leaked_bytes;      /* at the horizon; 0: none */
+    uint64_t kept_graph_bytes;  /* at its own worst instant; 0: none */
+    uint64_t stranded_bytes;    /* at the failure, or where most was reserved */
+    bool is_stranded;           /* enough of them to be the verdict */
+    bool is_explained;          /* a kept graph or a leak is the verdict: other remedies would only
+                                   delay the failure */
+} vw__doctor_result;
 
-    /* What the causes found, for the verdict; 0 = nothing. */
-    uint64_t leaked_bytes;     /* at the horizon */
-    uint64_t kept_graph_bytes; /* at its own worst instant */
-    uint64_t stranded_bytes;   /* at the failure, or where most was reserved */
-    bool is_stranded;          /* enough of them to be the verdict */
-    bool is_explained; /* a kept graph or a leak is the verdict: what else would have helped this
-                          once only puts the end off */
-} vw__case;
+/* False for recordings that claim thousands of streams or failures: no program has them, and each
+ * replay would take too long. */
+bool vw__doctor_can_replay(const vw__doctor_facts *facts);
 
-/* Is it worth replaying again and again? Not with thousands of streams or failures, which no
- * program has and a file may claim. */
-bool vw__doctor_can_replay(const vw__case *given);
-
-/* Prepares the case for replays, the first time that it is called, on the card that the run failed
- * on or, if it did not, was limited to; else on a card without end. `trials` stays NULL where it
- * cannot be replayed. VW_ERR_HOST_MEMORY. The failure must have been looked for. */
-VW_MUST_CHECK vw_status vw__doctor_open_trials(vw__case *given);
-void vw__doctor_close_trials(vw__case *given);
+/* Prepares replays, the first time that it is called, on the card that the run failed
+ * on or, if it did not, was limited to; else with no memory limit. `trials` stays NULL where the
+ * recording cannot be replayed. The failure must have been looked for. VW_ERR_HOST_MEMORY. */
+VW_MUST_CHECK vw_status vw__doctor_open_trials(const vw__doctor_input *input,
+                                               vw__doctor_facts *facts);
+void vw__doctor_close_trials(vw__doctor_facts *facts);
 
 /* Each adds its findings, or none. */
-VW_MUST_CHECK vw_status vw__doctor_fragmentation(vw__case *given); /* with the replayed settings */
-VW_MUST_CHECK vw_status vw__doctor_stranded(vw__case *given);
-VW_MUST_CHECK vw_status vw__doctor_leak(vw__case *given);
-VW_MUST_CHECK vw_status vw__doctor_kept_graph(vw__case *given);
-VW_MUST_CHECK vw_status vw__doctor_held(vw__case *given); /* gradients held, and held over */
-VW_MUST_CHECK vw_status vw__doctor_peak(vw__case *given);
+VW_MUST_CHECK vw_status
+vw__doctor_fragmentation(const vw__doctor_input *input, vw__doctor_facts *facts,
+                         vw__doctor_result *result); /* with the replayed settings */
+VW_MUST_CHECK vw_status vw__doctor_stranded(const vw__doctor_input *input, vw__doctor_facts *facts,
+                                            vw__doctor_result *result);
+VW_MUST_CHECK vw_status vw__doctor_leak(const vw__doctor_input *input,
+                                        const vw__doctor_facts *facts, vw__doctor_result *result);
+VW_MUST_CHECK vw_status vw__doctor_kept_graph(const vw__doctor_facts *facts,
+                                              vw__doctor_result *result);
+VW_MUST_CHECK vw_status vw__doctor_held(
+    const vw__doctor_facts *facts, vw__doctor_result *result); /* gradients held, and held over */
+VW_MUST_CHECK vw_status vw__doctor_peak(const vw__doctor_input *input, vw__doctor_facts *facts,
+                                        vw__doctor_result *result);
 
 /* What to do about a limit, whatever the verdict; a request too large; a refusal.
  * VW_ERR_HOST_MEMORY. */
-VW_MUST_CHECK vw_status vw__doctor_refusal(vw__case *given, vw_verdict verdict);
+VW_MUST_CHECK vw_status vw__doctor_refusal(const vw__doctor_input *input, vw__doctor_facts *facts,
+                                           vw__doctor_result *result, vw_verdict verdict);
 
 /* Fills `failure`: from the oom event, or, with a card in the options, by replay. */
-VW_MUST_CHECK vw_status vw__doctor_find_failure(vw__case *given);
+VW_MUST_CHECK vw_status vw__doctor_find_failure(const vw__doctor_input *input,
+                                                vw__doctor_facts *facts, vw__doctor_result *result);
 
 VW_MUST_CHECK vw_status vw__doctor_recording(const vw_recording *recording,
                                              const vw_doctor_options *options,
@@ -172,32 +186,24 @@ VW_MUST_CHECK vw_status vw__doctor_device(const vw_recording *recording, int dev
 
 /* "train.py:152 main" of a stack: its innermost frame outside torch; "" where there is none. The
  * text is the diagnosis'. */
-const char *vw__doctor_place(vw__case *given, uint32_t context);
+const char *vw__doctor_place(const vw__doctor_facts *facts, vw__diagnosis_draft *draft,
+                             uint32_t context);
 
 /* A request of the backward pass that has one of the user's lines in its stack: loss.backward().
- * Most have none, since autograd works on threads of its own. VW__NO_CONTEXT where there is none.
- */
-uint32_t vw__doctor_backward_context(const vw__case *given);
+ * Most have none, since autograd works on threads of its own. VW__NO_CONTEXT if there is no such
+ * request. */
+uint32_t vw__doctor_backward_context(const vw__doctor_facts *facts);
 
-/* Stacks that have something in common, and how much each weighs. */
-typedef struct vw__weighed_stack {
-    uint32_t stack; /* model->stacks */
-    uint64_t bytes;
-} vw__weighed_stack;
+/* Which lines come before the blocks' own. */
+typedef enum vw__doctor_place_kind {
+    VW__DOCTOR_PLACES_APART,    /* none: the stacks have nothing in common but the program */
+    VW__DOCTOR_PLACES_TOGETHER, /* the innermost line that nearly all stacks went through */
+    VW__DOCTOR_PLACES_OF_CALLS, /* of forward passes: the line that called the model, then that */
+} vw__doctor_place_kind;
 
-/* Adds the places of many stacks to a finding: first the innermost frame outside torch that nearly
- * all of them went through (the call), then their own innermost frames, heaviest first. Sorts
- * `stacks`. */
-void vw__doctor_places(vw__case *given, vw__weighed_stack *stacks, size_t count,
-                       vw__finding_draft *finding);
-
-/* The same for forward passes: first the line that called the model, of the heaviest
- * stack. */
-void vw__doctor_calls(vw__case *given, vw__weighed_stack *stacks, size_t count,
-                      vw__finding_draft *finding);
-
-/* The same without the common frame, for stacks that have nothing in common but the program. */
-void vw__doctor_lines(vw__case *given, vw__weighed_stack *stacks, size_t count,
-                      vw__finding_draft *finding);
+/* Adds the lines of many stacks to a finding, the heaviest first. `bytes_by_stack` has an element
+ * for each of model->stacks. */
+void vw__doctor_add_places(const vw__doctor_facts *facts, const uint64_t *bytes_by_stack,
+                           vw__doctor_place_kind kind, vw__finding_draft *finding);
 
 #endif /* VW_DOCTOR_DOCTOR_H */

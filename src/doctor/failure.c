@@ -9,10 +9,10 @@
  * do not. If the device had the bytes free and they were refused all the same, a limit explains it,
  * provided that it explains everything else: nothing may have been granted that such a limit
  * forbids. Then it lies between the most that was granted and the least that was refused
- * (verify_limit.c), and is taken to be half way. Else none is concluded.
+ * (limit_evidence.c), and is taken to be half way. Else none is concluded.
  *
  * A run that did not fail may have come close: a request that is refused makes PyTorch give its
- * cache back and try again, which the trace shows. That is told as a finding.
+ * cache back and try again, which the trace shows. That becomes a finding.
  *
  * A program can catch the error and go on. The first failure is the one that is judged, since what
  * comes after is a program in trouble; the last one is judged as well, and named if it is of
@@ -24,14 +24,13 @@
 
 #include "doctor/doctor.h"
 #include "doctor/numbers.h"
-#include "analysis/recorded_settings.h"
-#include "analysis/script_parts.h" /* vw__is_growth */
-#include "analysis/verify_parts.h" /* vw__limit_evidence_find */
+#include "analysis/recording.h"      /* vw__recording_settings */
+#include "analysis/script_events.h"  /* vw__is_growth */
+#include "analysis/limit_evidence.h" /* vw__limit_evidence_find */
 #include "base/byte_buffer.h"
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "base/human_units.h"
 #include "engine/torch/torch_rounding.h"
 #include "settings/trials.h"
 
@@ -84,10 +83,11 @@ static uint64_t tried_bytes(const refusals *all, uint64_t rounded_bytes)
 
 /* Reserved and allocated bytes, as PyTorch counts them. Not known where nobody knows how memory
  * lay. */
-static vw_status count_memory(const vw__case *given, uint32_t instant, vw_memory_numbers *numbers)
+static vw_status count_memory(const vw__doctor_facts *facts, uint32_t instant,
+                              vw_memory_numbers *numbers)
 {
     vw__model_view view;
-    vw_status status = vw__model_view_make(given->model, given->trace, instant, &view);
+    vw_status status = vw__model_view_make(facts->model, facts->trace, instant, &view);
     if (status == VW_ERR_UNSUPPORTED)
         return VW_OK;
     if (status != VW_OK)
@@ -102,17 +102,18 @@ static vw_status count_memory(const vw__case *given, uint32_t instant, vw_memory
 }
 
 /* What all requests together prove about a limit. */
-static vw_status find_evidence(const vw__case *given, refusals *all)
+static vw_status find_evidence(const vw__doctor_input *input, const vw__doctor_facts *facts,
+                               refusals *all)
 {
-    const vw__model *model = given->model;
-    const char *wanted = given->options != NULL ? given->options->torch_version : NULL;
+    const vw__model *model = facts->model;
+    const char *wanted = input->options != NULL ? input->options->torch_version : NULL;
     const char *version = NULL;
     vw__script script;
     vw__byte_buffer conf;
     if (all->has_evidence)
         return VW_OK;
     VW__TRY(vw__recording_version(model, wanted, &version));
-    VW__TRY(vw__script_make(model, given->trace, &script));
+    VW__TRY(vw__script_make(model, facts->trace, &script));
     vw__byte_buffer_init(&conf);
     vw_status status = vw__recording_conf(model, &conf);
     if (status == VW_OK) {
@@ -128,16 +129,18 @@ static vw_status find_evidence(const vw__case *given, refusals *all)
 }
 
 /* A script cannot be made of every trace: one that contradicts itself proves nothing. */
-static vw_status find_limit(const vw__case *given, refusals *all, vw_memory_numbers *numbers)
+static vw_status find_limit(const vw__doctor_input *input, const vw__doctor_facts *facts,
+                            refusals *all, vw_memory_numbers *numbers)
 {
     uint64_t refused_bytes;
-    if (given->model->settings.limit_bytes != 0) {
-        numbers->allowed_bytes = given->model->settings.limit_bytes;
+    if (facts->model->settings.limit_bytes != 0) {
+        numbers->allowed_bytes = facts->model->settings.limit_bytes;
         return VW_OK;
     }
-    if (numbers->free_bytes < numbers->tried_bytes || numbers->reserved_bytes == VW_UNKNOWN)
+    if (numbers->free_bytes < numbers->tried_bytes || numbers->reserved_bytes == VW_UNKNOWN ||
+        facts->model->settings.device_bytes != 0) /* our own recording: it would name a limit */
         return VW_OK;
-    vw_status status = find_evidence(given, all);
+    vw_status status = find_evidence(input, facts, all);
     if (status == VW_ERR_CORRUPT_FILE || status == VW_ERR_UNSUPPORTED)
         return VW_OK;
     if (status != VW_OK)
@@ -152,91 +155,90 @@ static vw_status find_limit(const vw__case *given, refusals *all, vw_memory_numb
     return VW_OK;
 }
 
-static vw_status read_failure(const vw__case *given, refusals *all, uint32_t event,
-                              vw_memory_numbers *out)
+static vw_status read_failure(const vw__doctor_input *input, const vw__doctor_facts *facts,
+                              refusals *all, uint32_t event, vw_memory_numbers *out)
 {
-    const vw__model_event *oom = &given->trace->events[event];
-    *out = unknown_numbers(given->trace->device);
+    const vw__model_event *oom = &facts->trace->events[event];
+    *out = unknown_numbers(facts->trace->device);
     out->tried_bytes = tried_bytes(all, oom->size_bytes);
     out->free_bytes = oom->address;
-    if (given->model->settings.device_bytes != 0)
-        out->total_bytes = given->model->settings.device_bytes;
-    VW__TRY(count_memory(given, event, out));
-    return find_limit(given, all, out);
+    if (facts->model->settings.device_bytes != 0)
+        out->total_bytes = facts->model->settings.device_bytes;
+    VW__TRY(count_memory(facts, event, out));
+    return find_limit(input, facts, all, out);
 }
 
-static void explain_limit(vw__case *given, const refusals *all)
+static void explain_limit(const vw__doctor_facts *facts, vw__doctor_result *result,
+                          const refusals *all)
 {
-    const vw_memory_numbers *numbers = &given->failure.numbers;
-    char granted[VW__SIZE_TEXT_BYTES], refused[VW__SIZE_TEXT_BYTES];
-    if (given->model->settings.limit_bytes != 0) {
-        vw__diagnosis_reason(given->draft, "The recording says that its pool was limited to %s.",
-                             vw__format_size(numbers->allowed_bytes, granted));
+    const vw_memory_numbers *numbers = &facts->failure.numbers;
+    if (facts->model->settings.limit_bytes != 0) {
+        vw__diagnosis_reason(result->draft, "The recording says that its pool was limited to %s.",
+                             VW__DOCTOR_SIZE(numbers->allowed_bytes));
         return;
     }
     if (numbers->free_bytes < numbers->tried_bytes || numbers->reserved_bytes == VW_UNKNOWN)
         return;
-    (void)vw__format_size(all->evidence.at_least_bytes, granted);
     if (numbers->allowed_bytes != VW_UNKNOWN)
-        vw__diagnosis_reason(
-            given->draft,
-            "The device had enough free and the request was refused: a limit was set, and all "
-            "requests agree with one between %s, the most that was granted, and %s, the least that "
-            "was refused.",
-            granted, vw__format_size(all->limit_below_bytes, refused));
+        vw__diagnosis_reason(result->draft,
+                             "The device had enough free and the request was refused: a limit was "
+                             "set, and all requests agree with one between %s, the most that was "
+                             "granted, and %s, the least that was refused.",
+                             VW__DOCTOR_SIZE(all->evidence.at_least_bytes),
+                             VW__DOCTOR_SIZE(all->limit_below_bytes));
     else if (all->has_evidence)
-        vw__diagnosis_reason(given->draft,
+        vw__diagnosis_reason(result->draft,
                              "The device had enough free and the request was refused, but no limit "
                              "explains it: up to %s were granted at another time.",
-                             granted);
+                             VW__DOCTOR_SIZE(all->evidence.at_least_bytes));
 }
 
 /* Says so where the last of several failures is of another kind than the first. */
-static vw_status compare_with_last(vw__case *given, refusals *all)
+static vw_status compare_with_last(const vw__doctor_input *input, const vw__doctor_facts *facts,
+                                   vw__doctor_result *result, refusals *all)
 {
     vw_memory_numbers last;
     if (all->count < 2)
         return VW_OK;
-    VW__TRY(read_failure(given, all, all->last, &last));
-    vw_verdict first_verdict = vw__numbers_judge(&given->failure.numbers, NULL).verdict;
+    VW__TRY(read_failure(input, facts, all, all->last, &last));
+    vw_verdict first_verdict = vw__numbers_judge(&facts->failure.numbers, NULL).verdict;
     vw_verdict last_verdict = vw__numbers_judge(&last, NULL).verdict;
     if (first_verdict == last_verdict)
-        vw__diagnosis_reason(given->draft,
+        vw__diagnosis_reason(result->draft,
                              "%" PRIu64 " requests failed, the program going on after each; the "
                              "first is judged, and the last is of the same kind.",
                              all->count);
     else
-        vw__diagnosis_reason(given->draft,
-                             "%" PRIu64 " requests failed, the program going on after each; the "
-                             "first is judged. By its own numbers the last, at event %" PRIu32
-                             ", is another case: %s.",
-                             all->count, all->last, vw_verdict_name(last_verdict));
+        vw__diagnosis_reason(
+            result->draft,
+            "%" PRIu64 " requests failed, the program going on after each; the first is judged. By "
+            "its own numbers the last, at event %" PRIu32 ", is another case: %s.",
+            all->count, all->last, vw_verdict_name(last_verdict));
     return VW_OK;
 }
 
-static vw_status find_recorded(vw__case *given, refusals *all)
+static vw_status find_recorded(const vw__doctor_input *input, vw__doctor_facts *facts,
+                               vw__doctor_result *result, refusals *all)
 {
-    vw__failure *failure = &given->failure;
-    char tried[VW__SIZE_TEXT_BYTES], left[VW__SIZE_TEXT_BYTES];
-    *failure = (vw__failure){.numbers = unknown_numbers(given->trace->device),
+    vw__failure *failure = &facts->failure;
+    *failure = (vw__failure){.numbers = unknown_numbers(facts->trace->device),
                              .failure_count = all->count};
     if (all->count == 0)
         return VW_OK;
     failure->event = failure->instant = all->first;
-    VW__TRY(read_failure(given, all, all->first, &failure->numbers));
+    VW__TRY(read_failure(input, facts, all, all->first, &failure->numbers));
     failure->has_happened = true;
     if (failure->numbers.allowed_bytes != VW_UNKNOWN && all->has_evidence) {
         failure->limit_least_bytes = all->evidence.at_least_bytes;
         failure->limit_most_bytes = all->limit_below_bytes;
     }
-    vw__diagnosis_reason(given->draft,
-                         "Event %" PRIu32 " of %zu: a request for %s failed, with %s free on the "
-                         "device.",
-                         all->first, given->trace->event_count,
-                         vw__format_size(failure->numbers.tried_bytes, tried),
-                         vw__format_size(failure->numbers.free_bytes, left));
-    explain_limit(given, all);
-    return compare_with_last(given, all);
+    vw__diagnosis_reason(
+        result->draft,
+        "Event %" PRIu32 " of %zu: a request for %s failed, with %s free on the device.",
+        all->first, facts->trace->event_count, VW__DOCTOR_SIZE(failure->numbers.tried_bytes),
+        VW__DOCTOR_SIZE(failure->numbers.free_bytes));
+    explain_limit(facts, result, all);
+    return compare_with_last(input, facts, result, all);
 }
 
 /* ---- no failure, but close to one ------------------------------------------------------------ */
@@ -250,11 +252,12 @@ static bool gives_memory_back(const vw__model_trace *trace)
     return false;
 }
 
-static vw_status find_close_calls(vw__case *given, refusals *all)
+static vw_status find_close_calls(const vw__doctor_input *input, const vw__doctor_facts *facts,
+                                  vw__doctor_result *result, refusals *all)
 {
-    if (all->count != 0 || !gives_memory_back(given->trace))
+    if (all->count != 0 || !gives_memory_back(facts->trace))
         return VW_OK;
-    vw_status status = find_evidence(given, all);
+    vw_status status = find_evidence(input, facts, all);
     if (status == VW_ERR_CORRUPT_FILE || status == VW_ERR_UNSUPPORTED)
         return VW_OK;
     if (status != VW_OK)
@@ -263,23 +266,19 @@ static vw_status find_close_calls(vw__case *given, refusals *all)
     if (evidence->below_bytes == UINT64_MAX || evidence->needs_search ||
         evidence->has_conf_fraction)
         return VW_OK;
-    char granted[VW__SIZE_TEXT_BYTES], refused[VW__SIZE_TEXT_BYTES];
-    (void)vw__format_size(evidence->at_least_bytes, granted);
-    (void)vw__format_size(evidence->below_bytes, refused);
-    vw__finding_draft *finding = vw__diagnosis_add(
-        given->draft, "near-limit", evidence->at_least_bytes,
-        "The run is close to its limit: requests were refused at first, and served after PyTorch "
-        "had given its cache back.");
+    vw__finding_draft *finding =
+        vw__diagnosis_add(result->draft, "near-limit", evidence->at_least_bytes,
+                          "The run is close to its limit: requests were refused at first, and "
+                          "served after PyTorch had given its cache back.");
+    vw__finding_evidence(
+        finding,
+        "Its limit lies between %s, the most that was granted, and %s, the least that was refused.",
+        VW__DOCTOR_SIZE(evidence->at_least_bytes), VW__DOCTOR_SIZE(evidence->below_bytes));
     vw__finding_evidence(finding,
-                         "What it can have lies between %s, the most that was granted, "
-                         "and %s, the least that was refused.",
-                         granted, refused);
-    vw__finding_evidence(finding, "Each time PyTorch waits for the whole device, and takes what "
-                                  "it gave back from the driver again: slow, and the next step "
-                                  "to running out.");
-    vw__finding_remedy(finding, "see which setting makes it fit with room to spare",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
-                       vw__diagnosis_text(given->draft, "vramwise tune FILE --card %" PRIu64 "MiB",
+                         "Each time PyTorch waits for the whole device, and takes what it gave "
+                         "back from the driver again: slow, and the next step to running out.");
+    vw__finding_advice(finding, "see which setting makes it fit with room to spare", "none",
+                       vw__diagnosis_text(result->draft, "vramwise tune FILE --card %" PRIu64 "MiB",
                                           evidence->at_least_bytes >> 20));
     return VW_OK;
 }
@@ -287,20 +286,21 @@ static vw_status find_close_calls(vw__case *given, refusals *all)
 /* ---- on another card ------------------------------------------------------------------------- */
 
 /* Under the recorded settings; where no PyTorch can use those, under the defaults. */
-static vw_status replay_on_card(const vw__case *given, vw_replay_report **out)
+static vw_status replay_on_card(const vw__doctor_input *input, const vw__doctor_facts *facts,
+                                vw_replay_report **out)
 {
     const vw_replay_run recorded = {.policy = "recorded"}, native = {.policy = "native"};
     vw_replay_options options = {.struct_size = sizeof options,
                                  .runs = &recorded,
                                  .run_count = 1,
-                                 .torch_version = given->options->torch_version,
-                                 .device = given->trace->device,
-                                 .card_bytes = given->options->card_bytes};
-    vw_status status = vw_recording_replay(given->recording, &options, out);
+                                 .torch_version = input->options->torch_version,
+                                 .device = facts->trace->device,
+                                 .card_bytes = input->options->card_bytes};
+    vw_status status = vw_recording_replay(input->recording, &options, out);
     if (status != VW_ERR_CORRUPT_FILE && status != VW_ERR_BAD_SETTING)
         return status;
     options.runs = &native;
-    return vw_recording_replay(given->recording, &options, out);
+    return vw_recording_replay(input->recording, &options, out);
 }
 
 /* Memory that was taken for the request itself was not there yet. */
@@ -312,15 +312,16 @@ static uint32_t instant_before(const vw__model_trace *trace, uint32_t event)
     return instant;
 }
 
-static void keep_replayed(vw__case *given, const vw_replay_result *result)
+static void keep_replayed(const vw__doctor_input *input, vw__doctor_facts *facts,
+                          const vw_replay_result *result)
 {
-    vw__failure *failure = &given->failure;
-    uint64_t card_bytes = given->options->card_bytes;
+    vw__failure *failure = &facts->failure;
+    uint64_t card_bytes = input->options->card_bytes;
     bool is_in_trace =
-        result->oom_event < given->trace->event_count; /* else before its beginning */
+        result->oom_event < facts->trace->event_count; /* else before its beginning */
     failure->has_happened = failure->is_replayed = true;
     failure->event = is_in_trace ? (uint32_t)result->oom_event : 0;
-    failure->instant = instant_before(given->trace, failure->event);
+    failure->instant = instant_before(facts->trace, failure->event);
     failure->numbers.tried_bytes = result->oom_tried_bytes;
     failure->numbers.total_bytes = card_bytes;
     failure->numbers.free_bytes =
@@ -333,16 +334,16 @@ static void keep_replayed(vw__case *given, const vw_replay_result *result)
  * on was never recorded; but where another request like it would not fit any more, the card is no
  * larger than what ended the recording, and the failure stands. (Expandable segments serve a
  * request with idle bytes and a few more pages, which a limit counts in full.) */
-static vw_status keep_what_only_just_fits(vw__case *given, refusals *all)
+static vw_status keep_what_only_just_fits(const vw__doctor_input *input, vw__doctor_facts *facts,
+                                          vw__doctor_result *result, refusals *all)
 {
-    vw__failure *failure = &given->failure;
-    vw_memory_numbers numbers = unknown_numbers(given->trace->device);
-    uint64_t card_bytes = given->options->card_bytes, wanted_bytes, twice_bytes;
-    char tried[VW__SIZE_TEXT_BYTES], left[VW__SIZE_TEXT_BYTES];
+    vw__failure *failure = &facts->failure;
+    vw_memory_numbers numbers = unknown_numbers(facts->trace->device);
+    uint64_t card_bytes = input->options->card_bytes, wanted_bytes, twice_bytes;
     if (all->count == 0)
         return VW_OK;
-    numbers.tried_bytes = tried_bytes(all, given->trace->events[all->first].size_bytes);
-    VW__TRY(count_memory(given, all->first, &numbers));
+    numbers.tried_bytes = tried_bytes(all, facts->trace->events[all->first].size_bytes);
+    VW__TRY(count_memory(facts, all->first, &numbers));
     if (numbers.reserved_bytes == VW_UNKNOWN || numbers.reserved_bytes > card_bytes ||
         card_bytes - numbers.reserved_bytes >= numbers.tried_bytes ||
         !vw__add_u64(numbers.allocated_bytes, numbers.tried_bytes, &wanted_bytes) ||
@@ -353,88 +354,89 @@ static vw_status keep_what_only_just_fits(vw__case *given, refusals *all)
     failure->has_happened = failure->is_replayed = true;
     failure->event = failure->instant = all->first;
     failure->numbers = numbers;
-    vw__diagnosis_reason(
-        given->draft,
-        "The request of %s that failed in the recording is served there, but leaves only %s: the "
-        "next one like it fails.",
-        vw__format_size(numbers.tried_bytes, tried),
-        vw__format_size(card_bytes > wanted_bytes ? card_bytes - wanted_bytes : 0, left));
+    vw__diagnosis_reason(result->draft,
+                         "The request of %s that failed in the recording is served there, but "
+                         "leaves only %s: the next one like it fails.",
+                         VW__DOCTOR_SIZE(numbers.tried_bytes),
+                         VW__DOCTOR_SIZE(vw__doctor_less(card_bytes, wanted_bytes)));
     return VW_OK;
 }
 
-static vw_status find_replayed(vw__case *given, refusals *all)
+static vw_status find_replayed(const vw__doctor_input *input, vw__doctor_facts *facts,
+                               vw__doctor_result *result, refusals *all)
 {
     vw_replay_report *report = NULL;
-    char card[VW__SIZE_TEXT_BYTES], size[VW__SIZE_TEXT_BYTES];
-    given->failure = (vw__failure){.numbers = unknown_numbers(given->trace->device),
+    facts->failure = (vw__failure){.numbers = unknown_numbers(facts->trace->device),
                                    .failure_count = all->count};
-    VW__TRY(replay_on_card(given, &report));
-    const vw_replay_result result = report->results[0];
+    VW__TRY(replay_on_card(input, facts, &report));
+    const vw_replay_result replayed = report->results[0];
     vw_replay_report_free(report);
-    (void)vw__format_size(given->options->card_bytes, card);
-    if (result.has_oom) {
-        keep_replayed(given, &result);
-        vw__diagnosis_reason(given->draft,
+    if (replayed.has_oom) {
+        keep_replayed(input, facts, &replayed);
+        vw__diagnosis_reason(result->draft,
                              "Replayed on a card of %s without a limit, event %" PRIu32
                              " of %zu fails: %s are asked for.",
-                             card, given->failure.event, given->trace->event_count,
-                             vw__format_size(result.oom_tried_bytes, size));
+                             VW__DOCTOR_SIZE(input->options->card_bytes), facts->failure.event,
+                             facts->trace->event_count, VW__DOCTOR_SIZE(replayed.oom_tried_bytes));
         return VW_OK;
     }
-    vw__diagnosis_reason(given->draft,
-                         "Replayed on a card of %s without a limit, nothing fails: at most %s are "
-                         "reserved.",
-                         card, vw__format_size(result.peak_reserved_bytes, size));
-    return keep_what_only_just_fits(given, all);
+    vw__diagnosis_reason(
+        result->draft,
+        "Replayed on a card of %s without a limit, nothing fails: at most %s are reserved.",
+        VW__DOCTOR_SIZE(input->options->card_bytes), VW__DOCTOR_SIZE(replayed.peak_reserved_bytes));
+    return keep_what_only_just_fits(input, facts, result, all);
 }
 
-bool vw__doctor_can_replay(const vw__case *given)
+bool vw__doctor_can_replay(const vw__doctor_facts *facts)
 {
-    return given->model->stream_count <= MOST_STREAMS &&
-           given->failure.failure_count <= MOST_FAILURES;
+    return facts->model->stream_count <= MOST_STREAMS &&
+           facts->failure.failure_count <= MOST_FAILURES;
 }
 
-vw_status vw__doctor_open_trials(vw__case *given)
+vw_status vw__doctor_open_trials(const vw__doctor_input *input, vw__doctor_facts *facts)
 {
-    const vw_doctor_options *options = given->options;
+    const vw_doctor_options *options = input->options;
     bool is_card_named = options != NULL && options->card_bytes != 0;
-    if (given->trials != NULL || !vw__doctor_can_replay(given))
+    if (facts->trials != NULL || !vw__doctor_can_replay(facts))
         return VW_OK;
     const vw__card card =
-        given->failure.is_replayed ? vw__card_of(options->card_bytes) : vw__card_without_end();
+        facts->failure.is_replayed ? vw__card_of(options->card_bytes) : vw__card_without_end();
     vw__trials *trials = vw__host_alloc(sizeof *trials);
     if (trials == NULL)
         return vw__fail_host_memory(sizeof *trials, "the replays of a recording");
     vw_status status =
-        vw__trials_open(trials, given->model, options != NULL ? options->torch_version : NULL,
-                        given->trace->device, is_card_named ? &card : NULL);
+        vw__trials_open(trials, facts->model, options != NULL ? options->torch_version : NULL,
+                        facts->trace->device, is_card_named ? &card : NULL);
     if (status == VW_OK)
-        given->trials = trials;
+        facts->trials = trials;
     else
         vw__host_free(trials);
     return vw__trials_are_impossible(status) ? VW_OK : status;
 }
 
-void vw__doctor_close_trials(vw__case *given)
+void vw__doctor_close_trials(vw__doctor_facts *facts)
 {
-    if (given->trials != NULL)
-        vw__trials_close(given->trials);
-    vw__host_free(given->trials);
-    given->trials = NULL;
+    if (facts->trials != NULL)
+        vw__trials_close(facts->trials);
+    vw__host_free(facts->trials);
+    facts->trials = NULL;
 }
 
 /* ---- either ---------------------------------------------------------------------------------- */
 
-vw_status vw__doctor_find_failure(vw__case *given)
+vw_status vw__doctor_find_failure(const vw__doctor_input *input, vw__doctor_facts *facts,
+                                  vw__doctor_result *result)
 {
     refusals all = {.count = 0};
-    const char *version = given->options != NULL ? given->options->torch_version : NULL;
-    bool is_on_card = given->options != NULL && given->options->card_bytes != 0;
-    find_refusals(given->trace, &all);
-    VW__TRY(vw__recorded_settings_read(given->model, version, &all.settings));
-    vw_status status = is_on_card ? find_replayed(given, &all) : find_recorded(given, &all);
+    const char *version = input->options != NULL ? input->options->torch_version : NULL;
+    bool is_on_card = input->options != NULL && input->options->card_bytes != 0;
+    find_refusals(facts->trace, &all);
+    VW__TRY(vw__recording_settings(facts->model, version, &all.settings));
+    vw_status status = is_on_card ? find_replayed(input, facts, result, &all)
+                                  : find_recorded(input, facts, result, &all);
+    vw__diagnosis_name_numbers(result->draft, &facts->failure.numbers);
     if (status == VW_OK && !is_on_card)
-        status = find_close_calls(given, &all);
+        status = find_close_calls(input, facts, result, &all);
     vw__limit_evidence_deinit(&all.evidence);
     vw__torch_settings_deinit(&all.settings);
     return status;

@@ -35,8 +35,7 @@ typedef struct idle_memory {
     uint64_t single_idle_bytes, single_used_bytes;
     size_t sparse_count; /* at most half used, and by what can be moved: weights, tables */
     uint64_t sparse_idle_bytes, sparse_used_bytes;
-    vw__weighed_stack *pins; /* owned; stacks of the blocks around idle bytes */
-    size_t pin_count;
+    uint64_t *pins; /* owned; by stack: the idle bytes around its blocks */
 } idle_memory;
 
 /* ---- what lies where ------------------------------------------------------------------------- */
@@ -65,15 +64,15 @@ static void count_segment(idle_memory *idle, const vw__layout_segment *segment)
 
 /* Parts of a model, and what the program asked for outside of passes: these stay, and can be copied
  * away and back. What a pass makes is gone by then. */
-static bool is_movable(const vw__case *given, uint32_t context)
+static bool is_movable(const vw__doctor_facts *facts, uint32_t context)
 {
-    vw__category category = vw__attribution_category(&given->attribution, context);
+    vw__category category = vw__attribution_category(&facts->attribution, context);
     return category == VW__CATEGORY_WEIGHTS || category == VW__CATEGORY_LOADED ||
            category == VW__CATEGORY_OPTIMIZER || category == VW__CATEGORY_OTHER ||
            category == VW__CATEGORY_UNKNOWN;
 }
 
-static void count_sparse(const vw__case *given, idle_memory *idle,
+static void count_sparse(const vw__doctor_facts *facts, idle_memory *idle,
                          const vw__layout_segment *segment)
 {
     uint64_t used_bytes = segment->live_bytes + segment->pending_bytes, movable_bytes = 0;
@@ -81,7 +80,7 @@ static void count_sparse(const vw__case *given, idle_memory *idle,
         return;
     for (size_t i = 0; i < segment->block_count; i++) {
         const vw__layout_block *block = &idle->layout.blocks[segment->first_block + i];
-        if (block->state == VW__LAYOUT_LIVE && is_movable(given, block->context))
+        if (block->state == VW__LAYOUT_LIVE && is_movable(facts, block->context))
             movable_bytes += block->size_bytes;
     }
     if (movable_bytes < used_bytes - used_bytes / 8)
@@ -91,12 +90,12 @@ static void count_sparse(const vw__case *given, idle_memory *idle,
     idle->sparse_used_bytes += used_bytes;
 }
 
-/* By stack: the idle bytes that its blocks bound. */
-static void weigh_segment(const vw__case *given, const idle_memory *idle,
-                          const vw__layout_segment *segment, uint64_t *weights)
+/* Counts idle bytes with the stacks of the blocks that bound them. */
+static void weigh_segment(const vw__doctor_facts *facts, idle_memory *idle,
+                          const vw__layout_segment *segment)
 {
     if (segment->idle_bytes == segment->size_bytes && segment->context != VW__NO_CONTEXT)
-        weights[given->model->contexts[segment->context]] += segment->idle_bytes;
+        idle->pins[facts->model->contexts[segment->context]] += segment->idle_bytes;
     for (size_t i = 0; i < segment->block_count; i++) {
         const vw__layout_block *block = &idle->layout.blocks[segment->first_block + i];
         const vw__layout_block *before = i > 0 ? block - 1 : NULL;
@@ -106,38 +105,25 @@ static void weigh_segment(const vw__case *given, const idle_memory *idle,
         if (block->state != VW__LAYOUT_IDLE)
             continue;
         if (before != NULL && before->context != VW__NO_CONTEXT)
-            weights[given->model->contexts[before->context]] += share_bytes;
+            idle->pins[facts->model->contexts[before->context]] += share_bytes;
         if (behind != NULL && behind->context != VW__NO_CONTEXT)
-            weights[given->model->contexts[behind->context]] += share_bytes;
+            idle->pins[facts->model->contexts[behind->context]] += share_bytes;
     }
 }
 
-static vw_status find_pins(const vw__case *given, idle_memory *idle)
+static vw_status look_at(const vw__doctor_facts *facts, uint32_t instant, idle_memory *idle)
 {
-    size_t stack_count = given->model->stack_count;
-    uint64_t *weights = vw__host_alloc_zeroed(stack_count, sizeof *weights);
+    size_t stack_count = facts->model->stack_count;
+    VW__TRY(vw__layout_at(facts->model, facts->trace, instant, &idle->layout));
     idle->pins = vw__host_alloc_zeroed(stack_count, sizeof *idle->pins);
-    if (weights == NULL || idle->pins == NULL) {
-        vw__host_free(weights);
+    if (idle->pins == NULL)
         return vw__fail_host_memory(stack_count * sizeof *idle->pins, "idle bytes by stack");
-    }
-    for (size_t i = 0; i < idle->layout.segment_count; i++)
-        weigh_segment(given, idle, &idle->layout.segments[i], weights);
-    for (size_t i = 0; i < stack_count; i++)
-        if (weights[i] != 0)
-            idle->pins[idle->pin_count++] = (vw__weighed_stack){(uint32_t)i, weights[i]};
-    vw__host_free(weights);
-    return VW_OK;
-}
-
-static vw_status look_at(const vw__case *given, uint32_t instant, idle_memory *idle)
-{
-    VW__TRY(vw__layout_at(given->model, given->trace, instant, &idle->layout));
     for (size_t i = 0; i < idle->layout.segment_count; i++) {
         count_segment(idle, &idle->layout.segments[i]);
-        count_sparse(given, idle, &idle->layout.segments[i]);
+        count_sparse(facts, idle, &idle->layout.segments[i]);
+        weigh_segment(facts, idle, &idle->layout.segments[i]);
     }
-    return find_pins(given, idle);
+    return VW_OK;
 }
 
 static void forget(idle_memory *idle)
@@ -149,74 +135,70 @@ static void forget(idle_memory *idle)
 /* ---- the finding ----------------------------------------------------------------------------- */
 
 /* Idle memory that other streams strand is a finding of its own. */
-static bool is_much_idle(const vw__case *given, const idle_memory *idle)
+static bool is_much_idle(const vw__doctor_facts *facts, const vw__doctor_result *result,
+                         const idle_memory *idle)
 {
-    uint64_t reserved_bytes = idle->layout.reserved_bytes, live_bytes = given->peak_bytes;
+    uint64_t reserved_bytes = idle->layout.reserved_bytes, live_bytes = facts->peak_bytes;
     uint64_t idle_bytes = idle->layout.idle_bytes;
-    if (given->is_stranded && given->stranded_bytes >= idle_bytes / 2)
+    if (result->is_stranded && result->stranded_bytes >= idle_bytes / 2)
         return false;
     return idle_bytes >= MUCH_IDLE_BYTES && reserved_bytes > live_bytes &&
            reserved_bytes - live_bytes >= live_bytes / MUCH_IDLE_SHARE;
 }
 
-static vw__finding_draft *add_finding(vw__case *given, const idle_memory *idle)
+static vw__finding_draft *add_finding(const vw__doctor_facts *facts, vw__doctor_result *result,
+                                      const idle_memory *idle)
 {
     const vw__layout *layout = &idle->layout;
-    const vw_memory_numbers *numbers = &given->failure.numbers;
+    const vw_memory_numbers *numbers = &facts->failure.numbers;
     uint64_t idle_bytes = layout->idle_bytes;
-    if (!given->failure.has_happened)
-        return is_much_idle(given, idle)
-                   ? vw__diagnosis_add(given->draft, "fragmentation", idle_bytes,
-                                       "When most was reserved, %s of %s lay idle; never were "
-                                       "more than %s live.",
-                                       vw__diagnosis_size(given->draft, idle_bytes),
-                                       vw__diagnosis_size(given->draft, layout->reserved_bytes),
-                                       vw__diagnosis_size(given->draft, given->peak_bytes))
+    vw__diagnosis_name(result->draft, "peak", facts->peak_bytes);
+    if (!facts->failure.has_happened)
+        return is_much_idle(facts, result, idle)
+                   ? vw__diagnosis_add(result->draft, "fragmentation", idle_bytes,
+                                       "At the peak of reserved memory, %s of %s were idle; at "
+                                       "most $peak were ever live.",
+                                       VW__DOCTOR_SIZE(idle_bytes),
+                                       VW__DOCTOR_SIZE(layout->reserved_bytes))
                    : NULL;
     vw__number_verdict judged = vw__numbers_judge(numbers, NULL);
+    vw__diagnosis_name(result->draft, "idle", judged.idle_bytes);
     if (judged.verdict == VW_VERDICT_FRAGMENTATION)
-        return vw__diagnosis_add(given->draft, "fragmentation", judged.idle_bytes,
-                                 "%s were idle when %s were refused: in pieces, of which the "
-                                 "largest had %s.",
-                                 vw__diagnosis_size(given->draft, judged.idle_bytes),
-                                 vw__diagnosis_size(given->draft, numbers->tried_bytes),
-                                 vw__diagnosis_size(given->draft, layout->largest_idle_bytes));
-    if (judged.is_small_fragmentation)
         return vw__diagnosis_add(
-            given->draft, "fragmentation", judged.idle_bytes,
-            "%s would have fit in the %s that were idle, had they been in one "
-            "piece; %s would have remained.",
-            vw__diagnosis_size(given->draft, numbers->tried_bytes),
-            vw__diagnosis_size(given->draft, judged.idle_bytes),
-            vw__diagnosis_size(given->draft, judged.idle_bytes - numbers->tried_bytes));
+            result->draft, "fragmentation", judged.idle_bytes,
+            "$idle were idle when $tried were refused, but in pieces: the largest is %s.",
+            VW__DOCTOR_SIZE(layout->largest_idle_bytes));
+    if (judged.is_small_fragmentation)
+        return vw__diagnosis_add(result->draft, "fragmentation", judged.idle_bytes,
+                                 "$tried would have fit in the $idle that were idle, had they been "
+                                 "in one piece; %s would have remained.",
+                                 VW__DOCTOR_SIZE(judged.idle_bytes - numbers->tried_bytes));
     return NULL;
 }
 
-static void add_evidence(vw__case *given, const idle_memory *idle, vw__finding_draft *finding)
+static void add_evidence(vw__doctor_result *result, const idle_memory *idle,
+                         vw__finding_draft *finding)
 {
     const vw__layout *layout = &idle->layout;
     if (idle->partly_used_count != 0)
-        vw__finding_evidence(finding,
-                             "Partly used: %zu of %s, with %s idle; the largest idle piece has "
-                             "%s.",
-                             idle->partly_used_count,
-                             vw__diagnosis_count(given->draft, layout->segment_count, "segment"),
-                             vw__diagnosis_size(given->draft, idle->partly_used_bytes),
-                             vw__diagnosis_size(given->draft, layout->largest_idle_bytes));
+        vw__finding_evidence(
+            finding, "%zu of %s are partly used, with %s idle; the largest idle piece is %s.",
+            idle->partly_used_count,
+            vw__diagnosis_count(result->draft, layout->segment_count, "segment"),
+            VW__DOCTOR_SIZE(idle->partly_used_bytes), VW__DOCTOR_SIZE(layout->largest_idle_bytes));
     if (idle->single_count > 1)
-        vw__finding_evidence(finding,
-                             "Single blocks, of %s together, keep %zu of them, %s, from going "
-                             "back.",
-                             vw__diagnosis_size(given->draft, idle->single_used_bytes),
-                             idle->single_count,
-                             vw__diagnosis_size(given->draft, idle->single_idle_bytes));
+        vw__finding_evidence(
+            finding,
+            "%s (%s idle) cannot be released: each still holds one live block (%s in total).",
+            vw__diagnosis_count(result->draft, idle->single_count, "segment"),
+            VW__DOCTOR_SIZE(idle->single_idle_bytes), VW__DOCTOR_SIZE(idle->single_used_bytes));
     if (idle->unused_count != 0)
-        vw__finding_evidence(finding, "Wholly idle, kept for reuse: %s of %s.",
-                             vw__diagnosis_count(given->draft, idle->unused_count, "segment"),
-                             vw__diagnosis_size(given->draft, idle->unused_bytes));
+        vw__finding_evidence(finding, "Entirely idle, kept for reuse: %s (%s).",
+                             vw__diagnosis_count(result->draft, idle->unused_count, "segment"),
+                             VW__DOCTOR_SIZE(idle->unused_bytes));
     if (finding->where_count != 0)
-        vw__finding_evidence(finding, "The lines: whose blocks lie around most of the idle bytes, "
-                                      "and for whom the segments were taken that are wholly idle.");
+        vw__finding_evidence(finding, "The lines are those whose blocks surround most of the idle "
+                                      "bytes, or that took segments which are now entirely idle.");
     /* PyTorch counts what a block has beyond its request as allocated, the layout as idle. */
     uint64_t told = idle->partly_used_bytes + idle->unused_bytes;
     uint64_t beyond = finding->bytes < told ? told - finding->bytes : 0;
@@ -229,75 +211,78 @@ static void add_evidence(vw__case *given, const idle_memory *idle, vw__finding_d
 }
 
 /* Where a little that stays holds segments, it can be brought together. */
-static void add_move(vw__case *given, const idle_memory *idle, vw__finding_draft *finding)
+static void add_move(vw__doctor_result *result, const idle_memory *idle, vw__finding_draft *finding)
 {
     if (idle->sparse_idle_bytes < MUCH_IDLE_BYTES ||
         idle->sparse_idle_bytes < idle->layout.idle_bytes / MUCH_IDLE_SHARE)
         return;
-    vw__finding_evidence(finding, "At most half used: %s, by %s that stay.",
-                         vw__diagnosis_count(given->draft, idle->sparse_count, "segment"),
-                         vw__diagnosis_size(given->draft, idle->sparse_used_bytes));
-    vw__finding_remedy(finding, "move what stays to the host and back, once: it then lies together",
-                       vw__saves(idle->sparse_idle_bytes), VW_BASIS_COMPUTED,
-                       "a copy in each direction",
-                       "model.cpu()                 # or: kept = [t.cpu() for t in kept]\n"
-                       "torch.cuda.empty_cache()\n"
-                       "model.cuda()");
+    vw__finding_evidence(finding, "At most half used: %s, by %s of blocks that stay.",
+                         vw__diagnosis_count(result->draft, idle->sparse_count, "segment"),
+                         VW__DOCTOR_SIZE(idle->sparse_used_bytes));
+    vw__finding_remedy(
+        finding, "move what stays to the host and back once, so that it lies together",
+        vw__saves(idle->sparse_idle_bytes), VW_BASIS_COMPUTED, "a copy in each direction",
+        "model.cpu()                 # or: kept = [t.cpu() for t in kept]\n"
+        "torch.cuda.empty_cache()\n"
+        "model.cuda()");
 }
 
-static void add_remedies(vw__case *given, const idle_memory *idle, const vw__tried_settings *tried,
+static void add_remedies(const vw__doctor_facts *facts, vw__doctor_result *result,
+                         const idle_memory *idle, const vw__tried_settings *tried,
                          vw__finding_draft *finding)
 {
-    bool is_move_first = idle->sparse_idle_bytes > vw__doctor_best_saving(given, tried);
+    bool is_move_first = idle->sparse_idle_bytes > vw__doctor_best_saving(facts, tried);
     if (is_move_first)
-        add_move(given, idle, finding);
-    vw__doctor_add_setting_remedies(given, tried, finding);
+        add_move(result, idle, finding);
+    vw__doctor_add_setting_remedies(facts, result, tried, finding);
     if (!is_move_first)
-        add_move(given, idle, finding);
-    if (given->steps.end_count != 0)
+        add_move(result, idle, finding);
+    if (facts->steps.end_count != 0)
         vw__finding_known_remedy(finding, VW__REMEDY_REPEATING_SIZES, NULL, VW__SAVES_UNKNOWN,
                                  VW_BASIS_RULE);
 }
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-static vw_status write_finding(vw__case *given, idle_memory *idle)
+static vw_status write_finding(const vw__doctor_input *input, vw__doctor_facts *facts,
+                               vw__doctor_result *result, idle_memory *idle)
 {
     vw__tried_settings tried;
-    bool has_failed = given->failure.has_happened;
-    if (has_failed && given->is_explained)
+    bool has_failed = facts->failure.has_happened;
+    if (has_failed && result->is_explained)
         return VW_OK;
-    bool is_stranded = has_failed && given->is_stranded; /* the same bytes, told already */
-    vw__finding_draft *stranded = vw__diagnosis_find(given->draft, "stranded");
-    vw__finding_draft *finding = is_stranded ? NULL : add_finding(given, idle);
+    bool is_stranded = has_failed && result->is_stranded; /* the same bytes, told already */
+    vw__finding_draft *stranded = vw__diagnosis_find(result->draft, "stranded");
+    vw__finding_draft *finding = is_stranded ? NULL : add_finding(facts, result, idle);
     if (finding == NULL && !has_failed)
         return VW_OK;
     bool is_wanted = finding != NULL || (is_stranded && stranded != NULL);
     VW__TRY(vw__doctor_try_settings(
-        given, is_wanted ? VW__SETTINGS_FOR_REMEDIES : VW__SETTINGS_FOR_WARNINGS, &tried));
+        input, facts, is_wanted ? VW__SETTINGS_FOR_REMEDIES : VW__SETTINGS_FOR_WARNINGS, &tried));
     if (is_stranded && stranded != NULL)
-        vw__doctor_add_setting_remedies(given, &tried, stranded);
+        vw__doctor_add_setting_remedies(facts, result, &tried, stranded);
     if (finding != NULL) {
-        vw__doctor_lines(given, idle->pins, idle->pin_count, finding);
-        add_evidence(given, idle, finding);
-        add_remedies(given, idle, &tried, finding);
+        vw__doctor_add_places(facts, idle->pins, VW__DOCTOR_PLACES_APART, finding);
+        add_evidence(result, idle, finding);
+        add_remedies(facts, result, idle, &tried, finding);
     }
-    vw__doctor_add_setting_warnings(given, &tried);
+    vw__doctor_add_setting_warnings(facts, result, &tried);
     return VW_OK;
 }
 
-vw_status vw__doctor_fragmentation(vw__case *given)
+vw_status vw__doctor_fragmentation(const vw__doctor_input *input, vw__doctor_facts *facts,
+                                   vw__doctor_result *result)
 {
     idle_memory idle = {.pins = NULL};
-    uint32_t instant = given->failure.instant;
-    if (!given->failure.has_happened) {
-        if (!given->timeline.is_reserved_known)
+    uint32_t instant = facts->failure.instant;
+    if (!facts->failure.has_happened) {
+        if (!facts->timeline.is_reserved_known)
             return VW_OK;
-        instant = given->timeline.peak_reserved_instant;
+        instant = facts->timeline.peak_reserved_instant;
     }
-    vw_status status = look_at(given, instant, &idle);
+    vw_status status = look_at(facts, instant, &idle);
     if (status == VW_OK)
-        status = write_finding(given, &idle);
+        status = write_finding(input, facts, result, &idle);
     forget(&idle);
     return status == VW_ERR_UNSUPPORTED ? VW_OK : status; /* nobody knows how memory lay */
 }

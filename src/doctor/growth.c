@@ -18,11 +18,6 @@
 
 enum { TELLING_SHARE = 20 }; /* of what is live: less is a trifle */
 
-static bool is_known(uint64_t size_bytes)
-{
-    return size_bytes != VW_UNKNOWN;
-}
-
 /* Is it the memory that ran out which grew, and would freeing some have helped? */
 static bool can_come_of_growth(vw_verdict verdict, bool is_of_host)
 {
@@ -38,11 +33,11 @@ static bool is_at_a_limit(vw_verdict verdict)
 bool vw__doctor_explains_failure(uint64_t held_bytes, uint64_t idle_bytes, uint64_t tried_bytes,
                                  uint64_t live_bytes)
 {
-    return (!is_known(tried_bytes) || held_bytes + idle_bytes >= tried_bytes) &&
-           (!is_known(live_bytes) || held_bytes >= live_bytes / TELLING_SHARE);
+    return (!vw__doctor_knows(tried_bytes) || held_bytes + idle_bytes >= tried_bytes) &&
+           (!vw__doctor_knows(live_bytes) || held_bytes >= live_bytes / TELLING_SHARE);
 }
 
-/* Of the findings after the first `from`. */
+/* The first leak among the findings from `from` on. */
 static vw__finding_draft *leak_among(const vw__diagnosis_draft *draft, size_t from)
 {
     for (size_t i = from; i < draft->finding_count; i++)
@@ -77,9 +72,9 @@ static const char *limit_clause(vw__diagnosis_draft *draft)
     uint64_t allowed = draft->numbers.allowed_bytes;
     if (!is_at_a_limit(draft->verdict))
         return "";
-    return is_known(allowed) ? vw__diagnosis_text(draft, " by the limit of %s",
-                                                  vw__diagnosis_size(draft, allowed))
-                             : " by a limit, not by the card";
+    return vw__doctor_knows(allowed)
+               ? vw__diagnosis_text(draft, " by the limit of %s", VW__DOCTOR_SIZE(allowed))
+               : " by a limit, not by the card";
 }
 
 static void explain_limit(vw__diagnosis_draft *draft)
@@ -87,20 +82,22 @@ static void explain_limit(vw__diagnosis_draft *draft)
     const vw_memory_numbers *failed = &draft->numbers;
     if (!is_at_a_limit(draft->verdict))
         return;
-    const char *free =
-        is_known(failed->free_bytes) ? vw__diagnosis_size(draft, failed->free_bytes) : "enough";
-    if (is_known(failed->allowed_bytes))
-        vw__diagnosis_reason(draft,
-                             "The card had %s free: what memory grew up to is the limit of %s that "
-                             "was set (set_per_process_memory_fraction). A higher one puts the end "
-                             "off.",
-                             free, vw__diagnosis_size(draft, failed->allowed_bytes));
+    const char *free = vw__doctor_knows(failed->free_bytes)
+                           ? vw__diagnosis_size(draft, failed->free_bytes)
+                           : "enough";
+    if (vw__doctor_knows(failed->allowed_bytes))
+        vw__diagnosis_reason(
+            draft,
+            "The card had %s free: what memory grew up to is the limit of %s that was set "
+            "(set_per_process_memory_fraction). A higher one only delays the failure.",
+            free, VW__DOCTOR_SIZE(failed->allowed_bytes));
     else
-        vw__diagnosis_reason(draft,
-                             "The card had %s free: what memory grew up to is a limit that the "
-                             "message does not name, as PyTorch before 2.5 does not "
-                             "(set_per_process_memory_fraction). A higher one puts the end off.",
-                             free);
+        vw__diagnosis_reason(
+            draft,
+            "The card had %s free: what memory grew up to is a limit that the message does not "
+            "name, as PyTorch before 2.5 does not (set_per_process_memory_fraction). A higher one "
+            "only delays the failure.",
+            free);
 }
 
 /* What grew, with how it ended. On another card it has not ended: then the steps' own sentence. A
@@ -116,12 +113,12 @@ static void conclude_leak(uint64_t card_bytes, const answer *steps, const vw__gr
     if (card_bytes != 0)
         vw__diagnosis_conclude(draft, VW_VERDICT_LEAK, confidence, "%s", steps->sentence);
     else
-        vw__diagnosis_conclude(draft, VW_VERDICT_LEAK, confidence, "%s; then %s%s.", growth->clause,
-                               is_known(tried)
-                                   ? vw__diagnosis_text(draft, "%s more were refused",
-                                                        vw__diagnosis_size(draft, tried))
-                                   : "it failed",
-                               is_known(tried) ? limit : "");
+        vw__diagnosis_conclude(
+            draft, VW_VERDICT_LEAK, confidence, "%s; then %s%s.", growth->clause,
+            vw__doctor_knows(tried)
+                ? vw__diagnosis_text(draft, "%s more were refused", VW__DOCTOR_SIZE(tried))
+                : "it failed",
+            vw__doctor_knows(tried) ? limit : "");
 }
 
 /* The growth in place of what the message came to, where it explains that; else beside it. */
@@ -131,9 +128,9 @@ static void weigh_growth(const vw__step_log *log, const vw__growth *growth, uint
     const vw_memory_numbers *failed = &draft->numbers;
     uint64_t tried = failed->tried_bytes, live = failed->allocated_bytes;
     uint64_t grown_bytes = growth->grown_bytes;
-    if (!is_known(live) || growth->is_host)
+    if (!vw__doctor_knows(live) || growth->is_host)
         live = steps->numbers.allocated_bytes;
-    if (!is_known(grown_bytes) || !can_come_of_growth(draft->verdict, growth->is_host))
+    if (!vw__doctor_knows(grown_bytes) || !can_come_of_growth(draft->verdict, growth->is_host))
         return;
     const char *grown = vw__diagnosis_size(draft, grown_bytes);
     if (!vw__doctor_explains_failure(grown_bytes, 0, tried, live)) {
@@ -141,19 +138,19 @@ static void weigh_growth(const vw__step_log *log, const vw__growth *growth, uint
                              "It grew by %s in the logged %ss, which is %s: it does not explain "
                              "the failure by itself.",
                              grown, log->step_name,
-                             is_known(tried) && grown_bytes < tried
+                             vw__doctor_knows(tried) && grown_bytes < tried
                                  ? "less than was asked for"
                                  : "less than a twentieth of what is in use");
         return;
     }
-    vw__diagnosis_reason(draft,
-                         "By its numbers alone the message is %s; but memory grew by %s in the "
-                         "logged %ss before it, %s%s%s a twentieth of what is in use or more: the "
-                         "growth explains the failure.",
-                         vw_verdict_name(draft->verdict), grown, log->step_name,
-                         is_known(tried) ? "no less than the " : "",
-                         is_known(tried) ? vw__diagnosis_size(draft, tried) : "",
-                         is_known(tried) ? " asked for, and" : "");
+    vw__diagnosis_reason(
+        draft,
+        "By its numbers alone the message is %s; but memory grew by %s in the logged %ss before "
+        "it, %s%s%s a twentieth of what is in use or more: the growth explains the failure.",
+        vw_verdict_name(draft->verdict), grown, log->step_name,
+        vw__doctor_knows(tried) ? "no less than the " : "",
+        vw__doctor_knows(tried) ? VW__DOCTOR_SIZE(tried) : "",
+        vw__doctor_knows(tried) ? " asked for, and" : "");
     if (card_bytes == 0)
         explain_limit(draft);
     conclude_leak(card_bytes, steps, growth, draft);

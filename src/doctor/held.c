@@ -20,7 +20,6 @@
 #include "doctor/doctor.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "base/human_units.h"
 
 #define LEAST_HELD_BYTES (UINT64_C(1) << 20)
 enum {
@@ -38,7 +37,8 @@ typedef struct forward_end {
 } forward_end;
 
 typedef struct held_search {
-    vw__case *given;
+    const vw__doctor_facts *facts;
+    vw__doctor_result *result;
     forward_end *forward_ends; /* owned; by step */
     size_t step_count;         /* ends + 1 */
     uint32_t *with_forward;    /* owned; the steps that have forward work and a backward pass */
@@ -52,20 +52,20 @@ typedef struct held_search {
 
 static bool is_worth_telling(const held_search *search, uint64_t bytes)
 {
-    return bytes >= LEAST_HELD_BYTES && bytes >= search->given->peak_bytes / LEAST_HELD_PER_PEAK;
+    return bytes >= LEAST_HELD_BYTES && bytes >= search->facts->peak_bytes / LEAST_HELD_PER_PEAK;
 }
 
-static uint32_t birth_step(const vw__case *given, size_t lifetime)
+static uint32_t birth_step(const vw__doctor_facts *facts, size_t lifetime)
 {
-    return given->roles.passes[given->roles.pass_of[lifetime]].step;
+    return facts->roles.passes[facts->roles.pass_of[lifetime]].step;
 }
 
 /* The last one for what is alive at the end. */
-static uint32_t death_step(const vw__case *given, const vw__lifetime *lifetime)
+static uint32_t death_step(const vw__doctor_facts *facts, const vw__lifetime *lifetime)
 {
-    if (lifetime->end >= given->horizon_instant)
-        return (uint32_t)given->steps.end_count + TRANSIENT_STEPS + 1;
-    return vw__step_of_instant(&given->steps, lifetime->end - 1);
+    if (lifetime->end >= facts->horizon_instant)
+        return (uint32_t)facts->steps.end_count + TRANSIENT_STEPS + 1;
+    return vw__step_of_instant(&facts->steps, lifetime->end - 1);
 }
 
 /* ---- the line of live bytes ------------------------------------------------------------------ */
@@ -86,7 +86,7 @@ static void add_span(held_search *search, uint32_t begin, uint32_t end, int64_t 
 
 static void add_everything(held_search *search)
 {
-    const vw__timeline *timeline = &search->given->timeline;
+    const vw__timeline *timeline = &search->facts->timeline;
     for (size_t i = 0; i < timeline->lifetime_count; i++)
         add_span(search, timeline->lifetimes[i].begin, timeline->lifetimes[i].end,
                  (int64_t)timeline->lifetimes[i].size_bytes);
@@ -96,7 +96,7 @@ static void add_everything(held_search *search)
 static uint64_t highest(const held_search *search)
 {
     int64_t live = 0, most = 0;
-    for (size_t i = 0; i < search->instant_count && i <= search->given->horizon_instant; i++) {
+    for (size_t i = 0; i < search->instant_count && i <= search->facts->horizon_instant; i++) {
         live += search->line[i];
         most = live > most ? live : most;
     }
@@ -112,10 +112,10 @@ static uint32_t middle_of(const vw__pass *pass)
 
 /* Is every end of a step that of an optimizer's step()? Fused optimizers ask for nothing there
  * after the first one, so they have no pass; but they announce themselves. */
-static bool do_optimizers_end_steps(const vw__case *given)
+static bool do_optimizers_end_steps(const vw__doctor_facts *facts)
 {
-    const vw__model *model = given->model;
-    const char *basis = given->steps.basis;
+    const vw__model *model = facts->model;
+    const char *basis = facts->steps.basis;
     if (basis == NULL || strcmp(basis, "annotations") != 0)
         return false;
     for (size_t i = 0; i < model->annotation_count; i++)
@@ -126,8 +126,8 @@ static bool do_optimizers_end_steps(const vw__case *given)
 
 static void find_forward_ends(held_search *search)
 {
-    const vw__roles *roles = &search->given->roles;
-    bool are_ends_optimizers = do_optimizers_end_steps(search->given);
+    const vw__roles *roles = &search->facts->roles;
+    bool are_ends_optimizers = do_optimizers_end_steps(search->facts);
     uint32_t optimizer = 0;
     for (size_t i = 0; i < search->step_count; i++)
         search->forward_ends[i].instant = UINT32_MAX;
@@ -138,7 +138,7 @@ static void find_forward_ends(held_search *search)
             search->has_optimizer = true;
         }
         if (are_ends_optimizers && pass->step > 0) {
-            uint32_t end = search->given->steps.ends[pass->step - 1];
+            uint32_t end = search->facts->steps.ends[pass->step - 1];
             optimizer = end > optimizer ? end : optimizer;
         }
         forward_end *end = &search->forward_ends[pass->step];
@@ -196,15 +196,15 @@ static size_t first_holding(const held_search *search, const vw__lifetime *lifet
  * to the end of the window, so those are added up first, as differences. */
 static void count_gradients(held_search *search)
 {
-    const vw__case *given = search->given;
-    for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
-        const vw__lifetime *lifetime = &given->timeline.lifetimes[i];
+    const vw__doctor_facts *facts = search->facts;
+    for (size_t i = 0; i < facts->timeline.lifetime_count; i++) {
+        const vw__lifetime *lifetime = &facts->timeline.lifetimes[i];
         /* Those with a stack of their own are DDP's buckets, which zero_grad() leaves. */
-        if (given->roles.roles[i] != VW__ROLE_GRADIENTS ||
-            vw__attribution_category(&given->attribution, lifetime->context) ==
+        if (facts->roles.roles[i] != VW__ROLE_GRADIENTS ||
+            vw__attribution_category(&facts->attribution, lifetime->context) ==
                 VW__CATEGORY_GRADIENTS)
             continue;
-        size_t first = first_holding(search, lifetime, birth_step(given, i));
+        size_t first = first_holding(search, lifetime, birth_step(facts, i));
         size_t end = lifetime->end == VW__LIVE_TO_THE_END ? search->with_forward_count
                                                           : first_forward_at(search, lifetime->end);
         if (first >= end)
@@ -222,7 +222,7 @@ static void count_gradients(held_search *search)
         held += search->held_changes[i];
         search->held_bytes[step] = (uint64_t)held;
         if (step > 0)
-            add_span(search, given->steps.ends[step - 1],
+            add_span(search, facts->steps.ends[step - 1],
                      search->forward_ends[step].backward_event + 1, -held);
     }
 }
@@ -241,54 +241,62 @@ static uint64_t count_held(const held_search *search, size_t *steps, size_t *hel
     return most;
 }
 
+/* What the peak would have been without what is held. */
+static void tell_saving(const held_search *search, const char *undoing, vw__remedy_id remedy,
+                        vw__finding_draft *finding)
+{
+    uint64_t saved = vw__doctor_less(search->facts->peak_bytes, highest(search));
+    if (saved != 0)
+        vw__finding_evidence(finding, "Without them the run would have peaked %s lower.",
+                             VW__DOCTOR_SIZE(saved));
+    else
+        vw__finding_evidence(
+            finding, "The peak of this run is elsewhere: %s lowers the forward pass, not the peak.",
+            undoing);
+    vw__finding_known_remedy(finding, remedy, NULL, vw__saves(saved), VW_BASIS_MEASURED);
+}
+
 static void tell_gradients(held_search *search)
 {
-    vw__case *given = search->given;
+    const vw__doctor_facts *facts = search->facts;
+    vw__diagnosis_draft *draft = search->result->draft;
     size_t steps = 0, held_steps = 0;
     uint64_t most = count_held(search, &steps, &held_steps);
     if (held_steps < FEWEST_STEPS || held_steps * 2 < steps)
         return;
-
-    uint64_t peak = given->peak_bytes, without = highest(search);
-    uint64_t saved = peak > without ? peak - without : 0;
-    char bytes[VW__SIZE_TEXT_BYTES], saved_text[VW__SIZE_TEXT_BYTES];
-    vw__format_size(most, bytes);
-    vw__format_size(saved, saved_text);
-    vw__finding_draft *finding = vw__diagnosis_add(
-        given->draft, "gradients-held", most,
-        "Gradients of the step before (%s) are alive through the forward pass.", bytes);
-    vw__finding_where(finding, "%s", vw__doctor_place(given, vw__doctor_backward_context(given)));
-    vw__finding_evidence(finding, "So in %zu of %zu steps, measured where forward work ends.",
-                         held_steps, steps);
-    if (saved != 0)
-        vw__finding_evidence(finding, "Without them the run would have peaked %s lower.",
-                             saved_text);
-    else
-        vw__finding_evidence(finding, "The peak of this run is elsewhere: clearing them lowers "
-                                      "the forward pass, not the peak.");
-    vw__finding_known_remedy(finding, VW__REMEDY_ZERO_GRAD, NULL, vw__saves(saved),
-                             VW_BASIS_MEASURED);
+    vw__finding_draft *finding =
+        vw__diagnosis_add(draft, "gradients-held", most,
+                          "Gradients of the step before (%s) are alive through the forward pass.",
+                          VW__DOCTOR_SIZE(most));
+    vw__finding_where(finding, "%s",
+                      vw__doctor_place(facts, draft, vw__doctor_backward_context(facts)));
+    vw__finding_evidence(
+        finding, "This happens in %zu of %zu steps, measured at the end of the forward pass.",
+        held_steps, steps);
+    tell_saving(search, "clearing them", VW__REMEDY_ZERO_GRAD, finding);
 }
 
 /* ---- held over ------------------------------------------------------------------------------- */
 
 /* What a backward pass gives back it has used: a graph that lives through the step of another
  * optimizer (a generator's, while the discriminator learns) is no variable left over. */
-static bool is_used_by_backward(const vw__case *given, const vw__lifetime *lifetime)
+static bool is_used_by_backward(const vw__doctor_facts *facts, const vw__lifetime *lifetime)
 {
-    const vw__roles *roles = &given->roles;
+    const vw__roles *roles = &facts->roles;
     return lifetime->end != VW__LIVE_TO_THE_END &&
            roles->passes[vw__roles_pass_at(roles, lifetime->end - 1)].kind == VW__PASS_BACKWARD;
 }
 
 /* Belongs to one step, and is gone soon after it? */
-static bool is_transient(const vw__case *given, size_t index, const vw__lifetime *lifetime)
+static bool is_transient(const vw__doctor_facts *facts, const vw__doctor_result *result,
+                         size_t index, const vw__lifetime *lifetime)
 {
-    uint8_t role = given->roles.roles[index];
+    uint8_t role = facts->roles.roles[index];
     if (role == VW__ROLE_WEIGHTS || role == VW__ROLE_OPTIMIZER || role == VW__ROLE_GRADIENTS ||
-        given->is_kept_graph[index] || lifetime->begin == 0 || is_used_by_backward(given, lifetime))
+        result->is_kept_graph[index] || lifetime->begin == 0 ||
+        is_used_by_backward(facts, lifetime))
         return false;
-    uint32_t born = birth_step(given, index), died = death_step(given, lifetime);
+    uint32_t born = birth_step(facts, index), died = death_step(facts, lifetime);
     return died > born && died - born <= TRANSIENT_STEPS;
 }
 
@@ -304,56 +312,42 @@ static uint32_t held_over_in(const held_search *search, const vw__lifetime *life
     return 0;
 }
 
-static void tell_held_over(held_search *search, vw__weighed_stack *stacks, uint64_t bytes)
+static void tell_held_over(held_search *search, const uint64_t *bytes_by_stack, uint64_t bytes)
 {
-    vw__case *given = search->given;
-    size_t count = 0;
-    for (size_t i = 0; i < given->model->stack_count; i++)
-        if (stacks[i].bytes != 0)
-            stacks[count++] = (vw__weighed_stack){(uint32_t)i, stacks[i].bytes};
-    uint64_t peak = given->peak_bytes, without = highest(search);
-    uint64_t saved = peak > without ? peak - without : 0;
-    char text[VW__SIZE_TEXT_BYTES];
     vw__finding_draft *finding = vw__diagnosis_add(
-        given->draft, "held-over", bytes,
+        search->result->draft, "held-over", bytes,
         "%s of the step before are still alive while the next one runs its forward pass.",
-        vw__format_size(bytes, text));
-    vw__doctor_lines(given, stacks, count, finding);
+        VW__DOCTOR_SIZE(bytes));
+    vw__doctor_add_places(search->facts, bytes_by_stack, VW__DOCTOR_PLACES_APART, finding);
     vw__finding_evidence(finding, "They are given back within that step: variables of the loop, "
                                   "which live until they are assigned again.");
-    if (saved != 0)
-        vw__finding_evidence(finding, "Without them the run would have peaked %s lower.",
-                             vw__format_size(saved, text));
-    else
-        vw__finding_evidence(finding, "The peak of this run is elsewhere: letting them go lowers "
-                                      "the forward pass, not the peak.");
-    vw__finding_known_remedy(finding, VW__REMEDY_DROP_VARIABLES, NULL, vw__saves(saved),
-                             VW_BASIS_MEASURED);
+    tell_saving(search, "letting them go", VW__REMEDY_DROP_VARIABLES, finding);
 }
 
 static vw_status find_held_over(held_search *search)
 {
-    vw__case *given = search->given;
-    const vw__timeline *timeline = &given->timeline;
-    vw__weighed_stack *stacks = vw__host_alloc_zeroed(given->model->stack_count, sizeof *stacks);
+    const vw__doctor_facts *facts = search->facts;
+    vw__doctor_result *result = search->result;
+    const vw__timeline *timeline = &facts->timeline;
+    uint64_t *stacks = vw__host_alloc_zeroed(facts->model->stack_count, sizeof *stacks);
     if (stacks == NULL)
-        return vw__fail_host_memory(given->model->stack_count * sizeof *stacks, "the last step");
+        return vw__fail_host_memory(facts->model->stack_count * sizeof *stacks, "the last step");
 
     memset(search->held_bytes, 0, search->step_count * sizeof *search->held_bytes);
     clear_line(search);
     add_everything(search);
     for (size_t i = 0; i < timeline->lifetime_count; i++) {
         const vw__lifetime *lifetime = &timeline->lifetimes[i];
-        if (!is_transient(given, i, lifetime))
+        if (!is_transient(facts, result, i, lifetime))
             continue;
-        uint32_t born = birth_step(given, i);
+        uint32_t born = birth_step(facts, i);
         uint32_t step = held_over_in(search, lifetime, born);
         if (step == 0)
             continue;
         search->held_bytes[step] += lifetime->size_bytes;
-        add_span(search, given->steps.ends[born], lifetime->end, -(int64_t)lifetime->size_bytes);
+        add_span(search, facts->steps.ends[born], lifetime->end, -(int64_t)lifetime->size_bytes);
         if (lifetime->context != VW__NO_CONTEXT)
-            stacks[given->model->contexts[lifetime->context]].bytes += lifetime->size_bytes;
+            stacks[facts->model->contexts[lifetime->context]] += lifetime->size_bytes;
     }
     size_t steps = 0, held_steps = 0;
     uint64_t most = count_held(search, &steps, &held_steps);
@@ -366,15 +360,15 @@ static vw_status find_held_over(held_search *search)
 /* ---- evaluation ------------------------------------------------------------------------------ */
 
 /* Is the peak in a phase without a backward pass, of a run that has them? */
-static bool peaks_in_evaluation(const vw__case *given)
+static bool peaks_in_evaluation(const vw__doctor_facts *facts)
 {
-    const vw__steps *steps = &given->steps;
-    const vw__roles *roles = &given->roles;
-    uint32_t begin = 0, end = (uint32_t)given->trace->event_count;
+    const vw__steps *steps = &facts->steps;
+    const vw__roles *roles = &facts->roles;
+    uint32_t begin = 0, end = (uint32_t)facts->trace->event_count;
     if (steps->phase_end_count == 0)
         return false;
     for (size_t i = 0; i < steps->phase_end_count; i++) {
-        if (steps->phase_ends[i] <= given->peak_instant)
+        if (steps->phase_ends[i] <= facts->peak_instant)
             begin = steps->phase_ends[i];
         else if (steps->phase_ends[i] < end)
             end = steps->phase_ends[i];
@@ -391,24 +385,24 @@ static bool peaks_in_evaluation(const vw__case *given)
 
 static void tell_evaluation(held_search *search)
 {
-    vw__case *given = search->given;
+    const vw__doctor_facts *facts = search->facts;
+    vw__doctor_result *result = search->result;
     uint64_t gradients = 0, optimizer = 0;
-    for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
-        if (!vw__lifetime_is_live(&given->timeline.lifetimes[i], given->peak_instant))
+    for (size_t i = 0; i < facts->timeline.lifetime_count; i++) {
+        if (!vw__lifetime_is_live(&facts->timeline.lifetimes[i], facts->peak_instant))
             continue;
-        uint64_t bytes = given->timeline.lifetimes[i].size_bytes;
-        gradients += given->roles.roles[i] == VW__ROLE_GRADIENTS ? bytes : 0;
-        optimizer += given->roles.roles[i] == VW__ROLE_OPTIMIZER ? bytes : 0;
+        uint64_t bytes = facts->timeline.lifetimes[i].size_bytes;
+        gradients += facts->roles.roles[i] == VW__ROLE_GRADIENTS ? bytes : 0;
+        optimizer += facts->roles.roles[i] == VW__ROLE_OPTIMIZER ? bytes : 0;
     }
     if (!is_worth_telling(search, gradients + optimizer))
         return;
-    char text[VW__SIZE_TEXT_BYTES];
     vw__finding_draft *finding =
-        vw__diagnosis_add(given->draft, "held-over", gradients + optimizer,
+        vw__diagnosis_add(result->draft, "held-over", gradients + optimizer,
                           "The peak is in an evaluation, and %s of training are alive in it.",
-                          vw__format_size(gradients + optimizer, text));
-    vw__finding_part(finding, VW__NAME_OPTIMIZER, optimizer);
-    vw__finding_part(finding, VW__NAME_GRADIENTS, gradients);
+                          VW__DOCTOR_SIZE(gradients + optimizer));
+    vw__finding_part(finding, "state of the optimizer", optimizer);
+    vw__finding_part(finding, "gradients left by training", gradients);
     if (gradients != 0)
         vw__finding_remedy(finding, "clear the gradients before the evaluation",
                            vw__saves(gradients), VW_BASIS_MEASURED, "none",
@@ -427,9 +421,9 @@ static void tell_evaluation(held_search *search)
 
 static vw_status make_room(held_search *search)
 {
-    const vw__case *given = search->given;
-    search->step_count = given->steps.end_count + 1;
-    search->instant_count = given->trace->event_count + 1;
+    const vw__doctor_facts *facts = search->facts;
+    search->step_count = facts->steps.end_count + 1;
+    search->instant_count = facts->trace->event_count + 1;
     search->forward_ends = vw__host_alloc_zeroed(search->step_count, sizeof(forward_end));
     search->with_forward = vw__host_alloc_zeroed(search->step_count, sizeof(uint32_t));
     search->held_changes = vw__host_alloc_zeroed(search->step_count + 1, sizeof(int64_t));
@@ -449,16 +443,16 @@ static vw_status search_and_tell(held_search *search)
     count_gradients(search);
     tell_gradients(search);
     VW__TRY(find_held_over(search));
-    if (peaks_in_evaluation(search->given))
+    if (peaks_in_evaluation(search->facts))
         tell_evaluation(search);
     return VW_OK;
 }
 
-vw_status vw__doctor_held(vw__case *given)
+vw_status vw__doctor_held(const vw__doctor_facts *facts, vw__doctor_result *result)
 {
-    if (given->steps.end_count < FEWEST_STEPS)
+    if (facts->steps.end_count < FEWEST_STEPS)
         return VW_OK;
-    held_search search = {.given = given};
+    held_search search = {.facts = facts, .result = result};
     vw_status status = search_and_tell(&search);
     vw__host_free(search.forward_ends);
     vw__host_free(search.with_forward);

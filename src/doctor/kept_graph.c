@@ -29,7 +29,6 @@
 #include "doctor/doctor.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "base/human_units.h"
 
 enum {
     FEWEST_KEPT_BLOCKS = 8, /* of a stretch, and of a burst */
@@ -37,9 +36,9 @@ enum {
     FEWEST_PASS_BLOCKS = 8, /* fewer requests are no pass of a model */
 };
 
-/* Of the bytes that a stretch asked for, kept at least. */
+/* Least share of the bytes of a stretch that must be kept. */
 #define LEAST_KEPT 0.25
-/* Of what is alive of forward work, a burst frees at least. */
+/* Least share of live forward bytes that a burst must free. */
 #define LEAST_BURST 0.5
 /* A stretch with that many times the requests of a training pass has other passes in it. */
 #define MANY_PASSES 1.6
@@ -59,7 +58,8 @@ typedef struct stretch {
 } stretch;
 
 typedef struct kept_search {
-    vw__case *given;
+    const vw__doctor_facts *facts;
+    vw__doctor_result *result;
     stretch *stretches; /* owned */
     size_t stretch_count;
     uint32_t *stretch_of_pass; /* owned */
@@ -70,13 +70,13 @@ typedef struct kept_search {
         uint32_t freed_count;
     } * runs; /* owned */
     size_t run_count;
-    double training_blocks; /* requests of a training step's forward pass; 0 = there is none */
+    double training_blocks; /* requests of a training step's forward pass; 0: no training */
 } kept_search;
 
 static bool is_forward(const kept_search *search, const vw__lifetime *lifetime)
 {
     return lifetime->begin != 0 &&
-           vw__attribution_category(&search->given->attribution, lifetime->context) ==
+           vw__attribution_category(&search->facts->attribution, lifetime->context) ==
                VW__CATEGORY_FORWARD;
 }
 
@@ -84,7 +84,7 @@ static bool is_forward(const kept_search *search, const vw__lifetime *lifetime)
 
 static vw_status cut_stretches(kept_search *search)
 {
-    const vw__roles *roles = &search->given->roles;
+    const vw__roles *roles = &search->facts->roles;
     size_t count = roles->pass_count;
     search->stretches = vw__host_alloc_zeroed(count, sizeof *search->stretches);
     search->stretch_of_pass = vw__host_alloc_zeroed(count, sizeof *search->stretch_of_pass);
@@ -92,7 +92,7 @@ static vw_status cut_stretches(kept_search *search)
         return vw__fail_host_memory(count * sizeof *search->stretches, "the forward passes");
     stretch *open = NULL;
     for (size_t i = 0; i < count; i++) {
-        if (roles->passes[i].begin >= search->given->horizon_instant)
+        if (roles->passes[i].begin >= search->facts->horizon_instant)
             break;
         if (open == NULL) {
             open = &search->stretches[search->stretch_count++];
@@ -113,12 +113,12 @@ static vw_status cut_stretches(kept_search *search)
 
 static void count_requests(kept_search *search)
 {
-    const vw__case *given = search->given;
-    for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
-        const vw__lifetime *lifetime = &given->timeline.lifetimes[i];
-        if (!is_forward(search, lifetime) || lifetime->begin > given->horizon_instant)
+    const vw__doctor_facts *facts = search->facts;
+    for (size_t i = 0; i < facts->timeline.lifetime_count; i++) {
+        const vw__lifetime *lifetime = &facts->timeline.lifetimes[i];
+        if (!is_forward(search, lifetime) || lifetime->begin > facts->horizon_instant)
             continue;
-        stretch *own = &search->stretches[search->stretch_of_pass[given->roles.pass_of[i]]];
+        stretch *own = &search->stretches[search->stretch_of_pass[facts->roles.pass_of[i]]];
         own->block_count++;
         own->asked_bytes += lifetime->size_bytes;
     }
@@ -151,18 +151,18 @@ static vw_status find_training_pass(kept_search *search)
  * else with the last forward pass that something else came before. */
 static void find_last_pass(const kept_search *search, stretch *own)
 {
-    const vw__case *given = search->given;
-    const vw__roles *roles = &given->roles;
+    const vw__doctor_facts *facts = search->facts;
+    const vw__roles *roles = &facts->roles;
     own->last_pass_event = UINT32_MAX;
     if (own->has_backward)
         return;
     if (search->training_blocks > 0) {
         double left = search->training_blocks;
         uint32_t first = roles->passes[own->begin].begin;
-        for (uint32_t i = given->horizon_instant; i > first && left > 0; i--) {
-            const vw__model_event *event = &given->trace->events[i - 1];
+        for (uint32_t i = facts->horizon_instant; i > first && left > 0; i--) {
+            const vw__model_event *event = &facts->trace->events[i - 1];
             if (event->action == VW_ACTION_ALLOC &&
-                vw__attribution_category(&given->attribution, event->context) ==
+                vw__attribution_category(&facts->attribution, event->context) ==
                     VW__CATEGORY_FORWARD)
                 left -= 1;
             own->last_pass_event = i - 1;
@@ -171,7 +171,7 @@ static void find_last_pass(const kept_search *search, stretch *own)
     }
     for (uint32_t i = own->end; i-- > own->begin;)
         if (roles->passes[i].kind == VW__PASS_FORWARD &&
-            roles->passes[i].begin < given->horizon_instant) {
+            roles->passes[i].begin < facts->horizon_instant) {
             own->last_pass_event = roles->passes[i].begin;
             return;
         }
@@ -181,8 +181,8 @@ static void find_last_pass(const kept_search *search, stretch *own)
 
 static vw_status find_runs(kept_search *search)
 {
-    const vw__case *given = search->given;
-    const vw__model_trace *trace = given->trace;
+    const vw__doctor_facts *facts = search->facts;
+    const vw__model_trace *trace = facts->trace;
     search->run_of_event = vw__host_alloc(trace->event_count * sizeof *search->run_of_event);
     if (search->run_of_event == NULL)
         return vw__fail_host_memory(trace->event_count * sizeof *search->run_of_event,
@@ -199,8 +199,8 @@ static vw_status find_runs(kept_search *search)
                                     "the frees of a trace");
 
     /* Live bytes first as differences: born in a run, given back in another. */
-    for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
-        const vw__lifetime *lifetime = &given->timeline.lifetimes[i];
+    for (size_t i = 0; i < facts->timeline.lifetime_count; i++) {
+        const vw__lifetime *lifetime = &facts->timeline.lifetimes[i];
         if (!is_forward(search, lifetime))
             continue;
         search->runs[search->run_of_event[lifetime->begin - 1]].live_bytes += lifetime->size_bytes;
@@ -221,7 +221,7 @@ static vw_status find_runs(kept_search *search)
 
 static bool went_in_a_burst(const kept_search *search, uint32_t event)
 {
-    const vw__roles *roles = &search->given->roles;
+    const vw__roles *roles = &search->facts->roles;
     const struct free_run *run = &search->runs[search->run_of_event[event]];
     return roles->passes[vw__roles_pass_at(roles, event)].kind != VW__PASS_BACKWARD &&
            run->freed_count >= FEWEST_KEPT_BLOCKS &&
@@ -230,8 +230,8 @@ static bool went_in_a_burst(const kept_search *search, uint32_t event)
 
 static bool is_used_by_backward(const kept_search *search, const vw__lifetime *lifetime)
 {
-    const vw__roles *roles = &search->given->roles;
-    return lifetime->end <= search->given->horizon_instant &&
+    const vw__roles *roles = &search->facts->roles;
+    return lifetime->end <= search->facts->horizon_instant &&
            roles->passes[vw__roles_pass_at(roles, lifetime->end - 1)].kind == VW__PASS_BACKWARD;
 }
 
@@ -239,39 +239,40 @@ static bool is_used_by_backward(const kept_search *search, const vw__lifetime *l
 
 static bool is_kept(const kept_search *search, const vw__lifetime *lifetime, const stretch *own)
 {
-    uint32_t horizon = search->given->horizon_instant;
+    uint32_t horizon = search->facts->horizon_instant;
     if (lifetime->begin > horizon)
         return false;
     if (lifetime->end > horizon && lifetime->begin - 1 < own->last_pass_event)
         return true;
     /* The pass under way: if the run did not fail and it goes all at once, nothing came after. */
-    bool is_told = lifetime->end <= horizon || !search->given->failure.has_happened;
+    bool is_told = lifetime->end <= horizon || !search->facts->failure.has_happened;
     return is_told && lifetime->end != VW__LIVE_TO_THE_END &&
            went_in_a_burst(search, lifetime->end - 1);
 }
 
 static void find_kept(kept_search *search)
 {
-    vw__case *given = search->given;
-    for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
-        const vw__lifetime *lifetime = &given->timeline.lifetimes[i];
+    const vw__doctor_facts *facts = search->facts;
+    vw__doctor_result *result = search->result;
+    for (size_t i = 0; i < facts->timeline.lifetime_count; i++) {
+        const vw__lifetime *lifetime = &facts->timeline.lifetimes[i];
         if (!is_forward(search, lifetime))
             continue;
-        stretch *own = &search->stretches[search->stretch_of_pass[given->roles.pass_of[i]]];
-        if (lifetime->begin <= given->horizon_instant) {
+        stretch *own = &search->stretches[search->stretch_of_pass[facts->roles.pass_of[i]]];
+        if (lifetime->begin <= facts->horizon_instant) {
             own->used_count += is_used_by_backward(search, lifetime);
-            own->underway_count += lifetime->end > given->horizon_instant &&
+            own->underway_count += lifetime->end > facts->horizon_instant &&
                                    lifetime->begin - 1 >= own->last_pass_event;
         }
         if (!is_kept(search, lifetime, own))
             continue;
-        given->is_kept_graph[i] = true;
+        result->is_kept_graph[i] = true;
         own->kept_bytes += lifetime->size_bytes;
         own->kept_count++;
     }
 }
 
-/* Does the training loop itself keep its graphs? */
+/* True if the training loop itself keeps its graphs. */
 static bool is_a_training_leak(const kept_search *search)
 {
     size_t training = 0, kept = 0;
@@ -317,29 +318,30 @@ static void judge_stretches(kept_search *search)
 typedef struct kept_total {
     uint64_t most_bytes; /* kept at the same time */
     uint32_t instant;
-    vw__weighed_stack *stacks; /* owned */
-    size_t stack_count;
+    uint64_t *bytes_by_stack; /* owned */
+    size_t stack_count;       /* that have any */
 } kept_total;
 
 static vw_status add_up(kept_search *search, kept_total *out)
 {
-    vw__case *given = search->given;
-    size_t instants = given->trace->event_count + 1;
-    size_t stack_count = given->model->stack_count;
+    const vw__doctor_facts *facts = search->facts;
+    vw__doctor_result *result = search->result;
+    size_t instants = facts->trace->event_count + 1;
+    size_t stack_count = facts->model->stack_count;
     int64_t *line = vw__host_alloc_zeroed(instants, sizeof *line);
-    out->stacks = vw__host_alloc_zeroed(stack_count, sizeof *out->stacks);
-    if (line == NULL || out->stacks == NULL) {
+    out->bytes_by_stack = vw__host_alloc_zeroed(stack_count, sizeof *out->bytes_by_stack);
+    if (line == NULL || out->bytes_by_stack == NULL) {
         vw__host_free(line);
         return vw__fail_host_memory(instants * sizeof *line, "the kept activations");
     }
-    for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
-        const vw__lifetime *lifetime = &given->timeline.lifetimes[i];
-        if (!given->is_kept_graph[i])
+    for (size_t i = 0; i < facts->timeline.lifetime_count; i++) {
+        const vw__lifetime *lifetime = &facts->timeline.lifetimes[i];
+        if (!result->is_kept_graph[i])
             continue;
         line[lifetime->begin] += (int64_t)lifetime->size_bytes;
         if (lifetime->end < instants)
             line[lifetime->end] -= (int64_t)lifetime->size_bytes;
-        out->stacks[given->model->contexts[lifetime->context]].bytes += lifetime->size_bytes;
+        out->bytes_by_stack[facts->model->contexts[lifetime->context]] += lifetime->size_bytes;
     }
     int64_t live = 0;
     for (size_t i = 0; i < instants; i++) {
@@ -351,21 +353,19 @@ static vw_status add_up(kept_search *search, kept_total *out)
     }
     vw__host_free(line);
     for (size_t i = 0; i < stack_count; i++)
-        if (out->stacks[i].bytes != 0)
-            out->stacks[out->stack_count++] =
-                (vw__weighed_stack){(uint32_t)i, out->stacks[i].bytes};
+        out->stack_count += out->bytes_by_stack[i] != 0;
     return VW_OK;
 }
 
 static void tell(kept_search *search, kept_total *total)
 {
-    vw__case *given = search->given;
-    char bytes[VW__SIZE_TEXT_BYTES];
-    vw__format_size(total->most_bytes, bytes);
+    const vw__doctor_facts *facts = search->facts;
+    vw__doctor_result *result = search->result;
     vw__finding_draft *finding = vw__diagnosis_add(
-        given->draft, "kept-graph", total->most_bytes,
-        "Forward passes keep %s of activations for a backward pass that never comes.", bytes);
-    vw__doctor_calls(given, total->stacks, total->stack_count, finding);
+        result->draft, "kept-graph", total->most_bytes,
+        "Forward passes keep %s of activations for a backward pass that never comes.",
+        VW__DOCTOR_SIZE(total->most_bytes));
+    vw__doctor_add_places(facts, total->bytes_by_stack, VW__DOCTOR_PLACES_OF_CALLS, finding);
     uint64_t asked = 0, kept = 0;
     for (size_t i = 0; i < search->stretch_count; i++) {
         asked += search->stretches[i].is_kept ? search->stretches[i].asked_bytes : 0;
@@ -376,7 +376,7 @@ static void tell(kept_search *search, kept_total *total)
         "%s of the bytes that these passes asked for were still alive when "
         "they were over, from %zu different stacks; without a graph a few blocks "
         "are.",
-        vw__diagnosis_share(given->draft, asked != 0 ? (double)kept / (double)asked : 0),
+        vw__diagnosis_share(result->draft, asked != 0 ? (double)kept / (double)asked : 0),
         total->stack_count);
     vw__finding_evidence(finding, search->training_blocks > 0
                                       ? "They were not freed by a backward pass, unlike those of "
@@ -393,14 +393,15 @@ static void tell(kept_search *search, kept_total *total)
 
 static vw_status tell_kept(kept_search *search)
 {
-    vw__case *given = search->given;
+    const vw__doctor_facts *facts = search->facts;
+    vw__doctor_result *result = search->result;
     bool is_any = false;
     for (size_t i = 0; i < search->stretch_count; i++)
         is_any = is_any || search->stretches[i].is_kept;
-    for (size_t i = 0; i < given->timeline.lifetime_count; i++)
-        if (given->is_kept_graph[i] &&
-            !search->stretches[search->stretch_of_pass[given->roles.pass_of[i]]].is_kept)
-            given->is_kept_graph[i] = false;
+    for (size_t i = 0; i < facts->timeline.lifetime_count; i++)
+        if (result->is_kept_graph[i] &&
+            !search->stretches[search->stretch_of_pass[facts->roles.pass_of[i]]].is_kept)
+            result->is_kept_graph[i] = false;
     if (!is_any)
         return VW_OK;
 
@@ -408,12 +409,12 @@ static vw_status tell_kept(kept_search *search)
     vw_status status = add_up(search, &total);
     if (status == VW_OK && total.most_bytes >= LEAST_KEPT_BYTES &&
         total.stack_count >= FEWEST_KEPT_STACKS) {
-        given->kept_graph_bytes = total.most_bytes;
+        result->kept_graph_bytes = total.most_bytes;
         tell(search, &total);
     }
-    vw__host_free(total.stacks);
-    if (given->kept_graph_bytes == 0)
-        memset(given->is_kept_graph, 0, given->timeline.lifetime_count);
+    vw__host_free(total.bytes_by_stack);
+    if (result->kept_graph_bytes == 0)
+        memset(result->is_kept_graph, 0, facts->timeline.lifetime_count);
     return status;
 }
 
@@ -432,9 +433,9 @@ static vw_status search_and_tell(kept_search *search)
     return tell_kept(search);
 }
 
-vw_status vw__doctor_kept_graph(vw__case *given)
+vw_status vw__doctor_kept_graph(const vw__doctor_facts *facts, vw__doctor_result *result)
 {
-    kept_search search = {.given = given};
+    kept_search search = {.facts = facts, .result = result};
     vw_status status = search_and_tell(&search);
     vw__host_free(search.stretches);
     vw__host_free(search.stretch_of_pass);

@@ -62,7 +62,7 @@ enum {
 
 static vw_status choose_ends(vw__leak_search *search)
 {
-    const vw__steps *steps = &search->given->steps;
+    const vw__steps *steps = &search->facts->steps;
     uint32_t horizon = search->horizon;
     size_t known = 0;
     while (known < steps->end_count && steps->ends[known] < horizon)
@@ -104,7 +104,7 @@ static size_t bucket_of(const vw__leak_search *search, size_t step)
 
 static size_t key_of(const vw__leak_search *search, const vw__lifetime *lifetime)
 {
-    const vw__model *model = search->given->model;
+    const vw__model *model = search->facts->model;
     uint32_t stack =
         lifetime->context == VW__NO_CONTEXT ? VW__EMPTY_STACK : model->contexts[lifetime->context];
     if (stack != VW__EMPTY_STACK)
@@ -117,7 +117,7 @@ static size_t key_of(const vw__leak_search *search, const vw__lifetime *lifetime
 
 static void add_lifetime(vw__leak_search *search, size_t lifetime_index)
 {
-    const vw__lifetime *lifetime = &search->given->timeline.lifetimes[lifetime_index];
+    const vw__lifetime *lifetime = &search->facts->timeline.lifetimes[lifetime_index];
     uint32_t horizon = search->horizon;
     if (lifetime->begin >= horizon)
         return;
@@ -127,7 +127,7 @@ static void add_lifetime(vw__leak_search *search, size_t lifetime_index)
     uint32_t index = search->group_of[key_of(search, lifetime)];
     size_t born = step_of(search, lifetime->begin != 0 ? lifetime->begin - 1 : 0);
     bool is_load = lifetime->begin != 0 &&
-                   vw__attribution_category(&search->given->attribution, lifetime->context) ==
+                   vw__attribution_category(&search->facts->attribution, lifetime->context) ==
                        VW__CATEGORY_FORWARD;
     if (is_load)
         search->asked_bytes[bucket_of(search, born)] += lifetime->size_bytes;
@@ -151,13 +151,13 @@ static void add_lifetime(vw__leak_search *search, size_t lifetime_index)
     if (lifetime->begin == 0 || died < born + LONG_LIVED_STEPS)
         return;
     flows[bucket_of(search, born)].born_bytes += lifetime->size_bytes;
-    bool is_of_setup = own->key >= search->given->model->stack_count &&
+    bool is_of_setup = own->key >= search->facts->model->stack_count &&
                        bucket_of(search, born) < search->first_bucket; /* of that size by chance */
     if (is_left && !is_of_setup) {
         own->left_bytes += lifetime->size_bytes;
         own->left_count++;
         own->context = lifetime->context;
-        own->passes |= UINT64_C(1) << search->given->roles.pass_of[lifetime_index] % 64;
+        own->passes |= UINT64_C(1) << search->facts->roles.pass_of[lifetime_index] % 64;
     } else if (!is_left) {
         flows[bucket_of(search, died)].died_bytes += lifetime->size_bytes;
     }
@@ -166,9 +166,9 @@ static void add_lifetime(vw__leak_search *search, size_t lifetime_index)
 /* Chooses the groups worth following: whatever leaks is alive at the horizon. */
 static vw_status choose_groups(vw__leak_search *search)
 {
-    const vw__timeline *timeline = &search->given->timeline;
+    const vw__timeline *timeline = &search->facts->timeline;
     uint32_t horizon = search->horizon;
-    size_t key_count = search->given->model->stack_count + SIZE_GROUPS;
+    size_t key_count = search->facts->model->stack_count + SIZE_GROUPS;
     uint64_t *alive_bytes = vw__host_alloc_zeroed(key_count, sizeof *alive_bytes);
     search->group_of = vw__host_alloc(key_count * sizeof *search->group_of);
     if (alive_bytes == NULL || search->group_of == NULL) {
@@ -202,7 +202,7 @@ static vw_status choose_groups(vw__leak_search *search)
 
 static vw_status make_flows(vw__leak_search *search)
 {
-    const vw__timeline *timeline = &search->given->timeline;
+    const vw__timeline *timeline = &search->facts->timeline;
     search->bucket_count =
         search->end_count < VW__LEAK_MOST_BUCKETS ? search->end_count : VW__LEAK_MOST_BUCKETS;
     size_t last_known = search->end_count > LONG_LIVED_STEPS
@@ -216,7 +216,7 @@ static vw_status make_flows(vw__leak_search *search)
     if (search->flows == NULL)
         return vw__fail_host_memory(flow_count * sizeof *search->flows, "the search for leaks");
     for (size_t i = 0; i < timeline->lifetime_count; i++)
-        if (!search->given->is_kept_graph[i])
+        if (!search->result->is_kept_graph[i])
             add_lifetime(search, i);
     for (size_t i = 0; i < search->group_count; i++) {
         vw__leak_flow *flows = &search->flows[i * search->bucket_count];
@@ -246,7 +246,7 @@ static vw__trend counted_trend(const double *buckets, const double *bytes, size_
 static bool goes_round(const vw__leak_search *search, const vw__leak_group *own,
                        const third thirds[3], const uint64_t freed_bytes[3])
 {
-    vw__category category = vw__attribution_category(&search->given->attribution, own->context);
+    vw__category category = vw__attribution_category(&search->facts->attribution, own->context);
     bool is_of_a_pass = category == VW__CATEGORY_FORWARD || category == VW__CATEGORY_BACKWARD;
     if (category == VW__CATEGORY_WEIGHTS || category == VW__CATEGORY_LOADED)
         return false; /* a model that is being loaded */
@@ -277,7 +277,7 @@ static bool goes_on(const vw__leak_search *search, size_t index)
     double buckets[VW__LEAK_MOST_BUCKETS + 1] = {0}, born_so_far[VW__LEAK_MOST_BUCKETS + 1] = {0};
     third thirds[3] = {{0}};
     uint64_t freed_bytes[3] = {0};
-    if (!search->has_steps && vw__attribution_category(&search->given->attribution, own->context) ==
+    if (!search->has_steps && vw__attribution_category(&search->facts->attribution, own->context) ==
                                   VW__CATEGORY_KV_CACHE)
         return false; /* pages of one long request */
     for (size_t k = 0; k < span; k++) {
@@ -321,7 +321,7 @@ static bool only_grows(const vw__leak_search *search, size_t index)
 {
     const vw__leak_group *own = &search->groups[index];
     const vw__leak_flow *flows = &search->flows[index * search->bucket_count];
-    vw__category category = vw__attribution_category(&search->given->attribution, own->context);
+    vw__category category = vw__attribution_category(&search->facts->attribution, own->context);
     if (category == VW__CATEGORY_KV_CACHE || own->alive_count > MOST_GROWING ||
         (!search->has_steps && category != VW__CATEGORY_OTHER))
         return false;
@@ -363,19 +363,20 @@ static vw_status search_and_tell(vw__leak_search *search)
     if (search->usable_count < search->first_bucket + 3)
         return VW_OK; /* fewer than three buckets to compare */
     judge_groups(search);
-    search->given->draft->growth.is_known |= search->has_steps;
-    uint64_t peak = search->given->peak_bytes;
+    search->result->draft->growth.is_known |= search->has_steps;
+    uint64_t peak = search->facts->peak_bytes;
     if (search->leaked_bytes < LEAST_LEAK_BYTES ||
         search->leaked_bytes < peak / LEAST_LEAK_PER_PEAK ||
-        search->leaked_bytes < search->given->kept_graph_bytes / 8) /* its inputs, and the like */
+        search->leaked_bytes < search->result->kept_graph_bytes / 8) /* its inputs, and the like */
         return VW_OK;
-    search->given->leaked_bytes = search->leaked_bytes;
+    search->result->leaked_bytes = search->leaked_bytes;
     return vw__leak_tell(search);
 }
 
-static vw_status search_up_to(vw__case *given, uint32_t horizon)
+static vw_status search_up_to(const vw__doctor_input *input, const vw__doctor_facts *facts,
+                              vw__doctor_result *result, uint32_t horizon)
 {
-    vw__leak_search search = {.given = given, .horizon = horizon};
+    vw__leak_search search = {.input = input, .facts = facts, .result = result, .horizon = horizon};
     if (horizon < VW__LEAK_SLICES)
         return VW_OK;
     vw_status status = search_and_tell(&search);
@@ -387,13 +388,13 @@ static vw_status search_up_to(vw__case *given, uint32_t horizon)
 }
 
 /* Did nearly all of the work come before the peak? In steps, where they are known. */
-static bool is_peak_late(const vw__case *given)
+static bool is_peak_late(const vw__doctor_facts *facts)
 {
-    uint64_t at_peak = vw__step_of_instant(&given->steps, given->peak_instant);
-    uint64_t at_end = vw__step_of_instant(&given->steps, given->horizon_instant);
+    uint64_t at_peak = vw__step_of_instant(&facts->steps, facts->peak_instant);
+    uint64_t at_end = vw__step_of_instant(&facts->steps, facts->horizon_instant);
     if (at_end < VW__TREND_FEWEST_POINTS) {
-        at_peak = given->peak_instant;
-        at_end = given->horizon_instant;
+        at_peak = facts->peak_instant;
+        at_end = facts->horizon_instant;
     }
     return at_peak * 4 >= at_end * 3;
 }
@@ -401,10 +402,11 @@ static bool is_peak_late(const vw__case *given)
 /* What piles up in a loop goes when the loop is left, and the program may go on (a test set, a
  * barrier): then it is seen at the peak only. A peak that comes early is not looked at: what is
  * collected in one epoch, or one evaluation, and let go at its end, is no leak. */
-vw_status vw__doctor_leak(vw__case *given)
+vw_status vw__doctor_leak(const vw__doctor_input *input, const vw__doctor_facts *facts,
+                          vw__doctor_result *result)
 {
-    VW__TRY(search_up_to(given, given->horizon_instant));
-    if (given->leaked_bytes != 0 || given->failure.has_happened || !is_peak_late(given))
+    VW__TRY(search_up_to(input, facts, result, facts->horizon_instant));
+    if (result->leaked_bytes != 0 || facts->failure.has_happened || !is_peak_late(facts))
         return VW_OK;
-    return search_up_to(given, given->peak_instant);
+    return search_up_to(input, facts, result, facts->peak_instant);
 }

@@ -16,7 +16,7 @@ enum {
     VW__LEAK_SLICES = 24        /* where no steps are known */
 };
 
-/* Of one group, in one bucket. */
+/* What happened to one group in one bucket of time. */
 typedef struct vw__leak_flow {
     uint64_t born_bytes, died_bytes;
     uint64_t asked_bytes; /* of forward passes, whatever becomes of it */
@@ -36,7 +36,9 @@ typedef struct vw__leak_group {
 } vw__leak_group;
 
 typedef struct vw__leak_search {
-    vw__case *given;
+    const vw__doctor_input *input;
+    const vw__doctor_facts *facts;
+    vw__doctor_result *result;
     uint32_t horizon; /* what is judged ends here: the case's horizon, or its peak */
     uint32_t *ends;   /* owned; instants at which steps (or slices) end, the horizon last */
     size_t end_count;
@@ -54,7 +56,7 @@ typedef struct vw__leak_search {
     bool is_graph; /* what leaks of forward passes is their graphs */
 } vw__leak_search;
 
-/* Tells the groups that leak, the heaviest first, and unmarks those that were told.
+/* Adds findings for the groups that leak, the heaviest first, and unmarks the groups it used.
  * VW_ERR_HOST_MEMORY. */
 VW_MUST_CHECK vw_status vw__leak_tell(vw__leak_search *search);
 

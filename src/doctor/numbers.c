@@ -25,7 +25,6 @@
 #include <string.h>
 
 #include "base/checked_math.h"
-#include "base/human_units.h"
 
 #define UNBOUNDED UINT64_MAX
 #define ABSURD_BYTES (UINT64_C(1) << 60) /* no device has so much, or a text was misread */
@@ -47,17 +46,6 @@ typedef struct answer {
     truth truth;
     vw_confidence confidence; /* of a yes or no */
 } answer;
-
-typedef struct size_text {
-    char text[VW__SIZE_TEXT_BYTES];
-} size_text;
-
-static size_text size(uint64_t size_bytes)
-{
-    size_text made;
-    vw__format_size(size_bytes, made.text);
-    return made;
-}
 
 static uint64_t sum(uint64_t a, uint64_t b)
 {
@@ -152,15 +140,10 @@ typedef struct inquiry {
     vw__number_verdict result;
 } inquiry;
 
-static bool is_known(uint64_t size_bytes)
-{
-    return size_bytes != VW_UNKNOWN;
-}
-
 /* Half of the last digit that was printed. */
 static uint64_t rounding_of(const inquiry *given, uint64_t size_bytes)
 {
-    if (!given->is_printed || !is_known(size_bytes) || size_bytes <= UINT64_C(1) << 10)
+    if (!given->is_printed || !vw__doctor_knows(size_bytes) || size_bytes <= UINT64_C(1) << 10)
         return 0;
     if (size_bytes > UINT64_C(1) << 30)
         return (UINT64_C(1) << 30) / 200;
@@ -169,7 +152,7 @@ static uint64_t rounding_of(const inquiry *given, uint64_t size_bytes)
 
 static range point_or(uint64_t size_bytes, range otherwise)
 {
-    return is_known(size_bytes) ? (range){size_bytes, size_bytes} : otherwise;
+    return vw__doctor_knows(size_bytes) ? (range){size_bytes, size_bytes} : otherwise;
 }
 
 static void set_ranges(inquiry *given)
@@ -177,8 +160,8 @@ static void set_ranges(inquiry *given)
     const vw_memory_numbers *said = given->numbers;
     uint64_t total = said->total_bytes; /* VW_UNKNOWN is no bound */
     uint64_t most_reserved =
-        is_known(said->free_bytes) ? difference(total, said->free_bytes) : total;
-    uint64_t least_reserved = is_known(said->allocated_bytes) ? said->allocated_bytes : 0;
+        vw__doctor_knows(said->free_bytes) ? difference(total, said->free_bytes) : total;
+    uint64_t least_reserved = vw__doctor_knows(said->allocated_bytes) ? said->allocated_bytes : 0;
     if (most_reserved < least_reserved)
         most_reserved = least_reserved;
 
@@ -194,16 +177,16 @@ static void set_ranges(inquiry *given)
 
     uint64_t held_high = sum(sum(given->free.high, given->reserved.high), VW__CONTEXT_BYTES);
     uint64_t held_low = sum(sum(given->free.low, given->reserved.low), VW__CONTEXT_BYTES);
-    given->outside =
-        (range){is_known(total) ? difference(total, held_high) : 0, difference(total, held_low)};
+    given->outside = (range){vw__doctor_knows(total) ? difference(total, held_high) : 0,
+                             difference(total, held_low)};
 }
 
 static void set_differences(inquiry *given)
 {
     const vw_memory_numbers *said = given->numbers;
-    if (is_known(said->reserved_bytes) && is_known(said->allocated_bytes))
+    if (VW__DOCTOR_KNOWS_ALL(said->reserved_bytes, said->allocated_bytes))
         given->result.idle_bytes = difference(said->reserved_bytes, said->allocated_bytes);
-    if (is_known(said->total_bytes) && is_known(said->free_bytes) && is_known(said->reserved_bytes))
+    if (VW__DOCTOR_KNOWS_ALL(said->total_bytes, said->free_bytes, said->reserved_bytes))
         given->result.outside_bytes =
             difference(said->total_bytes, sum(said->free_bytes, said->reserved_bytes));
 }
@@ -220,22 +203,21 @@ static void set_differences(inquiry *given)
 /* Clearly more, both known, and not by rounding. */
 static bool exceeds(const inquiry *given, uint64_t a_bytes, uint64_t b_bytes)
 {
-    if (!is_known(a_bytes) || !is_known(b_bytes))
+    if (!VW__DOCTOR_KNOWS_ALL(a_bytes, b_bytes))
         return false;
     return a_bytes > sum(b_bytes, rounding_of(given, a_bytes) + rounding_of(given, b_bytes));
 }
 
 static bool is_absurd(uint64_t size_bytes)
 {
-    return is_known(size_bytes) && size_bytes >= ABSURD_BYTES;
+    return vw__doctor_knows(size_bytes) && size_bytes >= ABSURD_BYTES;
 }
 
 static bool is_contradiction(inquiry *given)
 {
     const vw_memory_numbers *said = given->numbers;
     if (exceeds(given, said->free_bytes, said->total_bytes)) {
-        SAY(given, "The card is said to have %s free of %s in all, which cannot be%s.",
-            size(said->free_bytes).text, size(said->total_bytes).text,
+        SAY(given, "The card is said to have $free free of $total in all, which cannot be%s.",
             is_absurd(said->free_bytes) ? ": the driver's counter ran below zero" : "");
         return true;
     }
@@ -244,16 +226,15 @@ static bool is_contradiction(inquiry *given)
         bool is_reserved = exceeds(given, said->reserved_bytes, said->total_bytes);
         given->result.is_oversubscribed = true;
         SAY(given,
-            "PyTorch has %s %s on a card of %s: the driver has moved memory to the host (shared "
-            "GPU memory, on Windows), and what it says of the card no longer tells anything.",
+            "PyTorch has %s %s on a card of $total: the driver has moved memory to the host "
+            "(shared GPU memory, on Windows), and what it says of the card no longer tells "
+            "anything.",
             is_reserved ? "reserved" : "allocated",
-            size(is_reserved ? said->reserved_bytes : said->allocated_bytes).text,
-            size(said->total_bytes).text);
+            VW__DOCTOR_SIZE(is_reserved ? said->reserved_bytes : said->allocated_bytes));
         return true;
     }
     if (exceeds(given, said->allocated_bytes, said->reserved_bytes)) {
-        SAY(given, "%s are said to be allocated of %s reserved, which cannot be.",
-            size(said->allocated_bytes).text, size(said->reserved_bytes).text);
+        SAY(given, "$in_use are said to be allocated of $reserved reserved, which cannot be.");
         return true;
     }
     if (is_absurd(said->total_bytes) || is_absurd(said->free_bytes) ||
@@ -274,22 +255,22 @@ static answer is_too_large(inquiry *given)
     answer above_card = negated(
         is_at_least(given->total, given->tried, rounding + rounding_of(given, said->total_bytes)));
     answer above_limit = {NO, VW_CONFIDENCE_HIGH};
-    if (is_known(said->allowed_bytes))
+    if (vw__doctor_knows(said->allowed_bytes))
         above_limit =
             negated(is_at_least((range){said->allowed_bytes, said->allowed_bytes}, given->tried,
                                 rounding + rounding_of(given, said->allowed_bytes)));
 
-    bool is_of_limit =
-        above_limit.truth == YES || (is_known(said->allowed_bytes) && !is_known(said->total_bytes));
+    bool is_of_limit = above_limit.truth == YES || (vw__doctor_knows(said->allowed_bytes) &&
+                                                    !vw__doctor_knows(said->total_bytes));
     uint64_t bound = is_of_limit ? said->allowed_bytes : said->total_bytes;
     answer result = either(above_card, above_limit);
-    if (is_known(said->tried_bytes) && is_known(bound))
-        SAY(given, "One request: %s, %s %s of %s%s.", size(said->tried_bytes).text,
+    if (VW__DOCTOR_KNOWS_ALL(said->tried_bytes, bound))
+        SAY(given, "One request: $tried, %s %s of %s%s.",
             result.truth == YES ? "more than" : "no more than",
-            is_of_limit ? "the limit" : "the card", size(bound).text,
+            is_of_limit ? "the limit" : "the card", VW__DOCTOR_SIZE(bound),
             result.truth == YES ? ", so nothing that is freed could serve it" : "");
     /* The driver had it free, so the card, whatever its size, is not smaller. */
-    if (result.truth == MAYBE && is_known(said->tried_bytes) && is_known(said->free_bytes) &&
+    if (result.truth == MAYBE && VW__DOCTOR_KNOWS_ALL(said->tried_bytes, said->free_bytes) &&
         said->free_bytes >= said->tried_bytes && above_limit.truth == NO)
         result = (answer){NO, VW_CONFIDENCE_HIGH};
     return result;
@@ -299,7 +280,7 @@ static answer is_capped(inquiry *given)
 {
     const vw_memory_numbers *said = given->numbers;
     uint64_t limit = said->allowed_bytes;
-    if (!is_known(limit))
+    if (!vw__doctor_knows(limit))
         return (answer){NO, VW_CONFIDENCE_HIGH};
     uint64_t rounding = rounding_of(given, said->tried_bytes);
     answer has_room =
@@ -317,23 +298,22 @@ static answer is_capped(inquiry *given)
     answer result = both(both(has_room, is_over), idle_is_short);
     if (is_point(wanted))
         SAY(given, "The limit: reserved %s + request %s = %s, and %s are allowed: %s%s.",
-            size(given->reserved.low).text, size(given->tried.low).text, size(wanted.low).text,
-            size(limit).text,
+            VW__DOCTOR_SIZE(given->reserved.low), VW__DOCTOR_SIZE(given->tried.low),
+            VW__DOCTOR_SIZE(wanted.low), VW__DOCTOR_SIZE(limit),
             is_over.truth != YES                      ? "within it"
-            : is_over.confidence == VW_CONFIDENCE_LOW ? "at it, by what rounding leaves"
+            : is_over.confidence == VW_CONFIDENCE_LOW ? "at it, within rounding"
                                                       : "over it",
             is_over.truth != YES || has_room.truth == MAYBE ? ""
             : has_room.truth == NO      ? ", but the card itself had too little free"
             : idle_is_short.truth == NO ? ", but what PyTorch had idle would have done"
                                         : ", while the card itself had room");
-    else if (is_known(said->allocated_bytes) && is_known(said->tried_bytes))
-        SAY(given, "The limit: allocated %s + request %s = %s, and %s are allowed: %s.",
-            size(said->allocated_bytes).text, size(said->tried_bytes).text, size(wanted.low).text,
-            size(limit).text,
+    else if (VW__DOCTOR_KNOWS_ALL(said->allocated_bytes, said->tried_bytes))
+        SAY(given, "The limit: allocated $in_use + request $tried = %s, and %s are allowed: %s.",
+            VW__DOCTOR_SIZE(wanted.low), VW__DOCTOR_SIZE(limit),
             wanted.low > limit ? "over it, whatever is reserved besides"
                                : "within it; what is reserved besides is not said");
     else
-        SAY(given, "A limit of %s is set; how near it was is not said.", size(limit).text);
+        SAY(given, "A limit of %s is set; how near it was is not said.", VW__DOCTOR_SIZE(limit));
     return result;
 }
 
@@ -355,18 +335,19 @@ static answer is_fragmentation(inquiry *given)
     answer result = both(would_do, is_much);
 
     uint64_t idle = given->result.idle_bytes;
-    if (!is_known(idle))
+    if (!vw__doctor_knows(idle))
         return result;
     given->result.is_small_fragmentation = would_do.truth == YES && is_much.truth == NO;
-    size_text tenth = size(said->reserved_bytes / 10);
+    vw__doctor_size_text tenth = vw__doctor_size(said->reserved_bytes / 10);
     if (would_do.truth == MAYBE)
-        SAY(given, "Reserved %s - allocated %s = %s idle, %s a tenth of what is reserved (%s).",
-            size(said->reserved_bytes).text, size(said->allocated_bytes).text, size(idle).text,
-            is_much.truth == YES ? "more than" : "less than", tenth.text);
+        SAY(given,
+            "Reserved $reserved - allocated $in_use = %s idle, %s a tenth of what is reserved "
+            "(%s).",
+            VW__DOCTOR_SIZE(idle), is_much.truth == YES ? "more than" : "less than", tenth.text);
     else
-        SAY(given, "Idle: reserved %s - allocated %s = %s, %s the %s asked for%s%s%s.",
-            size(said->reserved_bytes).text, size(said->allocated_bytes).text, size(idle).text,
-            would_do.truth == YES ? "enough for" : "less than", size(said->tried_bytes).text,
+        SAY(given,
+            "Idle: reserved $reserved - allocated $in_use = %s, %s the $tried asked for%s%s%s.",
+            VW__DOCTOR_SIZE(idle), would_do.truth == YES ? "enough for" : "less than",
             would_do.truth == NO   ? ""
             : is_much.truth == YES ? ", and at least a tenth of what is reserved ("
                                    : ", but less than a tenth of what is reserved (",
@@ -386,23 +367,21 @@ static answer is_outside(inquiry *given)
     answer result = both(would_do, is_much);
 
     uint64_t held = given->result.outside_bytes;
-    if (!is_known(held))
+    if (!vw__doctor_knows(held))
         return result;
     if (held == 0) {
-        SAY(given, "Outside PyTorch: card %s - free %s - reserved %s leave nothing for others.",
-            size(said->total_bytes).text, size(said->free_bytes).text,
-            size(said->reserved_bytes).text);
+        SAY(given, "Outside PyTorch: card $total - free $free - reserved $reserved leave nothing "
+                   "for others.");
         return result;
     }
     uint64_t beyond = difference(held, VW__CONTEXT_BYTES);
-    SAY(given, "Outside PyTorch: card %s - free %s - reserved %s = %s%s%s%s.",
-        size(said->total_bytes).text, size(said->free_bytes).text, size(said->reserved_bytes).text,
-        size(held).text,
+    SAY(given, "Outside PyTorch: card $total - free $free - reserved $reserved = %s%s%s%s.",
+        VW__DOCTOR_SIZE(held),
         beyond == 0 ? ", no more than the 1 GiB that a context may take" : ", of which ",
-        beyond == 0 ? "" : size(beyond).text,
-        beyond == 0            ? ""
-        : result.truth == YES  ? " are more than a context takes: at least the request, and a "
-                                 "fifth of the card"
+        beyond == 0 ? "" : VW__DOCTOR_SIZE(beyond),
+        beyond == 0 ? ""
+        : result.truth == YES
+            ? " are more than a context takes: at least the request, and a fifth of the card"
         : would_do.truth == NO ? " are more than a context takes: less than the request"
         : is_much.truth == NO  ? " are more than a context takes: less than a fifth of the card"
                                : " are more than a context takes");
@@ -421,9 +400,10 @@ static answer is_refused(inquiry *given)
     answer result =
         is_at_least(given->free, plus(given->tried, margin),
                     rounding_of(given, said->free_bytes) + rounding_of(given, said->tried_bytes));
-    if (!is_known(said->free_bytes) || !is_known(said->tried_bytes))
+    if (!VW__DOCTOR_KNOWS_ALL(said->free_bytes, said->tried_bytes))
         return result;
-    size_text free_text = size(said->free_bytes), tried_text = size(said->tried_bytes);
+    vw__doctor_size_text free_text = vw__doctor_size(said->free_bytes),
+                         tried_text = vw__doctor_size(said->tried_bytes);
     if (said->free_bytes < said->tried_bytes)
         SAY(given, "Free on the card: %s, less than the %s asked for.", free_text.text,
             tried_text.text);
@@ -431,10 +411,10 @@ static answer is_refused(inquiry *given)
         SAY(given,
             "Free on the card: %s, which covers the %s asked for by less than the driver keeps "
             "back (%s): nothing was refused that could be had.",
-            free_text.text, tried_text.text, size(margin.low).text);
+            free_text.text, tried_text.text, VW__DOCTOR_SIZE(margin.low));
     else
         SAY(given, "Free on the card: %s, %s more than the %s asked for, and yet it failed.",
-            free_text.text, size(said->free_bytes - said->tried_bytes).text, tried_text.text);
+            free_text.text, VW__DOCTOR_SIZE(said->free_bytes - said->tried_bytes), tried_text.text);
     return result;
 }
 
@@ -459,7 +439,7 @@ static bool is_fragmentation_whatever_was_asked(const inquiry *given)
 {
     const vw_memory_numbers *said = given->numbers;
     uint64_t idle = given->result.idle_bytes;
-    return !is_known(said->tried_bytes) && is_known(idle) && idle != 0 &&
+    return !vw__doctor_knows(said->tried_bytes) && vw__doctor_knows(idle) && idle != 0 &&
            idle >= said->reserved_bytes / TELLING_IDLE_SHARE;
 }
 
@@ -469,7 +449,7 @@ static bool is_capped_most_likely(const inquiry *given)
 {
     uint32_t capped = UINT32_C(1) << VW_VERDICT_CAPPED, refused = UINT32_C(1) << VW_VERDICT_REFUSED;
     uint32_t all = capped | refused | UINT32_C(1) << VW_VERDICT_FRAGMENTATION;
-    return is_known(given->numbers->tried_bytes) && (given->possible & capped) != 0 &&
+    return vw__doctor_knows(given->numbers->tried_bytes) && (given->possible & capped) != 0 &&
            (given->possible & refused) != 0 && (given->possible & ~all) == 0;
 }
 
@@ -496,7 +476,7 @@ static void say_what_is_missing(inquiry *given)
         {said->reserved_bytes, "reserved"},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
-        if (!is_known(wanted[i].size_bytes))
+        if (!vw__doctor_knows(wanted[i].size_bytes))
             add_word(missing, wanted[i].name);
     for (uint32_t verdict = 0; verdict < 32; verdict++)
         if ((given->possible & (UINT32_C(1) << verdict)) != 0)
@@ -527,7 +507,7 @@ static void ask_everything(inquiry *given)
             least(given->confidence, got.truth == NO ? got.confidence : VW_CONFIDENCE_HIGH);
         if (i + 1 == sizeof questions / sizeof *questions) {
             if (given->possible == 0) {
-                SAY(given, "So nothing is left but that more was needed than there was.");
+                SAY(given, "No other cause remains: more was needed than there was.");
                 decide(given, VW_VERDICT_GENUINE, given->confidence);
             }
             given->possible |= UINT32_C(1) << VW_VERDICT_GENUINE;
@@ -537,7 +517,7 @@ static void ask_everything(inquiry *given)
         return;
     if (is_fragmentation_whatever_was_asked(given)) {
         SAY(given, "What was asked for is not said, but %s would serve almost any request.",
-            size(given->result.idle_bytes).text);
+            VW__DOCTOR_SIZE(given->result.idle_bytes));
         decide(given, VW_VERDICT_FRAGMENTATION, VW_CONFIDENCE_MEDIUM);
         return;
     }
@@ -555,18 +535,18 @@ static void temper(inquiry *given)
 {
     const vw_memory_numbers *said = given->numbers;
     vw__number_verdict *result = &given->result;
-    bool covers = is_known(said->free_bytes) && is_known(said->tried_bytes) &&
+    bool covers = VW__DOCTOR_KNOWS_ALL(said->free_bytes, said->tried_bytes) &&
                   said->free_bytes >= said->tried_bytes;
     if (result->verdict == VW_VERDICT_GENUINE && covers)
         result->confidence = least(result->confidence, VW_CONFIDENCE_MEDIUM);
     /* A limit need not be printed: PyTorch 2.1 to 2.4 never did. */
-    if (result->verdict == VW_VERDICT_REFUSED && !is_known(said->allowed_bytes))
+    if (result->verdict == VW_VERDICT_REFUSED && !vw__doctor_knows(said->allowed_bytes))
         result->confidence = least(result->confidence, VW_CONFIDENCE_MEDIUM);
     /* With the limit in the way, PyTorch may not have asked the driver at all. */
-    if (result->verdict == VW_VERDICT_REFUSED && is_known(said->allowed_bytes) &&
+    if (result->verdict == VW_VERDICT_REFUSED && vw__doctor_knows(said->allowed_bytes) &&
         sum(given->reserved.high, said->tried_bytes) > said->allowed_bytes)
         result->confidence = VW_CONFIDENCE_LOW;
-    if (is_known(said->free_bytes) && is_known(said->reserved_bytes) &&
+    if (VW__DOCTOR_KNOWS_ALL(said->free_bytes, said->reserved_bytes) &&
         exceeds(given, sum(said->free_bytes, said->reserved_bytes), said->total_bytes)) {
         SAY(given, "Free and reserved come to more than the card: some of what PyTorch holds is "
                    "not on it.");
@@ -586,6 +566,8 @@ static vw__number_verdict judge(const vw_memory_numbers *numbers, vw__diagnosis_
                    .idle_bytes = VW_UNKNOWN,
                    .outside_bytes = VW_UNKNOWN},
     };
+    if (draft != NULL)
+        vw__diagnosis_name_numbers(draft, numbers);
     if (is_contradiction(&given)) {
         given.result.is_contradiction = true;
         return given.result;

@@ -1,7 +1,6 @@
 /* peak_parts.h - what the files of the peak share.
  *
- * peak.c writes the finding, peak_portions.c says what was alive and what it was for,
- * peak_remedies.c what would make it less. */
+ * peak.c finds what was alive and writes the finding, peak_remedies.c what would make it less. */
 #ifndef VW_DOCTOR_PEAK_PARTS_H
 #define VW_DOCTOR_PEAK_PARTS_H
 
@@ -12,11 +11,12 @@
 typedef struct vw__peak {
     uint32_t instant; /* of the failure; without one, of the peak */
     uint64_t live_bytes;
-    uint64_t role_bytes[VW__ROLE_COUNT];       /* sum: live_bytes */
-    uint64_t portion_bytes[VW__PORTION_COUNT]; /* sum: live_bytes */
-    uint64_t largest_bytes[VW__PORTION_COUNT]; /* of one block */
+    uint64_t category_bytes[VW__CATEGORY_COUNT];             /* sum: live_bytes; as in stats */
+    uint64_t role_bytes[VW__CATEGORY_COUNT][VW__ROLE_COUNT]; /* the same, further by role */
+    uint64_t portion_bytes[VW__PORTION_COUNT];               /* sum: live_bytes */
+    uint64_t largest_bytes[VW__PORTION_COUNT];               /* of one block */
 
-    uint8_t *roles;    /* owned; by lifetime: vw__role, as it is to be read at the instant */
+    uint8_t *roles;    /* owned; by lifetime: vw__role, corrected for the instant */
     uint8_t *portions; /* owned; by lifetime: vw__portion */
 
     bool has_broken_off; /* the recorded run failed there: what comes after is no work of it; false
@@ -29,13 +29,10 @@ typedef struct vw__peak {
                                nothing failed, or not for that; VW_UNKNOWN: it is not said */
 } vw__peak;
 
-/* VW_ERR_HOST_MEMORY. */
-VW_MUST_CHECK vw_status vw__peak_find(const vw__case *given, vw__peak *out);
-void vw__peak_deinit(vw__peak *peak);
-
 /* Adds to the finding what would make the peak smaller, in the order in which to try it.
  * VW_ERR_HOST_MEMORY. */
-VW_MUST_CHECK vw_status vw__peak_remedies(vw__case *given, const vw__peak *peak,
+VW_MUST_CHECK vw_status vw__peak_remedies(const vw__doctor_input *input, vw__doctor_facts *facts,
+                                          vw__doctor_result *result, const vw__peak *peak,
                                           vw__finding_draft *finding);
 
 #endif /* VW_DOCTOR_PEAK_PARTS_H */

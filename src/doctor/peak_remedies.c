@@ -14,7 +14,6 @@
 
 #include "base/checked_math.h"
 #include "base/error.h"
-#include "base/human_units.h"
 #include "doctor/settings.h" /* vw__doctor_enough */
 #include "doctor/spill.h"
 #include "plan/techniques.h"
@@ -28,14 +27,16 @@ enum {
 
 /* A bargain over the peak of a case. */
 typedef struct remedies {
-    vw__case *given;
+    const vw__doctor_input *input;
+    vw__doctor_facts *facts;
+    vw__doctor_result *result;
     const vw__peak *peak;
     vw__bargain deal;
     vw__offer spill; /* the bargain's extra, where it is enough */
 } remedies;
 
-/* Of a run that only would have failed, on another card, it is known what it still needed. What was
- * alive there, with what there was of the request, is what fits. */
+/* A run that only would have failed, on another card, shows what it still needed. What was alive
+ * there, plus the part of the request that was free, is what fits. */
 static uint64_t missing_bytes(const remedies *own)
 {
     const vw__peak *peak = own->peak;
@@ -49,21 +50,22 @@ static uint64_t missing_bytes(const remedies *own)
 
 /* ---- telling --------------------------------------------------------------------------------- */
 
-/* Is more alive than there is room for, and nothing else the cause of it? */
+/* True if more is alive than there is room for, and nothing else is the cause. */
 static bool is_a_problem(const remedies *own)
 {
-    const vw__case *given = own->given;
+    vw__doctor_facts *facts = own->facts;
+    vw__doctor_result *result = own->result;
     uint64_t missing = own->deal.missing_bytes;
     bool is_other = missing != VW_UNKNOWN &&
-                    (given->leaked_bytes >= missing || given->kept_graph_bytes >= missing);
-    return given->failure.has_happened && missing != 0 && !is_other;
+                    (result->leaked_bytes >= missing || result->kept_graph_bytes >= missing);
+    return facts->failure.has_happened && missing != 0 && !is_other;
 }
 
 /* Would it still be too little if all idle memory could be used? Under a limit nobody knows: what
  * is missing there is counted as all of the request. */
 static bool is_surely_too_little(const remedies *own, const vw__offer *made)
 {
-    const vw_memory_numbers *numbers = &own->given->failure.numbers;
+    const vw_memory_numbers *numbers = &own->facts->failure.numbers;
     uint64_t idle_bytes, most_bytes;
     return numbers->allowed_bytes == VW_UNKNOWN && numbers->free_bytes != VW_UNKNOWN &&
            numbers->reserved_bytes != VW_UNKNOWN && numbers->allocated_bytes != VW_UNKNOWN &&
@@ -81,20 +83,18 @@ static vw_enough enough_of(const remedies *own, const vw__offer *made)
     return enough == VW_ENOUGH_NO && !is_surely_too_little(own, made) ? VW_ENOUGH_UNKNOWN : enough;
 }
 
-/* Of the first remedy: is it enough by itself? */
+/* The first remedy says whether it is enough by itself. */
 static const char *action_with_promise(const remedies *own, const vw__offer *made)
 {
-    vw__diagnosis_draft *draft = own->given->draft;
+    vw__diagnosis_draft *draft = own->result->draft;
     const char *what = own->peak->has_broken_off ? "the failed request" : "the whole run";
-    char short_of[VW__SIZE_TEXT_BYTES];
     vw_enough enough = enough_of(own, made);
     if (enough == VW_ENOUGH_YES)
         return vw__diagnosis_text(draft, "%s: enough by itself for %s", made->action, what);
     if (enough == VW_ENOUGH_UNKNOWN)
         return vw__diagnosis_text(draft, "%s: may serve %s by itself", made->action, what);
-    return vw__diagnosis_text(
-        draft, "%s: by itself still %s short", made->action,
-        vw__format_size(own->deal.missing_bytes - made->at_most_bytes, short_of));
+    return vw__diagnosis_text(draft, "%s: by itself still %s short", made->action,
+                              VW__DOCTOR_SIZE(own->deal.missing_bytes - made->at_most_bytes));
 }
 
 /* Where roles are not known there is nothing to compute with, and still something to try. */
@@ -129,17 +129,17 @@ static void describe(remedies *own)
 {
     const vw__peak *peak = own->peak;
     bool has_broken_off = peak->has_broken_off;
-    own->deal.arena = &own->given->draft->arena;
+    own->deal.arena = &own->result->draft->arena;
     own->deal.run = (vw__what_if_run){
-        .timeline = &own->given->timeline,
+        .timeline = &own->facts->timeline,
         .portion_of = peak->portions,
         .last_instant = has_broken_off ? peak->instant : UINT32_MAX,
         .request_bytes = has_broken_off ? peak->request_bytes : 0,
         .request_portion = peak->request_portion,
     };
     own->deal.uses =
-        vw__program_uses_find(own->given->model, &own->given->roles, own->deal.run.last_instant);
-    own->deal.is_graph_kept = own->given->kept_graph_bytes != 0;
+        vw__program_uses_find(own->facts->model, &own->facts->roles, own->deal.run.last_instant);
+    own->deal.is_graph_kept = own->result->kept_graph_bytes != 0;
     memcpy(own->deal.portion_bytes, peak->portion_bytes, sizeof own->deal.portion_bytes);
     memcpy(own->deal.largest_bytes, peak->largest_bytes, sizeof own->deal.largest_bytes);
 }
@@ -154,11 +154,11 @@ static unsigned worth_percent_of(const vw__spill_trial *trial)
 
 static vw_status add_spill(remedies *own)
 {
-    vw__diagnosis_draft *draft = own->given->draft;
+    vw__diagnosis_draft *draft = own->result->draft;
     vw__spill_trial trial;
     if (!is_a_problem(own))
         return VW_OK;
-    VW__TRY(vw__doctor_try_spill(own->given, &trial));
+    VW__TRY(vw__doctor_try_spill(own->input, own->facts, &trial));
     if (!trial.is_enough)
         return VW_OK;
     unsigned worth_percent = worth_percent_of(&trial);
@@ -170,18 +170,20 @@ static vw_status add_spill(remedies *own)
         .is_last_resort = worth_percent < WORTH_OF_A_FREE_SPILL / 2,
         .at_least_bytes = trial.spilled_bytes,
         .at_most_bytes = trial.spilled_bytes,
-        .is_enough = vw__doctor_enough(own->given, true) == VW_ENOUGH_YES,
+        .is_enough = vw__doctor_enough(own->facts, true) == VW_ENOUGH_YES,
         .is_replayed = true,
     };
     own->deal.extra = &own->spill;
     return VW_OK;
 }
 
-vw_status vw__peak_remedies(vw__case *given, const vw__peak *peak, vw__finding_draft *finding)
+vw_status vw__peak_remedies(const vw__doctor_input *input, vw__doctor_facts *facts,
+                            vw__doctor_result *result, const vw__peak *peak,
+                            vw__finding_draft *finding)
 {
-    if (given->is_explained)
+    if (result->is_explained)
         return VW_OK; /* what they would save is what the leak or the graph holds */
-    remedies own = {.given = given, .peak = peak};
+    remedies own = {.input = input, .facts = facts, .result = result, .peak = peak};
     describe(&own);
     vw_status status = vw__bargain_begin(&own.deal);
     if (status == VW_OK) {

@@ -19,7 +19,6 @@
 #include "doctor/numbers.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "base/human_units.h"
 
 enum { KEPT_GRAPH_SHARE = 5 }; /* of what was live, to be the verdict: a fifth */
 
@@ -83,124 +82,122 @@ static vw_status find_peak(const vw__timeline *timeline, uint32_t last, uint32_t
     return VW_OK;
 }
 
-static vw_status open_case(vw__case *given)
+static vw_status open_case(const vw__doctor_input *input, vw__doctor_facts *facts,
+                           vw__doctor_result *result)
 {
-    VW__TRY(vw__timeline_make(given->model, given->trace, &given->timeline));
-    VW__TRY(vw__attribution_init(&given->attribution, given->model));
-    VW__TRY(vw__steps_find_in(&given->timeline, &given->attribution, &given->steps));
-    VW__TRY(vw__roles_find(&given->timeline, &given->attribution, &given->steps, &given->roles));
-    size_t room = given->timeline.lifetime_count + 1;
-    given->is_kept_graph = vw__host_alloc_zeroed(room, sizeof *given->is_kept_graph);
-    if (given->is_kept_graph == NULL)
+    VW__TRY(vw__timeline_make(facts->model, facts->trace, &facts->timeline));
+    VW__TRY(vw__attribution_init(&facts->attribution, facts->model));
+    VW__TRY(vw__steps_find_in(&facts->timeline, &facts->attribution, &facts->steps));
+    VW__TRY(vw__roles_find(&facts->timeline, &facts->attribution, &facts->steps, &facts->roles));
+    size_t room = facts->timeline.lifetime_count + 1;
+    result->is_kept_graph = vw__host_alloc_zeroed(room, sizeof *result->is_kept_graph);
+    if (result->is_kept_graph == NULL)
         return vw__fail_host_memory(room, "a diagnosis");
 
-    VW__TRY(vw__doctor_find_failure(given));
-    given->horizon_instant =
-        given->failure.has_happened ? given->failure.instant : last_request(given->trace);
-    return find_peak(&given->timeline, given->horizon_instant, &given->peak_instant,
-                     &given->peak_bytes);
+    VW__TRY(vw__doctor_find_failure(input, facts, result));
+    facts->horizon_instant =
+        facts->failure.has_happened ? facts->failure.instant : last_request(facts->trace);
+    return find_peak(&facts->timeline, facts->horizon_instant, &facts->peak_instant,
+                     &facts->peak_bytes);
 }
 
-static void close_case(vw__case *given)
+static void close_case(vw__doctor_facts *facts, vw__doctor_result *result)
 {
-    vw__doctor_close_trials(given);
-    vw__host_free(given->is_kept_graph);
-    vw__roles_deinit(&given->roles);
-    vw__steps_deinit(&given->steps);
-    vw__attribution_deinit(&given->attribution);
-    vw__timeline_deinit(&given->timeline);
+    vw__doctor_close_trials(facts);
+    vw__host_free(result->is_kept_graph);
+    vw__roles_deinit(&facts->roles);
+    vw__steps_deinit(&facts->steps);
+    vw__attribution_deinit(&facts->attribution);
+    vw__timeline_deinit(&facts->timeline);
 }
 
 /* ---- the verdict ----------------------------------------------------------------------------- */
 
-static const char *at_line(vw__case *given, const char *kind)
+static const char *at_line(vw__doctor_result *result, const char *kind)
 {
-    const vw__finding_draft *finding = vw__diagnosis_find(given->draft, kind);
+    const vw__finding_draft *finding = vw__diagnosis_find(result->draft, kind);
     if (finding == NULL || finding->where_count == 0)
         return "";
-    return vw__diagnosis_text(given->draft, ", at %s", finding->where[0]);
+    return vw__diagnosis_text(result->draft, ", at %s", finding->where[0]);
+}
+
+/* "7.73 GiB", or "about 7.73 GiB" for a limit that was concluded from the trace. */
+static const char *limit_text(const vw__doctor_facts *facts, vw__diagnosis_draft *draft)
+{
+    return vw__diagnosis_text(draft, "%s$allowed",
+                              facts->model->settings.limit_bytes != 0 ? "" : "about ");
 }
 
 /* "Leak: " and what else is known of the failure. */
-static const char *failure_clause(vw__case *given)
+static const char *failure_clause(const vw__doctor_facts *facts, vw__doctor_result *result)
 {
-    if (!given->failure.has_happened)
+    if (!facts->failure.has_happened)
         return "";
-    const vw_memory_numbers *numbers = &given->failure.numbers;
+    const vw_memory_numbers *numbers = &facts->failure.numbers;
     const char *limit = "";
     if (numbers->allowed_bytes != VW_UNKNOWN)
-        limit = vw__diagnosis_text(given->draft, " under a limit of about %s",
-                                   vw__diagnosis_size(given->draft, numbers->allowed_bytes));
-    return vw__diagnosis_text(given->draft, "; %s then did not fit%s",
-                              vw__diagnosis_size(given->draft, numbers->tried_bytes), limit);
+        limit = vw__diagnosis_text(result->draft, " under a limit of %s",
+                                   limit_text(facts, result->draft));
+    return vw__diagnosis_text(result->draft, "; $tried then did not fit%s", limit);
 }
 
-static void conclude_leak(vw__case *given)
+static void conclude_leak(const vw__doctor_facts *facts, vw__doctor_result *result)
 {
-    bool has_steps = given->steps.end_count != 0;
-    vw__diagnosis_reason(given->draft,
-                         "%s were alive that earlier steps asked for and never gave back; more "
-                         "is added all the time: a leak.",
-                         vw__diagnosis_size(given->draft, given->leaked_bytes));
-    if (given->failure.numbers.allowed_bytes != VW_UNKNOWN)
-        vw__diagnosis_reason(
-            given->draft,
-            "The limit that was set, about %s, is what it grew up to; a higher one "
-            "puts the end off.",
-            vw__diagnosis_size(given->draft, given->failure.numbers.allowed_bytes));
-    vw__diagnosis_conclude(given->draft, VW_VERDICT_LEAK,
+    bool has_steps = facts->steps.end_count != 0;
+    vw__diagnosis_reason(result->draft, "$leaked were alive that earlier steps asked for and never "
+                                        "gave back; more is added all the time: a leak.");
+    if (facts->failure.numbers.allowed_bytes != VW_UNKNOWN)
+        vw__diagnosis_reason(result->draft,
+                             "The limit that was set, %s, is what it grew up to; a higher one only "
+                             "delays the failure.",
+                             limit_text(facts, result->draft));
+    vw__diagnosis_conclude(result->draft, VW_VERDICT_LEAK,
                            has_steps ? VW_CONFIDENCE_HIGH : VW_CONFIDENCE_MEDIUM,
-                           "Leak: %s pile up step after step and are never let go%s%s.",
-                           vw__diagnosis_size(given->draft, given->leaked_bytes),
-                           at_line(given, "leak"), failure_clause(given));
+                           "Leak: $leaked pile up step after step and are never freed%s%s.",
+                           at_line(result, "leak"), failure_clause(facts, result));
 }
 
-static void conclude_kept_graph(vw__case *given)
+static void conclude_kept_graph(const vw__doctor_facts *facts, vw__doctor_result *result)
 {
-    vw__diagnosis_reason(given->draft,
-                         "%s of the %s at the peak are activations of forward passes that no "
-                         "backward pass followed: a kept graph.",
-                         vw__diagnosis_size(given->draft, given->kept_graph_bytes),
-                         vw__diagnosis_size(given->draft, given->peak_bytes));
-    vw__diagnosis_conclude(given->draft, VW_VERDICT_KEPT_GRAPH, VW_CONFIDENCE_HIGH,
-                           "Kept graph: forward passes without a backward pass hold %s of "
-                           "activations%s%s.",
-                           vw__diagnosis_size(given->draft, given->kept_graph_bytes),
-                           at_line(given, "kept-graph"), failure_clause(given));
+    vw__diagnosis_reason(result->draft,
+                         "$kept_graph of the $peak at the peak are activations of forward passes "
+                         "that no backward pass followed: a kept graph.");
+    vw__diagnosis_conclude(
+        result->draft, VW_VERDICT_KEPT_GRAPH, VW_CONFIDENCE_HIGH,
+        "Kept graph: forward passes without a backward pass hold $kept_graph of activations%s%s.",
+        at_line(result, "kept-graph"), failure_clause(facts, result));
 }
 
-static void conclude_stranded(vw__case *given)
+static void conclude_stranded(const vw__doctor_facts *facts, vw__doctor_result *result)
 {
-    vw__diagnosis_reason(given->draft,
-                         "%s are idle, or wait, on other streams or in private pools, where the "
-                         "rest of the program cannot use them: stranded.",
-                         vw__diagnosis_size(given->draft, given->stranded_bytes));
-    vw__diagnosis_conclude(given->draft, VW_VERDICT_STRANDED, VW_CONFIDENCE_HIGH,
-                           "Stranded: %s are held for other streams or private pools and cannot "
-                           "be used%s.",
-                           vw__diagnosis_size(given->draft, given->stranded_bytes),
-                           failure_clause(given));
+    vw__diagnosis_reason(result->draft,
+                         "$stranded are idle, or wait, on other streams or in private pools, where "
+                         "the rest of the program cannot use them: stranded.");
+    vw__diagnosis_conclude(
+        result->draft, VW_VERDICT_STRANDED, VW_CONFIDENCE_HIGH,
+        "Stranded: $stranded are held for other streams or private pools and cannot be used%s.",
+        failure_clause(facts, result));
 }
 
-static void conclude_healthy(vw__case *given)
+static void conclude_healthy(const vw__doctor_input *input, const vw__doctor_facts *facts,
+                             vw__doctor_result *result)
 {
-    const vw__timeline *timeline = &given->timeline;
-    vw__diagnosis_draft *draft = given->draft;
+    const vw__timeline *timeline = &facts->timeline;
+    vw__diagnosis_draft *draft = result->draft;
     vw__diagnosis_reason(draft, "Nothing ran out of memory%s.",
-                         given->options->card_bytes != 0 ? " on that card" : "");
-    if (given->steps.end_count != 0)
+                         input->options->card_bytes != 0 ? " on that card" : "");
+    if (facts->steps.end_count != 0)
         vw__diagnosis_reason(draft, "Found (by %s): %s; none of what is asked for piles up.",
-                             given->steps.basis,
-                             vw__diagnosis_count(draft, given->steps.end_count, "step"));
+                             facts->steps.basis,
+                             vw__diagnosis_count(draft, facts->steps.end_count, "step"));
     else
         vw__diagnosis_reason(draft, "No steps were found; no line's memory grows over the run.");
-    vw_confidence confidence = timeline->is_truncated || given->steps.end_count == 0
+    vw_confidence confidence = timeline->is_truncated || facts->steps.end_count == 0
                                    ? VW_CONFIDENCE_MEDIUM
                                    : VW_CONFIDENCE_HIGH;
     if (!timeline->is_reserved_known) {
         vw__diagnosis_conclude(draft, VW_VERDICT_HEALTHY, confidence,
-                               "Healthy: at most %s were alive, and nothing grows.",
-                               vw__diagnosis_size(given->draft, given->peak_bytes));
+                               "Healthy: at most $peak were alive, and nothing grows.");
         return;
     }
     const char *but = vw__diagnosis_find(draft, "near-limit") != NULL
@@ -208,185 +205,172 @@ static void conclude_healthy(vw__case *given)
                       : vw__diagnosis_find(draft, "fragmentation") != NULL
                           ? "; but much of what is reserved lies idle"
                           : "";
-    vw__diagnosis_conclude(draft, VW_VERDICT_HEALTHY, confidence,
-                           "Healthy: at most %s were alive and at most %s reserved, and nothing "
-                           "grows%s.",
-                           vw__diagnosis_size(given->draft, given->peak_bytes),
-                           vw__diagnosis_size(given->draft, timeline->peak_reserved_bytes), but);
+    vw__diagnosis_conclude(
+        draft, VW_VERDICT_HEALTHY, confidence,
+        "Healthy: at most $peak were alive and at most %s reserved, and nothing grows%s.",
+        VW__DOCTOR_SIZE(timeline->peak_reserved_bytes), but);
 }
 
 /* ", at train.py:12 main": who asked for what failed. */
-static const char *at_request(vw__case *given)
+static const char *at_request(const vw__doctor_facts *facts, vw__doctor_result *result)
 {
-    if (given->failure.event >= given->trace->event_count)
+    if (facts->failure.event >= facts->trace->event_count)
         return "";
-    const char *place = vw__doctor_place(given, given->trace->events[given->failure.event].context);
-    return place[0] != '\0' ? vw__diagnosis_text(given->draft, ", at %s", place) : "";
+    const char *place =
+        vw__doctor_place(facts, result->draft, facts->trace->events[facts->failure.event].context);
+    return place[0] != '\0' ? vw__diagnosis_text(result->draft, ", at %s", place) : "";
 }
 
 /* The rule wants the card. A recording does not name it, but says what there was for PyTorch: what
  * it held, and what was free. Who else held how much is not known then. */
-static vw__number_verdict judge_numbers(vw__case *given)
+static vw__number_verdict judge_numbers(const vw__doctor_facts *facts, vw__doctor_result *result)
 {
-    vw_memory_numbers numbers = given->failure.numbers;
+    vw_memory_numbers numbers = facts->failure.numbers;
     bool is_card_known = numbers.total_bytes != VW_UNKNOWN;
     if (!is_card_known && numbers.free_bytes != VW_UNKNOWN &&
         numbers.reserved_bytes != VW_UNKNOWN && numbers.allowed_bytes == VW_UNKNOWN &&
         numbers.free_bytes < numbers.tried_bytes) {
         numbers.total_bytes = numbers.reserved_bytes + numbers.free_bytes;
-        vw__diagnosis_reason(given->draft,
-                             "How large the card is, and who else held memory on it, a recording "
-                             "does not say (nvidia-smi does): judged by the %s that PyTorch held "
-                             "or could have had.",
-                             vw__diagnosis_size(given->draft, numbers.total_bytes));
+        vw__diagnosis_name_numbers(result->draft, &numbers);
+        vw__diagnosis_reason(
+            result->draft,
+            "How large the card is, and who else held memory on it, a recording does not say "
+            "(nvidia-smi does): judged by the $total that PyTorch held or could have had.");
     }
-    vw__number_verdict judged = vw__numbers_judge(&numbers, given->draft);
-    if (judged.verdict == VW_VERDICT_TOO_LARGE && given->failure.limit_most_bytes != 0) {
+    vw__number_verdict judged = vw__numbers_judge(&numbers, result->draft);
+    if (judged.verdict == VW_VERDICT_TOO_LARGE && facts->failure.limit_most_bytes != 0) {
         judged.confidence = VW_CONFIDENCE_LOW;
         vw__diagnosis_reason(
-            given->draft, "The limit is an estimate, half way between what was granted and what "
-                          "was refused; were it near the upper end, the verdict would be capped.");
+            result->draft, "The limit is an estimate, half way between what was granted and what "
+                           "was refused; were it near the upper end, the verdict would be capped.");
     }
     if (!is_card_known && judged.confidence == VW_CONFIDENCE_HIGH &&
         judged.verdict == VW_VERDICT_GENUINE)
         judged.confidence = VW_CONFIDENCE_MEDIUM;
     /* The rest of the card may be others', and the request none too large for it. */
-    if (numbers.total_bytes != given->failure.numbers.total_bytes &&
+    if (numbers.total_bytes != facts->failure.numbers.total_bytes &&
         judged.verdict == VW_VERDICT_TOO_LARGE) {
         judged.confidence = VW_CONFIDENCE_LOW;
-        vw__diagnosis_reason(given->draft,
-                             "That holds if the card has no more than these %s. If it has, others "
-                             "hold the rest of it, and they are the cause.",
-                             vw__diagnosis_size(given->draft, numbers.total_bytes));
+        vw__diagnosis_reason(result->draft,
+                             "That holds if the card has no more than these $total. If it has, "
+                             "others hold the rest of it, and they are the cause.");
     }
     return judged;
 }
 
-static vw_status conclude_by_numbers(vw__case *given)
+static const char *const sentences[VW_VERDICT_UNKNOWN + 1] = {
+    [VW_VERDICT_FRAGMENTATION] = "Fragmentation: $tried were refused while $idle that PyTorch "
+                                 "holds lay idle, in pieces too small.",
+    [VW_VERDICT_CAPPED] = "Capped: $tried were refused by a limit of $limit, not by the card, "
+                          "which had $free free; $in_use were alive.",
+    [VW_VERDICT_TOO_LARGE] =
+        "Too large: one request for $tried$at_request, more than there is altogether.",
+    [VW_VERDICT_OUTSIDE] = "Outside: $outside of the card are held by others than PyTorch; $tried "
+                           "did not fit beside them.",
+    [VW_VERDICT_REFUSED] = "Refused: $tried were asked for, $free were free on the device, and it "
+                           "refused all the same.",
+    [VW_VERDICT_GENUINE] = "Genuine: $in_use are alive, and there is no room for $tried more.",
+};
+static const char unknown_sentence[] =
+    "Out of memory: $tried did not fit, and the recording does not say enough to tell why.";
+
+static vw_status conclude_by_numbers(const vw__doctor_input *input, vw__doctor_facts *facts,
+                                     vw__doctor_result *result)
 {
-    const vw_memory_numbers *numbers = &given->failure.numbers;
-    vw__diagnosis_draft *draft = given->draft;
-    vw__number_verdict judged = judge_numbers(given);
-    const char *tried = vw__diagnosis_size(given->draft, numbers->tried_bytes);
-    const char *allocated = vw__diagnosis_size(given->draft, numbers->allocated_bytes);
-    VW__TRY(vw__doctor_refusal(given, judged.verdict));
-    switch (judged.verdict) {
-    case VW_VERDICT_FRAGMENTATION:
-        vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
-                               "Fragmentation: %s were refused while %s that PyTorch holds lay "
-                               "idle, in pieces too small.",
-                               tried, vw__diagnosis_size(given->draft, judged.idle_bytes));
-        break;
-    case VW_VERDICT_CAPPED:
-        vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
-                               "Capped: %s were refused by a limit of about %s, not by the card, "
-                               "which had %s free; %s were alive.",
-                               tried, vw__diagnosis_size(given->draft, numbers->allowed_bytes),
-                               vw__diagnosis_size(given->draft, numbers->free_bytes), allocated);
-        break;
-    case VW_VERDICT_TOO_LARGE:
-        vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
-                               "Too large: one request for %s%s, more than there is altogether.",
-                               tried, at_request(given));
-        break;
-    case VW_VERDICT_OUTSIDE:
-        vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
-                               "Outside: %s of the card are held by others than PyTorch; %s did "
-                               "not fit beside them.",
-                               vw__diagnosis_size(given->draft, judged.outside_bytes), tried);
-        break;
-    case VW_VERDICT_REFUSED:
-        vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
-                               "Refused: %s were asked for, %s were free on the device, and it "
-                               "refused all the same.",
-                               tried, vw__diagnosis_size(given->draft, numbers->free_bytes));
-        break;
-    case VW_VERDICT_GENUINE:
-        vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
-                               "Genuine: %s are alive, and there is no room for %s more.",
-                               allocated, tried);
-        break;
-    default:
-        vw__diagnosis_conclude(draft, VW_VERDICT_UNKNOWN, VW_CONFIDENCE_LOW,
-                               "Out of memory: %s did not fit, and the recording does not say "
-                               "enough to tell why.",
-                               tried);
-        break;
-    }
+    vw__diagnosis_draft *draft = result->draft;
+    vw__number_verdict judged = judge_numbers(facts, result);
+    vw__diagnosis_name(draft, "idle", judged.idle_bytes);
+    vw__diagnosis_name(draft, "outside", judged.outside_bytes);
+    VW__TRY(vw__doctor_refusal(input, facts, result, judged.verdict));
+    vw__diagnosis_name_text(draft, "limit", limit_text(facts, draft));
+    vw__diagnosis_name_text(draft, "at_request", at_request(facts, result));
+    bool is_told = sentences[judged.verdict] != NULL;
+    vw__diagnosis_conclude(
+        draft, is_told ? judged.verdict : VW_VERDICT_UNKNOWN,
+        is_told ? judged.confidence : VW_CONFIDENCE_LOW, "%s",
+        vw__diagnosis_fill(draft, is_told ? sentences[judged.verdict] : unknown_sentence));
     return VW_OK;
 }
 
-static bool explains_failure(const vw__case *given, uint64_t bytes)
+static bool explains_failure(const vw__doctor_facts *facts, uint64_t bytes)
 {
-    const vw_memory_numbers *numbers = &given->failure.numbers;
+    const vw_memory_numbers *numbers = &facts->failure.numbers;
     uint64_t idle =
         numbers->reserved_bytes != VW_UNKNOWN && numbers->reserved_bytes > numbers->allocated_bytes
             ? numbers->reserved_bytes - numbers->allocated_bytes
             : 0;
-    return vw__doctor_explains_failure(bytes, idle, numbers->tried_bytes, given->peak_bytes);
+    return vw__doctor_explains_failure(bytes, idle, numbers->tried_bytes, facts->peak_bytes);
 }
 
-static bool is_kept_graph_the_cause(const vw__case *given)
+static bool is_kept_graph_the_cause(const vw__doctor_facts *facts, const vw__doctor_result *result)
 {
-    return given->kept_graph_bytes != 0 &&
-           given->kept_graph_bytes >= given->peak_bytes / KEPT_GRAPH_SHARE &&
-           (!given->failure.has_happened || explains_failure(given, given->kept_graph_bytes));
+    return result->kept_graph_bytes != 0 &&
+           result->kept_graph_bytes >= facts->peak_bytes / KEPT_GRAPH_SHARE &&
+           (!facts->failure.has_happened || explains_failure(facts, result->kept_graph_bytes));
 }
 
-static bool is_leak_the_cause(const vw__case *given)
+static bool is_leak_the_cause(const vw__doctor_facts *facts, const vw__doctor_result *result)
 {
-    return given->leaked_bytes != 0 &&
-           (!given->failure.has_happened || explains_failure(given, given->leaked_bytes));
+    return result->leaked_bytes != 0 &&
+           (!facts->failure.has_happened || explains_failure(facts, result->leaked_bytes));
 }
 
 /* What the numbers say: at the failure, or where most was alive. */
-static void keep_numbers(vw__case *given)
+static void keep_numbers(const vw__doctor_input *input, const vw__doctor_facts *facts,
+                         vw__doctor_result *result)
 {
-    vw_memory_numbers *numbers = &given->draft->numbers;
-    *numbers = given->failure.numbers;
-    given->draft->error_count = given->failure.is_replayed ? 0 : given->failure.failure_count;
-    if (given->failure.has_happened)
+    vw_memory_numbers *numbers = &result->draft->numbers;
+    *numbers = facts->failure.numbers;
+    result->draft->error_count = facts->failure.is_replayed ? 0 : facts->failure.failure_count;
+    if (facts->failure.has_happened)
         return;
-    uint64_t reserved = vw__timeline_reserved_at(&given->timeline, given->peak_instant);
-    numbers->device = given->trace->device;
-    numbers->allocated_bytes = given->peak_bytes;
-    if (given->timeline.is_reserved_known && reserved >= given->peak_bytes)
+    uint64_t reserved = vw__timeline_reserved_at(&facts->timeline, facts->peak_instant);
+    numbers->device = facts->trace->device;
+    numbers->allocated_bytes = facts->peak_bytes;
+    if (facts->timeline.is_reserved_known && reserved >= facts->peak_bytes)
         numbers->reserved_bytes = reserved;
-    if (given->options->card_bytes != 0)
-        numbers->total_bytes = given->options->card_bytes;
+    if (input->options->card_bytes != 0)
+        numbers->total_bytes = input->options->card_bytes;
 }
 
-static vw_status conclude(vw__case *given)
+static vw_status conclude(const vw__doctor_input *input, vw__doctor_facts *facts,
+                          vw__doctor_result *result)
 {
-    keep_numbers(given);
-    if (is_kept_graph_the_cause(given))
-        conclude_kept_graph(given);
-    else if (is_leak_the_cause(given))
-        conclude_leak(given);
-    else if (given->is_stranded)
-        conclude_stranded(given);
-    else if (given->failure.has_happened)
-        return conclude_by_numbers(given);
+    keep_numbers(input, facts, result);
+    vw__diagnosis_name(result->draft, "peak", facts->peak_bytes);
+    vw__diagnosis_name(result->draft, "leaked", result->leaked_bytes);
+    vw__diagnosis_name(result->draft, "kept_graph", result->kept_graph_bytes);
+    vw__diagnosis_name(result->draft, "stranded", result->stranded_bytes);
+    if (is_kept_graph_the_cause(facts, result))
+        conclude_kept_graph(facts, result);
+    else if (is_leak_the_cause(facts, result))
+        conclude_leak(facts, result);
+    else if (result->is_stranded)
+        conclude_stranded(facts, result);
+    else if (facts->failure.has_happened)
+        return conclude_by_numbers(input, facts, result);
     else
-        conclude_healthy(given);
-    return given->is_stranded && !given->is_explained && given->failure.has_happened
-               ? vw__doctor_refusal(given, VW_VERDICT_STRANDED)
+        conclude_healthy(input, facts, result);
+    return result->is_stranded && !result->is_explained && facts->failure.has_happened
+               ? vw__doctor_refusal(input, facts, result, VW_VERDICT_STRANDED)
                : VW_OK;
 }
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-static vw_status examine(vw__case *given)
+static vw_status examine(const vw__doctor_input *input, vw__doctor_facts *facts,
+                         vw__doctor_result *result)
 {
-    VW__TRY(open_case(given));
-    VW__TRY(vw__doctor_kept_graph(given));
-    VW__TRY(vw__doctor_leak(given));
-    given->is_explained = is_kept_graph_the_cause(given) || is_leak_the_cause(given);
-    VW__TRY(vw__doctor_stranded(given));
-    VW__TRY(vw__doctor_fragmentation(given));
-    VW__TRY(vw__doctor_held(given));
-    VW__TRY(vw__doctor_peak(given));
-    return conclude(given);
+    VW__TRY(open_case(input, facts, result));
+    VW__TRY(vw__doctor_kept_graph(facts, result));
+    VW__TRY(vw__doctor_leak(input, facts, result));
+    result->is_explained =
+        is_kept_graph_the_cause(facts, result) || is_leak_the_cause(facts, result);
+    VW__TRY(vw__doctor_stranded(input, facts, result));
+    VW__TRY(vw__doctor_fragmentation(input, facts, result));
+    VW__TRY(vw__doctor_held(facts, result));
+    VW__TRY(vw__doctor_peak(input, facts, result));
+    return conclude(input, facts, result);
 }
 
 /* A snapshot without history: only what is held at the end. */
@@ -398,9 +382,6 @@ static vw_status examine_segments(const vw__model *model, vw__diagnosis_draft *d
             reserved += model->segments[i].total_bytes;
             allocated += model->segments[i].allocated_bytes;
         }
-    char held[VW__SIZE_TEXT_BYTES], live[VW__SIZE_TEXT_BYTES];
-    vw__format_size(reserved, held);
-    vw__format_size(allocated, live);
     draft->numbers.reserved_bytes = reserved;
     draft->numbers.allocated_bytes = allocated;
     vw__diagnosis_reason(draft, "The file has segments but no history of what happened: it shows "
@@ -408,14 +389,13 @@ static vw_status examine_segments(const vw__model *model, vw__diagnosis_draft *d
     vw__diagnosis_conclude(draft, VW_VERDICT_UNKNOWN, VW_CONFIDENCE_LOW,
                            "Unknown: %s are alive in %s reserved at that instant; without a "
                            "history nothing more can be told.",
-                           live, held);
-    vw__finding_draft *finding =
-        vw__diagnosis_add(draft, "unknown", VW_UNKNOWN, "A recording with its history would tell.");
-    vw__finding_remedy(finding, "record from the beginning of the program", VW__SAVES_UNKNOWN,
-                       VW_BASIS_RULE, "about a microsecond an allocation",
+                           VW__DOCTOR_SIZE(allocated), VW__DOCTOR_SIZE(reserved));
+    vw__finding_draft *finding = vw__diagnosis_add(
+        draft, "unknown", VW_UNKNOWN, "A recording with its history would show the cause.");
+    vw__finding_advice(finding, "record from the beginning of the program",
+                       "about a microsecond an allocation",
                        "vramwise run --record run.pickle -- python train.py");
-    vw__finding_remedy(finding, "then ask again", VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
-                       "vramwise doctor run.pickle");
+    vw__finding_advice(finding, "then ask again", "none", "vramwise doctor run.pickle");
     return VW_OK;
 }
 
@@ -425,17 +405,11 @@ static vw_status examine_trace(const vw_recording *recording, const vw__model *m
 {
     vw_recording as_judged = *recording;
     as_judged.model = (vw__model *)(uintptr_t)model; /* read only, as the recording is */
-    vw__case *given = vw__host_alloc_zeroed(1, sizeof *given);
-    if (given == NULL)
-        return vw__fail_host_memory(sizeof *given, "a diagnosis");
-    given->recording = &as_judged;
-    given->options = options;
-    given->draft = draft;
-    given->model = model;
-    given->trace = trace;
-    vw_status status = examine(given);
-    close_case(given);
-    vw__host_free(given);
+    const vw__doctor_input input = {&as_judged, options};
+    vw__doctor_facts facts = {.model = model, .trace = trace};
+    vw__doctor_result result = {.draft = draft};
+    vw_status status = examine(&input, &facts, &result);
+    close_case(&facts, &result);
     return status;
 }
 

@@ -17,56 +17,58 @@
 #include "remedy/remedy.h"
 #include "settings/trials.h"
 
-static void add_request_line(vw__case *given, vw__finding_draft *finding)
+static void add_request_line(const vw__doctor_facts *facts, vw__doctor_result *result,
+                             vw__finding_draft *finding)
 {
-    if (given->failure.event < given->trace->event_count)
-        vw__finding_where(
-            finding, "%s",
-            vw__doctor_place(given, given->trace->events[given->failure.event].context));
+    if (facts->failure.event < facts->trace->event_count)
+        vw__finding_where(finding, "%s",
+                          vw__doctor_place(facts, result->draft,
+                                           facts->trace->events[facts->failure.event].context));
 }
 
 /* What the recorded settings come to on a card of all that there was. */
-static vw_status try_without_limit(vw__case *given, vw_enough *out)
+static vw_status try_without_limit(const vw__doctor_input *input, vw__doctor_facts *facts,
+                                   vw_enough *out)
 {
-    const vw_memory_numbers *numbers = &given->failure.numbers;
+    const vw_memory_numbers *numbers = &facts->failure.numbers;
     vw_replay_result result = {.policy = NULL};
     uint64_t room_bytes;
     *out = VW_ENOUGH_UNKNOWN;
-    VW__TRY(vw__doctor_open_trials(given));
-    if (given->trials == NULL || numbers->reserved_bytes == VW_UNKNOWN ||
+    VW__TRY(vw__doctor_open_trials(input, facts));
+    if (facts->trials == NULL || numbers->reserved_bytes == VW_UNKNOWN ||
         !vw__add_u64(numbers->reserved_bytes, numbers->free_bytes, &room_bytes))
         return VW_OK;
-    const char *conf = vw__trials_recorded_conf(given->trials);
+    const char *conf = vw__trials_recorded_conf(facts->trials);
     if (strstr(conf, "per_process_memory_fraction") != NULL)
         return VW_OK; /* the limit is one of the settings that would be replayed */
-    vw__replay_work plain = given->trials->work; /* shares everything */
+    vw__replay_work plain = facts->trials->work; /* shares everything */
     plain.followed_count = 0;
-    vw_status status = vw__replay_run(&plain, vw__torch_setting(conf), vw__card_of(room_bytes),
-                                      false, NULL, &result);
+    vw_status status = vw__replay_run(&plain, vw__replay_recorded_setting(&plain),
+                                      vw__card_of(room_bytes), false, NULL, &result);
     if (status == VW_OK)
-        *out = vw__doctor_enough(given, result.is_complete);
+        *out = vw__doctor_enough(facts, result.is_complete);
     return vw__trials_are_impossible(status) ? VW_OK : status;
 }
 
-static vw_status add_capped(vw__case *given)
+static vw_status add_capped(const vw__doctor_input *input, vw__doctor_facts *facts,
+                            vw__doctor_result *result)
 {
     vw_enough enough;
-    VW__TRY(try_without_limit(given, &enough));
-    const vw__failure *failure = &given->failure;
+    VW__TRY(try_without_limit(input, facts, &enough));
+    const vw__failure *failure = &facts->failure;
     const vw_memory_numbers *numbers = &failure->numbers;
     vw__finding_draft *finding =
-        vw__diagnosis_add(given->draft, "capped", numbers->free_bytes,
-                          "A limit was set, while the device had %s free.",
-                          vw__diagnosis_size(given->draft, numbers->free_bytes));
-    add_request_line(given, finding);
+        vw__diagnosis_add(result->draft, "capped", numbers->free_bytes,
+                          "A limit was set, while the device had $free free.");
+    add_request_line(facts, result, finding);
     if (failure->limit_most_bytes != 0)
-        vw__finding_evidence(finding,
-                             "It lies between %s, the most that was granted, and %s, the least "
-                             "that was refused.",
-                             vw__diagnosis_size(given->draft, failure->limit_least_bytes),
-                             vw__diagnosis_size(given->draft, failure->limit_most_bytes));
+        vw__finding_evidence(
+            finding,
+            "It lies between %s, the most that was granted, and %s, the least that was refused.",
+            VW__DOCTOR_SIZE(failure->limit_least_bytes),
+            VW__DOCTOR_SIZE(failure->limit_most_bytes));
     const vw__remedy *raise = vw__remedy_of(VW__REMEDY_RAISE_LIMIT);
-    if (vw__recording_is_of_a_pool(given->model))
+    if (vw__recording_is_of_a_pool(facts->model))
         vw__finding_remedy(finding, raise->action, vw__saves(numbers->free_bytes),
                            VW_BASIS_MEASURED, raise->cost, "vw_pool_set_fraction(pool, 0.95);");
     else
@@ -84,45 +86,43 @@ static bool is_limit_in_the_way(const vw_memory_numbers *numbers)
            numbers->free_bytes >= numbers->tried_bytes;
 }
 
-static void add_too_large(vw__case *given)
+static void add_too_large(const vw__doctor_facts *facts, vw__doctor_result *result)
 {
-    uint64_t tried = given->failure.numbers.tried_bytes;
-    vw__finding_draft *finding = vw__diagnosis_add(
-        given->draft, "too-large", tried,
-        "One request asks for %s: as %llu million numbers of 4 bytes.",
-        vw__diagnosis_size(given->draft, tried), (unsigned long long)(tried / 4 / 1000000));
-    add_request_line(given, finding);
-    vw__finding_remedy(finding, "look at the shape that is asked for: is it the one you meant?",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
+    uint64_t tried = facts->failure.numbers.tried_bytes;
+    vw__finding_draft *finding =
+        vw__diagnosis_add(result->draft, "too-large", tried,
+                          "One request asks for %s: %llu million numbers of 4 bytes.",
+                          VW__DOCTOR_SIZE(tried), (unsigned long long)(tried / 4 / 1000000));
+    add_request_line(facts, result, finding);
+    vw__finding_advice(finding, "look at the shape that is asked for: is it the one you meant?",
+                       "none",
                        "print(x.shape, y.shape)     # before that line; a broadcast of (n, 1) and\n"
                        "                            # (1, n) makes n * n numbers");
     vw__finding_known_remedy(finding, VW__REMEDY_COMPUTE_IN_CHUNKS, NULL,
                              (vw__savings){tried / 2, tried}, VW_BASIS_COMPUTED);
 }
 
-static void add_refused(vw__case *given)
+static void add_refused(const vw__doctor_facts *facts, vw__doctor_result *result)
 {
     vw__finding_draft *finding =
-        vw__diagnosis_add(given->draft, "refused", given->failure.numbers.tried_bytes,
-                          "The device had %s free and refused %s.",
-                          vw__diagnosis_size(given->draft, given->failure.numbers.free_bytes),
-                          vw__diagnosis_size(given->draft, given->failure.numbers.tried_bytes));
-    add_request_line(given, finding);
+        vw__diagnosis_add(result->draft, "refused", facts->failure.numbers.tried_bytes,
+                          "The device had $free free and refused $tried.");
+    add_request_line(facts, result, finding);
     vw__finding_evidence(finding, "No limit explains it: more was granted at another time.");
-    vw__finding_remedy(finding,
-                       "see what the machine refuses: host memory, commit or address limits",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
-                       "ulimit -v; free -g; cat /proc/sys/vm/overcommit_memory\n"
-                       "nvidia-smi                  # MIG slices, other processes");
+    vw__finding_advice(
+        finding, "see what the machine refuses: host memory, commit or address limits", "none",
+        "ulimit -v; free -g; cat /proc/sys/vm/overcommit_memory\n"
+        "nvidia-smi                  # MIG slices, other processes");
 }
 
-vw_status vw__doctor_refusal(vw__case *given, vw_verdict verdict)
+vw_status vw__doctor_refusal(const vw__doctor_input *input, vw__doctor_facts *facts,
+                             vw__doctor_result *result, vw_verdict verdict)
 {
     if (verdict == VW_VERDICT_TOO_LARGE)
-        add_too_large(given);
+        add_too_large(facts, result);
     else if (verdict == VW_VERDICT_REFUSED)
-        add_refused(given);
-    if (verdict == VW_VERDICT_CAPPED || is_limit_in_the_way(&given->failure.numbers))
-        return add_capped(given);
+        add_refused(facts, result);
+    if (verdict == VW_VERDICT_CAPPED || is_limit_in_the_way(&facts->failure.numbers))
+        return add_capped(input, facts, result);
     return VW_OK;
 }

@@ -1,9 +1,9 @@
 /* settings.h - what settings of the allocator, and our own in its place, would have done: replayed.
  *
  * For fragmentation.c and stranded.c. Every candidate is the whole program run again, once, on the
- * card that trials.h found: of a run that failed, the card or the limit that it failed on, so that
- * the answer is whether the request would be served; else without end, so that it is how much would
- * be reserved. */
+ * card that trials.h found. A run that failed is tried on the card or limit that it failed on: the
+ * answer is whether the request would be served. Others are tried with no memory limit: the answer
+ * is how much would be reserved. */
 #ifndef VW_DOCTOR_SETTINGS_H
 #define VW_DOCTOR_SETTINGS_H
 
@@ -49,7 +49,7 @@ typedef struct vw__tried_settings {
     bool is_as_failed;
     bool is_cut;           /* the recording does not begin at the beginning */
     bool is_limited;       /* on a limit of the process, not on a device */
-    uint64_t card_bytes;   /* that it was tried on; VW_UNKNOWN: without end */
+    uint64_t card_bytes;   /* that it was tried on; VW_UNKNOWN: no limit */
     uint64_t wanted_bytes; /* the program wanted to hold so much when it failed; 0: not known */
 } vw__tried_settings;
 
@@ -60,26 +60,28 @@ typedef enum vw__settings_wanted {
 } vw__settings_wanted;
 
 /* VW_ERR_HOST_MEMORY; what cannot be replayed is no failure. Nothing needs to be given back. */
-VW_MUST_CHECK vw_status vw__doctor_try_settings(vw__case *given, vw__settings_wanted wanted,
+VW_MUST_CHECK vw_status vw__doctor_try_settings(const vw__doctor_input *input,
+                                                vw__doctor_facts *facts, vw__settings_wanted wanted,
                                                 vw__tried_settings *out);
 
 /* Did a replay get past the request that failed? */
-bool vw__doctor_is_served(const vw__case *given, const vw_replay_result *result);
+bool vw__doctor_is_served(const vw__doctor_facts *facts, const vw_replay_result *result);
 
 /* Is a replay on the card that it failed on, which completes or not, an answer to "enough?"? */
-vw_enough vw__doctor_enough(const vw__case *given, bool is_complete);
+vw_enough vw__doctor_enough(const vw__doctor_facts *facts, bool is_complete);
 
 /* The best of each kind that gives bytes back, or, at a failure, serves the request that failed:
  * those that complete first, then by bytes; behind them our own engine, if it does clearly better
  * than the first of them. Says in the evidence what the best of each kind came to. */
-void vw__doctor_add_setting_remedies(vw__case *given, const vw__tried_settings *tried,
-                                     vw__finding_draft *finding);
+void vw__doctor_add_setting_remedies(const vw__doctor_facts *facts, vw__doctor_result *result,
+                                     const vw__tried_settings *tried, vw__finding_draft *finding);
 
-/* What the first of those remedies gives back, our own engine left out: 0 where there is none,
+/* What the first of those remedies gives back, our own engine left out: 0 without any,
  * UINT64_MAX where it serves the request that failed. */
-uint64_t vw__doctor_best_saving(const vw__case *given, const vw__tried_settings *tried);
+uint64_t vw__doctor_best_saving(const vw__doctor_facts *facts, const vw__tried_settings *tried);
 
 /* Findings of kind "warning": recipes that many pages recommend and that hurt this run. */
-void vw__doctor_add_setting_warnings(vw__case *given, const vw__tried_settings *tried);
+void vw__doctor_add_setting_warnings(const vw__doctor_facts *facts, vw__doctor_result *result,
+                                     const vw__tried_settings *tried);
 
 #endif /* VW_DOCTOR_SETTINGS_H */

@@ -1,12 +1,12 @@
 /* spill.c - would the run have gone through, had some of its memory gone to the host's?
  *
  * Two runs on the card that it failed on, with vramwise's own engine. The first has host memory
- * without end, and shows how much of it is taken; the second has a budget of just that, rounded up
- * to what people type, and is what the remedy says. It is offered only if nothing fails there: a
+ * without limit, and shows how much of it is taken; the second has a budget of just that, rounded
+ * up to what people type, and is what the remedy says. It is offered only if nothing fails there: a
  * run that is slower and fails all the same helps nobody.
  *
  * What a step costs is what replay says of it, once the steps have settled. Where the recording
- * ends before that it is told as two numbers: what was spilled is touched in every step, over the
+ * ends before that, there are two numbers: what was spilled is touched in every step, over the
  * bus (spill_cost.c), and that it is moved is paid once, or a few times. Spread over the first few
  * steps it would look like a price for each of thousands. */
 #include "doctor/spill.h"
@@ -23,13 +23,13 @@
 
 /* ---- trying ---------------------------------------------------------------------------------- */
 
-static uint64_t step_duration_ns(const vw__case *given)
+static uint64_t step_duration_ns(const vw__doctor_facts *facts)
 {
-    const vw__steps *steps = &given->steps;
+    const vw__steps *steps = &facts->steps;
     if (steps->end_count < 2)
         return VW_UNKNOWN;
     uint64_t all_ns =
-        vw__replay_duration_ns(given->trace, steps->ends[0], steps->ends[steps->end_count - 1]);
+        vw__replay_duration_ns(facts->trace, steps->ends[0], steps->ends[steps->end_count - 1]);
     return all_ns != VW_UNKNOWN ? all_ns / (steps->end_count - 1) : VW_UNKNOWN;
 }
 
@@ -50,11 +50,12 @@ static vw_status run(const vw__replay_work *work, vw__card card, uint64_t spill_
     return vw__replay_run(work, setting, card, false, NULL, out);
 }
 
-static vw_status try_on_card(const vw__case *given, vw__replay_work *work, vw__spill_trial *out)
+static vw_status try_on_card(const vw__doctor_facts *facts, vw__replay_work *work,
+                             vw__spill_trial *out)
 {
-    vw__card card = given->trials->card;
+    vw__card card = facts->trials->card;
     vw_replay_result result;
-    VW__TRY(vw__replay_work_add_spill_by(work, &given->timeline, &given->steps, &given->roles));
+    VW__TRY(vw__replay_work_add_spill_by(work, &facts->timeline, &facts->steps, &facts->roles));
     VW__TRY(run(work, card, VW__PLAYER_ENDLESS_BYTES, &result));
     if (!result.is_complete || result.spills == 0)
         return VW_OK;
@@ -64,26 +65,27 @@ static vw_status try_on_card(const vw__case *given, vw__replay_work *work, vw__s
         .is_enough = result.is_complete && result.spills != 0,
         .spill_bytes = budget_bytes,
         .spilled_bytes = result.peak_spilled_bytes,
-        .step_ns = step_duration_ns(given),
-        .is_of_a_pool = vw__recording_is_of_a_pool(given->model),
+        .step_ns = step_duration_ns(facts),
+        .is_of_a_pool = vw__recording_is_of_a_pool(facts->model),
     };
     set_price(&result, out);
     return VW_OK;
 }
 
-vw_status vw__doctor_try_spill(vw__case *given, vw__spill_trial *out)
+vw_status vw__doctor_try_spill(const vw__doctor_input *input, vw__doctor_facts *facts,
+                               vw__spill_trial *out)
 {
     *out = (vw__spill_trial){.step_ns = VW_UNKNOWN};
-    if (!given->failure.has_happened)
+    if (!facts->failure.has_happened)
         return VW_OK;
-    VW__TRY(vw__doctor_open_trials(given));
-    if (given->trials == NULL || !given->trials->is_card_known)
+    VW__TRY(vw__doctor_open_trials(input, facts));
+    if (facts->trials == NULL || !facts->trials->is_card_known)
         return VW_OK;
-    vw__replay_work spilling = given->trials->work; /* shares everything but the next three */
+    vw__replay_work spilling = facts->trials->work; /* shares everything but the next three */
     spilling.steps = NULL;
     spilling.step_count = 0;
     spilling.advice = NULL;
-    vw_status status = try_on_card(given, &spilling, out);
+    vw_status status = try_on_card(facts, &spilling, out);
     vw__host_free(spilling.steps);
     vw__host_free(spilling.advice);
     return vw__trials_are_impossible(status) ? VW_OK : status;
@@ -94,7 +96,7 @@ vw_status vw__doctor_try_spill(vw__case *given, vw__spill_trial *out)
 const char *vw__spill_action(vw__diagnosis_draft *draft, uint64_t spilled_bytes)
 {
     return vw__diagnosis_text(draft, "let %s go to host memory, with vramwise's allocator (spill)",
-                              vw__diagnosis_size(draft, spilled_bytes));
+                              VW__DOCTOR_SIZE(spilled_bytes));
 }
 
 const char *vw__spill_cost(vw__diagnosis_draft *draft, const vw__spill_trial *trial)

@@ -22,7 +22,8 @@ typedef struct vw__spill_trial {
 } vw__spill_trial;
 
 /* VW_ERR_HOST_MEMORY; what cannot be replayed is not enough. */
-VW_MUST_CHECK vw_status vw__doctor_try_spill(vw__case *given, vw__spill_trial *out);
+VW_MUST_CHECK vw_status vw__doctor_try_spill(const vw__doctor_input *input, vw__doctor_facts *facts,
+                                             vw__spill_trial *out);
 
 /* The words of the remedy, which are the draft's. */
 const char *vw__spill_action(vw__diagnosis_draft *draft, uint64_t spilled_bytes);

@@ -7,8 +7,8 @@
  * recording only, so the last remedy is how to make one.
  *
  * One text may hold several runs, ranks and devices, and the memory of the host besides that of the
- * card. Of runs the last is judged, of ranks the one that grows most; the host's memory is judged
- * by itself. A log may say what is free instead of what is used, or percentages of a card whose
+ * card. The last run is judged, and the rank that grows most; the host's memory is judged by
+ * itself. A log may say what is free instead of what is used, or percentages of a card whose
  * size nobody knows: then levels are words of their own, and the end of the card is known without
  * its size.
  *
@@ -21,7 +21,6 @@
 
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "base/human_units.h"
 #include "trend/trend.h"
 
 #define GIB 1073741824.0
@@ -56,12 +55,11 @@ static bool is_percent(const steps_case *judged)
 
 static const char *size_of(steps_case *judged, double bytes)
 {
-    char text[VW__SIZE_TEXT_BYTES];
     if (is_percent(judged))
         return vw__diagnosis_text(judged->draft, "%.*f %%",
                                   bytes < VW__STEP_SHARE_OF_ALL / 100 ? 3 : 1,
                                   100 * bytes / VW__STEP_SHARE_OF_ALL);
-    return vw__diagnosis_text(judged->draft, "%s", vw__format_size(whole_bytes(bytes), text));
+    return vw__diagnosis_size(judged->draft, whole_bytes(bytes));
 }
 
 /* A count that may be a fraction: "0.4", "12", "48000". Beyond a million millions: "1e+13". */
@@ -79,42 +77,42 @@ static const char *level_of(steps_case *judged, double bytes)
     return size_of(judged, judged->log->is_free ? judged->most_free - bytes : bytes);
 }
 
-static const char *per_step(const steps_case *judged)
+/* Lets sentences name what this case came to. */
+static void name_words(steps_case *judged)
 {
-    return judged->log->step_name;
+    const vw__step_log *log = judged->log;
+    const vw__trend *trend = &judged->trend;
+    vw__diagnosis_draft *draft = judged->draft;
+    const struct {
+        const char *name, *text;
+    } words[] = {
+        {"step", log->step_name},
+        {"steps", vw__diagnosis_text(draft, "%ss", log->step_name)},
+        {"subject", log->is_host   ? "host memory"
+                    : log->is_free ? "free memory"
+                                   : "memory"},
+        {"grows", log->is_free   ? "free memory falls"
+                  : log->is_host ? "host memory grows"
+                                 : "memory grows"},
+        {"memory", log->memory_name[0] != '\0'
+                       ? vw__diagnosis_text(draft, "\"%s\"", log->memory_name)
+                       : "the memory"},
+        {"pace", size_of(judged, trend->bytes_per_step)},
+        {"last_pace", size_of(judged, trend->last_bytes_per_step)},
+        {"noise", size_of(judged, trend->noise_bytes)},
+        {"level", level_of(judged, trend->level_bytes)},
+        {"from", level_of(judged, trend->from_bytes)},
+        {"from_step", count_of(judged, trend->from_step)},
+        {"to", level_of(judged, trend->to_bytes)},
+        {"to_step", count_of(judged, trend->to_step)},
+        {"settled_step", count_of(judged, trend->settled_step)},
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        vw__diagnosis_name_text(draft, words[i].name, words[i].text);
 }
 
 /* Two levels with their moments, as logged: "from 4.60 GiB at step 12 to 9.97 GiB at step 120". */
-static const char *from_to(steps_case *judged)
-{
-    const vw__trend *trend = &judged->trend;
-    return vw__diagnosis_text(judged->draft, "from %s at %s %s to %s at %s %s",
-                              level_of(judged, trend->from_bytes), per_step(judged),
-                              count_of(judged, trend->from_step), level_of(judged, trend->to_bytes),
-                              per_step(judged), count_of(judged, trend->to_step));
-}
-
-/* What grows, for the middle of a sentence: "memory". */
-static const char *subject_of(const steps_case *judged)
-{
-    return judged->log->is_host ? "host memory" : judged->log->is_free ? "free memory" : "memory";
-}
-
-/* "memory grows". */
-static const char *growth_of(const steps_case *judged)
-{
-    return judged->log->is_free   ? "free memory falls"
-           : judged->log->is_host ? "host memory grows"
-                                  : "memory grows";
-}
-
-/* What the memory is called in the log, for the middle of a sentence. */
-static const char *memory_name(steps_case *judged)
-{
-    if (judged->log->memory_name[0] == '\0')
-        return "the memory";
-    return vw__diagnosis_text(judged->draft, "\"%s\"", judged->log->memory_name);
-}
+#define FROM_TO "from $from at $step $from_step to $to at $step $to_step"
 
 /* ---- when the card is full ------------------------------------------------------------------- */
 
@@ -142,74 +140,63 @@ static double steps_left(const steps_case *judged)
 
 static const char *end_of_the_run(steps_case *judged)
 {
+    vw__diagnosis_draft *draft = judged->draft;
     const vw__trend *trend = &judged->trend;
     if (end_level(judged) <= 0)
-        return vw__diagnosis_text(judged->draft, "each GiB that is free lasts %s %ss",
-                                  count_of(judged, GIB / trend->bytes_per_step), per_step(judged));
+        return vw__diagnosis_text(draft, "each GiB that is free lasts %s $steps",
+                                  count_of(judged, GIB / trend->bytes_per_step));
     const char *card =
         is_percent(judged) || judged->log->is_free
             ? "the card"
-            : vw__diagnosis_text(judged->draft, "a card of %s", size_of(judged, end_level(judged)));
+            : vw__diagnosis_text(draft, "a card of %s", size_of(judged, end_level(judged)));
     if (steps_left(judged) <= 0)
-        return vw__diagnosis_text(judged->draft, "%s is full already", card);
+        return vw__diagnosis_text(draft, "%s is full already", card);
     if (trend->has_restarts || judged->log->step_name[0] == 'l')
-        return vw__diagnosis_text(judged->draft, "%s is full after about %s %ss more", card,
-                                  count_of(judged, steps_left(judged)), per_step(judged));
-    return vw__diagnosis_text(judged->draft, "%s is full at about %s %s", card, per_step(judged),
+        return vw__diagnosis_text(draft, "%s is full after about %s $steps more", card,
+                                  count_of(judged, steps_left(judged)));
+    return vw__diagnosis_text(draft, "%s is full at about $step %s", card,
                               count_of(judged, trend->to_step + steps_left(judged)));
 }
 
 /* ---- the leak -------------------------------------------------------------------------------- */
 
-static void add_leak_remedies(vw__finding_draft *finding)
-{
-    vw__finding_remedy(
-        finding, "keep numbers of the loss and the metrics, not tensors with their graph",
-        VW__SAVES_UNKNOWN, VW_BASIS_RULE, "a line; .item() waits for the GPU, so not every step",
-        "running_loss += loss.item()          # not: running_loss += loss\n"
-        "history.append(loss.detach().cpu())  # not: history.append(loss)");
-    vw__finding_remedy(finding,
-                       "look for lists, dicts and attributes that get a tensor per step: outputs, "
-                       "features, replay buffers, logs",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE,
-                       "a line each; copying to the host costs time",
-                       "outputs.append(out.detach().cpu())\n"
-                       "outputs.clear()  # once they are used");
-    vw__finding_remedy(finding, "run evaluation and logging without a graph", VW__SAVES_UNKNOWN,
-                       VW_BASIS_RULE, vw__remedy_of(VW__REMEDY_INFERENCE_MODE)->cost,
-                       "with torch.inference_mode():\n"
-                       "    evaluate(model)");
-    vw__finding_remedy(finding, "remove hooks that keep what they see, or are registered each step",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "a line",
-                       "handle = module.register_forward_hook(hook)\n"
-                       "...\n"
-                       "handle.remove()");
-    vw__finding_remedy(
-        finding, "find the line: record a few dozen steps and give the recording to the doctor",
-        VW__SAVES_UNKNOWN, VW_BASIS_RULE, "one short run, a few percent slower",
-        "vramwise run --record run.pickle -- python train.py\n"
-        "vramwise doctor run.pickle");
-}
+static const vw__doctor_advice for_leaks[] = {
+    {"keep numbers of the loss and the metrics, not tensors with their graph",
+     "a line; .item() waits for the GPU, so not every step",
+     "running_loss += loss.item()          # not: running_loss += loss\n"
+     "history.append(loss.detach().cpu())  # not: history.append(loss)"},
+    {"look for lists, dicts and attributes that get a tensor per step: outputs, features, replay "
+     "buffers, logs",
+     "a line each; copying to the host costs time",
+     "outputs.append(out.detach().cpu())\n"
+     "outputs.clear()  # once they are used"},
+    {"run evaluation and logging without a graph", NULL,
+     "with torch.inference_mode():\n"
+     "    evaluate(model)"},
+    {"remove hooks that keep what they see, or are registered each step", "a line",
+     "handle = module.register_forward_hook(hook)\n"
+     "...\n"
+     "handle.remove()"},
+    {"find the line: record a few dozen steps and give the recording to the doctor",
+     "one short run, a few percent slower",
+     "vramwise run --record run.pickle -- python train.py\n"
+     "vramwise doctor run.pickle"},
+};
 
-static void add_host_remedies(vw__finding_draft *finding)
-{
-    vw__finding_remedy(finding,
-                       "look for what is kept on the host per step: outputs and losses in lists, "
-                       "logs, caches of the dataset",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "a line each",
-                       "history.append(loss.item())  # not: history.append(loss)\n"
-                       "outputs.clear()  # once they are used");
-    vw__finding_remedy(finding,
-                       "keep samples in arrays, not in lists of Python objects: workers copy every "
-                       "page of those that they look at",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "some lines of the dataset",
-                       "self.samples = numpy.array(samples)  # not: list(samples)");
-    vw__finding_remedy(finding, "find the line: compare what Python holds some steps apart",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "one short run, slower",
-                       "import tracemalloc; tracemalloc.start()\n"
-                       "...  # some steps\n"
-                       "print(tracemalloc.take_snapshot().statistics(\"lineno\")[:10])");
-}
+static const vw__doctor_advice for_host_leaks[] = {
+    {"look for what is kept on the host per step: outputs and losses in lists, logs, caches of the "
+     "dataset",
+     "a line each",
+     "history.append(loss.item())  # not: history.append(loss)\n"
+     "outputs.clear()  # once they are used"},
+    {"keep samples in arrays, not in lists of Python objects: workers copy every page of those "
+     "that they look at",
+     "some lines of the dataset", "self.samples = numpy.array(samples)  # not: list(samples)"},
+    {"find the line: compare what Python holds some steps apart", "one short run, slower",
+     "import tracemalloc; tracemalloc.start()\n"
+     "...  # some steps\n"
+     "print(tracemalloc.take_snapshot().statistics(\"lineno\")[:10])"},
+};
 
 static const char *capital(steps_case *judged, const char *words)
 {
@@ -223,26 +210,22 @@ static uint64_t grown_bytes(const steps_case *judged)
 
 static void add_leak(steps_case *judged)
 {
-    const vw__trend *trend = &judged->trend;
-    const char *pace = size_of(judged, trend->bytes_per_step);
+    name_words(judged);
     vw__finding_draft *finding = vw__diagnosis_add(
-        judged->draft, "leak", grown_bytes(judged), "%s by %s per %s and does not stop; %s.",
-        capital(judged, growth_of(judged)), pace, per_step(judged), end_of_the_run(judged));
-    vw__finding_evidence(finding, "In the log %s went %s.", memory_name(judged), from_to(judged));
-    vw__finding_evidence(finding, "In the last third of these %ss %s by %s per %s.",
-                         per_step(judged), growth_of(judged),
-                         size_of(judged, trend->last_bytes_per_step), per_step(judged));
-    vw__finding_evidence(finding, "About that line the figures scatter by %s.",
-                         size_of(judged, trend->noise_bytes));
+        judged->draft, "leak", grown_bytes(judged), "%s by $pace per $step and does not stop; %s.",
+        capital(judged, vw__diagnosis_fill(judged->draft, "$grows")), end_of_the_run(judged));
+    vw__finding_evidence(finding, "In the log $memory went " FROM_TO ".");
+    vw__finding_evidence(finding,
+                         "In the last third of these $steps $grows by $last_pace per $step.");
+    vw__finding_evidence(finding, "The figures scatter around that line by $noise.");
     if (judged->log->is_peak)
-        vw__finding_evidence(finding,
-                             "The figure never falls, as a peak that is kept would not; but it "
-                             "rises again and again, and the peaks of a load that varies do so "
-                             "ever more rarely.");
+        vw__finding_evidence(
+            finding, "The figure never falls, as a peak that is kept would not; but it rises again "
+                     "and again, and the peaks of a load that varies do so ever more rarely.");
     if (judged->log->is_host)
-        add_host_remedies(finding);
+        VW__DOCTOR_ADVISE(finding, for_host_leaks);
     else
-        add_leak_remedies(finding);
+        VW__DOCTOR_ADVISE(finding, for_leaks);
 }
 
 /* " in the last of 3 runs", " on rank 2 of 4"; "" where there is one. */
@@ -260,10 +243,10 @@ static const char *which_of_several(steps_case *judged)
 static void conclude_leak(steps_case *judged)
 {
     const vw__trend *trend = &judged->trend;
+    add_leak(judged);
     const char *clause = vw__diagnosis_text(
-        judged->draft, "A leak%s: %s by %s per %s up to %s, %s", which_of_several(judged),
-        growth_of(judged), size_of(judged, trend->bytes_per_step), per_step(judged),
-        judged->draft->is_running ? "now" : "the end of the log", from_to(judged));
+        judged->draft, "A leak%s: $grows by $pace per $step up to %s, " FROM_TO,
+        which_of_several(judged), judged->draft->is_running ? "now" : "the end of the log");
     if (judged->growth != NULL)
         *judged->growth = (vw__growth){
             .is_leak = true,
@@ -271,22 +254,18 @@ static void conclude_leak(steps_case *judged)
             .grown_bytes = grown_bytes(judged),
             .clause = clause,
         };
-    add_leak(judged);
     if (trend->first_point != 0)
-        vw__diagnosis_reason(judged->draft,
-                             "The growth begins late: the %ss before %s are left out, and the "
-                             "rest is judged by itself.",
-                             per_step(judged), count_of(judged, trend->from_step));
-    vw__diagnosis_reason(
-        judged->draft,
-        "Over the later two thirds %s by %s per %s, %s times the "
-        "uncertainty of that figure, which comes from the scatter.",
-        growth_of(judged), size_of(judged, trend->bytes_per_step), per_step(judged),
-        trend->strength < 1000 ? count_of(judged, trend->strength) : "more than 1000");
+        vw__diagnosis_reason(judged->draft, "The growth begins late: the $steps before $from_step "
+                                            "are left out, and the rest is judged by itself.");
+    vw__diagnosis_reason(judged->draft,
+                         "Over the later two thirds $grows by $pace per $step, %s times the "
+                         "uncertainty of that figure, which comes from the scatter.",
+                         trend->strength < 1000 ? count_of(judged, trend->strength)
+                                                : "more than 1000");
     vw__diagnosis_reason(judged->draft,
                          "The last third grows at no less than half the pace of the third before "
-                         "it, no single jump makes up the growth, and the end is the highest: "
-                         "not a cache that fills, not a change of level, not a load that varies.");
+                         "it, no single jump makes up the growth, and the end is the highest: not "
+                         "a cache that fills, not a change of level, not a load that varies.");
     vw__diagnosis_conclude(judged->draft, VW_VERDICT_LEAK, trend->confidence, "%s; %s.", clause,
                            end_of_the_run(judged));
 }
@@ -295,58 +274,45 @@ static void conclude_leak(steps_case *judged)
 
 static const char *what_was_seen(steps_case *judged)
 {
-    const vw__trend *trend = &judged->trend;
-    const char *level = level_of(judged, trend->level_bytes), *subject = subject_of(judged);
-    switch (trend->kind) {
-    case VW__TREND_FLAT:
-        return vw__diagnosis_text(judged->draft, "%s stays at %s", subject, level);
-    case VW__TREND_SETTLED:
-        return vw__diagnosis_text(
-            judged->draft, "%s at first, and from about %s %s on stays near %s", growth_of(judged),
-            per_step(judged), count_of(judged, trend->settled_step), level);
-    case VW__TREND_SLOWING:
-        return vw__diagnosis_text(judged->draft,
-                                  "%s still %s, by %s per %s, but ever more slowly, as a "
-                                  "cache does that fills",
-                                  subject, judged->log->is_free ? "falls" : "grows",
-                                  size_of(judged, trend->last_bytes_per_step), per_step(judged));
-    case VW__TREND_FALLS:
-        return vw__diagnosis_text(judged->draft, "%s %s, %s", subject,
-                                  judged->log->is_free ? "grows" : "falls", from_to(judged));
-    case VW__TREND_GROWS:
-        return vw__diagnosis_text(judged->draft, "%s by %s per %s", growth_of(judged),
-                                  size_of(judged, trend->bytes_per_step), per_step(judged));
-    case VW__TREND_TOO_SHORT:
-        return vw__diagnosis_text(judged->draft, "%s is at %s", subject, level);
-    case VW__TREND_VARIES:
-        break;
-    }
-    return vw__diagnosis_text(judged->draft, "%s goes up and down by about %s around %s", subject,
-                              size_of(judged, trend->noise_bytes), level);
+    static const char *const sentences[][2] = {
+        /* by what is used, and by what is free */
+        [VW__TREND_FLAT] = {"$subject stays at $level", NULL},
+        [VW__TREND_SETTLED] =
+            {"$grows at first, and from about $step $settled_step on stays near $level", NULL},
+        [VW__TREND_SLOWING] = {"$subject still grows, by $last_pace per $step, but ever more "
+                               "slowly, as a cache does that fills",
+                               "$subject still falls, by $last_pace per $step, but ever more "
+                               "slowly, as a cache does that fills"},
+        [VW__TREND_FALLS] = {"$subject falls, " FROM_TO, "$subject grows, " FROM_TO},
+        [VW__TREND_GROWS] = {"$grows by $pace per $step", NULL},
+        [VW__TREND_TOO_SHORT] = {"$subject is at $level", NULL},
+        [VW__TREND_VARIES] = {"$subject goes up and down by about $noise around $level", NULL},
+    };
+    const char *const *sentence = sentences[judged->trend.kind];
+    name_words(judged);
+    return vw__diagnosis_fill(
+        judged->draft, judged->log->is_free && sentence[1] != NULL ? sentence[1] : sentence[0]);
 }
 
 static void conclude_healthy(steps_case *judged)
 {
-    const vw__trend *trend = &judged->trend;
+    const char *seen = what_was_seen(judged);
     vw__diagnosis_reason(judged->draft,
                          "It does not grow from step to step up to the end: a leak grows in the "
                          "last third of the log as in the one before, in more than one jump, and "
-                         "by more than the figures scatter (%s).",
-                         size_of(judged, trend->noise_bytes));
-    if (trend->may_grow)
-        vw__diagnosis_reason(judged->draft,
-                             "Growth of up to %s per %s could be hidden in the scatter: a longer "
-                             "log would tell.",
-                             size_of(judged, trend->bytes_per_step), per_step(judged));
-    vw__diagnosis_conclude(judged->draft, VW_VERDICT_HEALTHY, trend->confidence, "No leak: %s.",
-                           what_was_seen(judged));
+                         "by more than the figures scatter ($noise).");
+    if (judged->trend.may_grow)
+        vw__diagnosis_reason(judged->draft, "Growth of up to $pace per $step could be hidden in "
+                                            "the scatter: a longer log would tell.");
+    vw__diagnosis_conclude(judged->draft, VW_VERDICT_HEALTHY, judged->trend.confidence,
+                           "No leak: %s.", seen);
 }
 
 static void conclude_too_short(steps_case *judged)
 {
     vw__diagnosis_reason(judged->draft,
-                         "A first step is warm-up, and of the rest two thirds must agree: %d "
-                         "steps are the fewest, %d make it certain.",
+                         "A first step is warm-up, and of the rest two thirds must agree: %d steps "
+                         "are the fewest, %d make it certain.",
                          VW__TREND_FEWEST_POINTS, VW__TREND_ENOUGH_POINTS);
     vw__diagnosis_conclude(judged->draft, VW_VERDICT_UNKNOWN, VW_CONFIDENCE_LOW,
                            "A step log, too few steps to tell: %zu, where %d or more would do.",
@@ -376,13 +342,15 @@ static void look_at_reserved(steps_case *judged)
                          size_of(judged, (double)allocated), is_peak ? " at most" : "",
                          size_of(judged, (double)reserved));
     if (!is_peak)
-        vw__finding_evidence(finding, "The peak within a step may need them: log "
-                                      "torch.cuda.max_memory_allocated() to see.");
+        vw__finding_evidence(
+            finding,
+            "The peak within a step may need them: log torch.cuda.max_memory_allocated() to see.");
     if (judged->reserved.kind == VW__TREND_GROWS && judged->trend.kind != VW__TREND_GROWS)
         vw__finding_evidence(finding,
                              "What is reserved grows by %s per %s while what is allocated does "
                              "not: memory is being broken into pieces.",
-                             size_of(judged, judged->reserved.bytes_per_step), per_step(judged));
+                             size_of(judged, judged->reserved.bytes_per_step),
+                             judged->log->step_name);
     vw__finding_known_remedy(finding, VW__REMEDY_EXPANDABLE_SEGMENTS, NULL, VW__SAVES_UNKNOWN,
                              VW_BASIS_RULE);
 }
@@ -481,7 +449,7 @@ done:
     return status;
 }
 
-/* For reports. The host's memory is none of a card's. */
+/* For reports, which show the growth of the card's memory only. */
 static void note_growth(const steps_case *judged)
 {
     const vw__trend *trend = &judged->trend;
@@ -521,16 +489,17 @@ static void note_what_was_read(steps_case *judged)
     const vw__step_log *log = judged->log;
     if (log->point_count == 0)
         return;
+    name_words(judged);
     if (judged->draft->is_running)
-        vw__diagnosis_reason(judged->draft, "Of its steps %zu are kept, from %s to %s.",
+        vw__diagnosis_reason(judged->draft, "%zu of its steps are kept, from %s to %s.",
                              log->point_count, count_of(judged, log->points[0].step),
                              count_of(judged, log->points[log->point_count - 1].step));
     else
-        vw__diagnosis_reason(judged->draft,
-                             "A step log (%s): %" PRIu64 " lines with %s, from %s %s to %s.",
-                             log->form, log->found_count, memory_name(judged), per_step(judged),
-                             count_of(judged, log->points[0].step),
-                             count_of(judged, log->points[log->point_count - 1].step));
+        vw__diagnosis_reason(
+            judged->draft, "A step log (%s): %" PRIu64 " lines with %s, from %s %s to %s.",
+            log->form, log->found_count, vw__diagnosis_fill(judged->draft, "$memory"),
+            judged->log->step_name, count_of(judged, log->points[0].step),
+            count_of(judged, log->points[log->point_count - 1].step));
     if (judged->rank_count > 1)
         vw__diagnosis_reason(judged->draft,
                              "There are %zu ranks or devices; %s rank %d is looked at here.",
@@ -545,11 +514,12 @@ static void note_what_was_read(steps_case *judged)
                              judged->run_count,
                              judged->end < log->point_count ? " that is long enough" : "");
     if (judged->trend.has_restarts)
-        vw__diagnosis_reason(judged->draft, "The numbers of the steps begin again: they were "
-                                            "counted on.");
+        vw__diagnosis_reason(judged->draft,
+                             "The step numbers begin again; they are counted on from there.");
     if (is_percent(judged))
-        vw__diagnosis_reason(judged->draft, "The log has percentages of the card; with --card and "
-                                            "its size there would be bytes.");
+        vw__diagnosis_reason(
+            judged->draft,
+            "The log has percentages of the card; with --card and its size there would be bytes.");
 }
 
 static vw_status judge(steps_case *judged, const vw__step_log *log)
@@ -563,7 +533,7 @@ static vw_status judge(steps_case *judged, const vw__step_log *log)
     return find_trend(judged, true, &judged->reserved);
 }
 
-/* Of two logs, is this one worse? Both may be of different lengths. */
+/* True if `one` is worse than `other`. They may differ in length. */
 static bool is_worse(const steps_case *one, const steps_case *other)
 {
     bool grows = one->trend.kind == VW__TREND_GROWS;
@@ -572,8 +542,8 @@ static bool is_worse(const steps_case *one, const steps_case *other)
     return grows && one->trend.bytes_per_step > other->trend.bytes_per_step;
 }
 
-/* The worst of the ranks in `*worst`, and of the host's memory in `*host`, whose log is NULL where
- * there is none besides. */
+/* The worst of the ranks in `*worst`, and of the host's memory in `*host`, whose log is NULL if
+ * the text has none. */
 static vw_status judge_all(const vw__step_log *log, steps_case *worst, steps_case *host)
 {
     const steps_case empty = *worst;

@@ -12,8 +12,8 @@
  * failure the question is whether the request would have been served, and there pools count.
  *
  * The verdict is for a run that failed for this reason: what the request could use was too little,
- * what others kept was enough, and with one stream and one pool it is served. Of a run that did not
- * fail: an eighth of what it reserves at most, which is worth a few lines of code.
+ * what others kept was enough, and with one stream and one pool it is served. A run that did not
+ * fail is stranded from an eighth of its reserved peak on: that is worth a few lines of code.
  *
  * Our own engine lets a free page serve any stream. What it reserves is replayed as well, for a run
  * that did not fail; for one that did, settings.c does so. */
@@ -114,11 +114,11 @@ static uint16_t pool_of(const stranding *found, size_t segment)
     return pool != VW__UNKNOWN_POOL ? pool : VW__DEFAULT_POOL;
 }
 
-static void choose_own_lane(const vw__case *given, stranding *found)
+static void choose_own_lane(const vw__doctor_facts *facts, stranding *found)
 {
-    const vw__failure *failure = &given->failure;
-    if (failure->has_happened && failure->event < given->trace->event_count) {
-        const vw__model_event *event = &given->trace->events[failure->event];
+    const vw__failure *failure = &facts->failure;
+    if (failure->has_happened && failure->event < facts->trace->event_count) {
+        const vw__model_event *event = &facts->trace->events[failure->event];
         uint16_t pool = event->pool != VW__UNKNOWN_POOL ? event->pool : VW__DEFAULT_POOL;
         found->own = lane_of(found, event->stream, pool);
         return;
@@ -128,10 +128,10 @@ static void choose_own_lane(const vw__case *given, stranding *found)
             found->own = i;
 }
 
-static vw_status look_at(const vw__case *given, uint32_t instant, stranding *found)
+static vw_status look_at(const vw__doctor_facts *facts, uint32_t instant, stranding *found)
 {
-    VW__TRY(vw__layout_at(given->model, given->trace, instant, &found->layout));
-    VW__TRY(vw__model_view_make(given->model, given->trace, instant, &found->view));
+    VW__TRY(vw__layout_at(facts->model, facts->trace, instant, &found->layout));
+    VW__TRY(vw__model_view_make(facts->model, facts->trace, instant, &found->view));
     found->has_view = true;
     for (size_t i = 0; i < found->layout.segment_count; i++) {
         const vw__layout_segment *segment = &found->layout.segments[i];
@@ -141,7 +141,7 @@ static vw_status look_at(const vw__case *given, uint32_t instant, stranding *fou
         its->idle_bytes += segment->idle_bytes;
         its->unused_bytes += segment->idle_bytes == segment->size_bytes ? segment->size_bytes : 0;
     }
-    choose_own_lane(given, found);
+    choose_own_lane(facts, found);
     for (size_t i = 0; i < found->lane_count; i++) {
         const lane *other = &found->lanes[i];
         uint64_t kept_bytes = other->idle_bytes + other->pending_bytes;
@@ -209,156 +209,150 @@ static vw_status run_rewritten(const vw__replay_work *work, rewriting as, vw__ca
         rewritten.script.ops[i] = script->ops[i];
         rewrite(&rewritten.script.ops[i], as, stream);
     }
-    vw__replay_setting setting =
-        vw__torch_setting(work->is_recorded_conf_usable ? work->recorded_conf : "");
-    vw_status status = vw__replay_run(&rewritten, setting, card, false, NULL, out);
+    vw_status status =
+        vw__replay_run(&rewritten, vw__replay_recorded_setting(work), card, false, NULL, out);
     vw__host_free(rewritten.script.ops);
     return status;
 }
 
 /* ---- replaying ------------------------------------------------------------------------------- */
 
-static vw_status run_variant(const vw__case *given, rewriting as, variant *out)
+static vw_status run_variant(const vw__doctor_facts *facts, rewriting as, variant *out)
 {
     vw_replay_result result = {.policy = NULL};
-    VW__TRY(run_rewritten(&given->trials->work, as, given->trials->card, &result));
+    VW__TRY(run_rewritten(&facts->trials->work, as, facts->trials->card, &result));
     *out = (variant){result.peak_reserved_bytes, result.is_complete, true};
     return VW_OK;
 }
 
 /* For the remedies: what one change without the other does. Where there is nothing to the other, it
  * does the same as both. */
-static vw_status run_parts(const vw__case *given, stranding *found)
+static vw_status run_parts(const vw__doctor_facts *facts, stranding *found)
 {
     const rewriting one_stream = {true, false, false}, no_waiting = {false, true, false};
     const rewriting together = {true, true, false};
     if (!found->together.is_replayed)
-        VW__TRY(run_variant(given, together, &found->together));
+        VW__TRY(run_variant(facts, together, &found->together));
     found->one_stream = found->no_waiting = found->together;
     if (found->has_late_frees)
-        VW__TRY(run_variant(given, one_stream, &found->one_stream));
+        VW__TRY(run_variant(facts, one_stream, &found->one_stream));
     if (found->has_several_streams)
-        VW__TRY(run_variant(given, no_waiting, &found->no_waiting));
+        VW__TRY(run_variant(facts, no_waiting, &found->no_waiting));
     return VW_OK;
 }
 
 /* Is the request served that failed? */
-static vw_status replay_failure(const vw__case *given, stranding *found)
+static vw_status replay_failure(const vw__doctor_facts *facts, stranding *found)
 {
     const rewriting all = {true, true, true};
     vw_replay_result result = {.policy = NULL};
     uint64_t wanted_bytes;
-    const vw_memory_numbers *numbers = &given->failure.numbers;
-    if (!given->trials->is_card_known)
+    const vw_memory_numbers *numbers = &facts->failure.numbers;
+    if (!facts->trials->is_card_known)
         return VW_OK;
-    VW__TRY(run_rewritten(&given->trials->work, all, given->trials->card, &result));
-    found->is_served = vw__doctor_is_served(given, &result);
+    VW__TRY(run_rewritten(&facts->trials->work, all, facts->trials->card, &result));
+    found->is_served = vw__doctor_is_served(facts, &result);
     found->recorded_bytes =
         vw__add_u64(numbers->reserved_bytes, numbers->tried_bytes, &wanted_bytes) ? wanted_bytes
                                                                                   : 0;
     return VW_OK;
 }
 
-static vw_status replay_run(const vw__case *given, stranding *found)
+static vw_status replay_run(const vw__doctor_facts *facts, stranding *found)
 {
     const rewriting together = {true, true, false};
     vw_replay_result recorded;
-    VW__TRY(vw__trials_try(given->trials, NULL, &recorded));
-    VW__TRY(run_variant(given, together, &found->together));
+    VW__TRY(vw__trials_try(facts->trials, NULL, &recorded));
+    VW__TRY(run_variant(facts, together, &found->together));
     found->recorded_bytes = recorded.peak_reserved_bytes;
     return VW_OK;
 }
 
 /* What cannot be replayed is not judged. */
-static vw_status replay(vw__case *given, stranding *found)
+static vw_status replay(const vw__doctor_input *input, vw__doctor_facts *facts, stranding *found)
 {
-    VW__TRY(vw__doctor_open_trials(given));
-    if (given->trials == NULL)
+    VW__TRY(vw__doctor_open_trials(input, facts));
+    if (facts->trials == NULL)
         return VW_OK;
     vw_status status =
-        given->failure.has_happened ? replay_failure(given, found) : replay_run(given, found);
+        facts->failure.has_happened ? replay_failure(facts, found) : replay_run(facts, found);
     found->is_replayed = status == VW_OK;
     return vw__trials_are_impossible(status) ? VW_OK : status;
 }
 
-/* Of what is stranded. */
-static vw_status replay_remedies(vw__case *given, stranding *found)
+/* Replays what each remedy would do. */
+static vw_status replay_remedies(const vw__doctor_facts *facts, stranding *found)
 {
     vw_replay_result result;
-    VW__TRY(run_parts(given, found));
-    if (given->failure.has_happened)
+    VW__TRY(run_parts(facts, found));
+    if (facts->failure.has_happened)
         return VW_OK; /* settings.c tries our own engine */
-    VW__TRY(vw__trials_try(given->trials, vw__setting_row_of(VW__SETTING_VRAMWISE), &result));
+    VW__TRY(vw__trials_try(facts->trials, vw__setting_row_of(VW__SETTING_VRAMWISE), &result));
     found->vramwise_bytes = result.peak_reserved_bytes;
     return VW_OK;
 }
 
 /* ---- the verdict ----------------------------------------------------------------------------- */
 
-static void judge_failure(vw__case *given, const stranding *found)
+static void judge_failure(const vw__doctor_facts *facts, vw__doctor_result *result,
+                          const stranding *found)
 {
-    uint64_t tried_bytes = given->failure.numbers.tried_bytes;
+    uint64_t tried_bytes = facts->failure.numbers.tried_bytes;
     const lane *own = &found->lanes[found->own];
-    given->stranded_bytes = found->others_bytes;
-    given->is_stranded = found->lane_count != 0 && found->is_replayed && found->is_served &&
-                         found->others_bytes >= tried_bytes && own->idle_bytes < tried_bytes;
+    result->stranded_bytes = found->others_bytes;
+    result->is_stranded = found->lane_count != 0 && found->is_replayed && found->is_served &&
+                          found->others_bytes >= tried_bytes && own->idle_bytes < tried_bytes;
 }
 
-static void judge_run(vw__case *given, const stranding *found)
+static void judge_run(vw__doctor_result *result, const stranding *found)
 {
     uint64_t together_bytes = found->together.reserved_bytes;
     if (!found->is_replayed || together_bytes >= found->recorded_bytes)
         return;
-    given->stranded_bytes = found->recorded_bytes - together_bytes;
-    given->is_stranded = given->stranded_bytes >= MUCH_STRANDED_BYTES &&
-                         given->stranded_bytes >= found->recorded_bytes / MUCH_STRANDED_SHARE;
+    result->stranded_bytes = found->recorded_bytes - together_bytes;
+    result->is_stranded = result->stranded_bytes >= MUCH_STRANDED_BYTES &&
+                          result->stranded_bytes >= found->recorded_bytes / MUCH_STRANDED_SHARE;
 }
 
 /* ---- the finding ----------------------------------------------------------------------------- */
 
 /* Lines whose blocks wait for other streams, or hold other lanes' idle memory. */
-static vw_status add_places(vw__case *given, const stranding *found, vw__finding_draft *finding)
+static vw_status add_places(const vw__doctor_facts *facts, const stranding *found,
+                            vw__finding_draft *finding)
 {
     const vw__layout *layout = &found->layout;
-    size_t stack_count = given->model->stack_count, count = 0;
+    size_t stack_count = facts->model->stack_count;
     uint64_t *weights = vw__host_alloc_zeroed(stack_count, sizeof *weights);
-    vw__weighed_stack *stacks = vw__host_alloc_zeroed(stack_count, sizeof *stacks);
-    if (weights == NULL || stacks == NULL) {
-        vw__host_free(weights);
-        vw__host_free(stacks);
-        return vw__fail_host_memory(stack_count * sizeof *stacks, "stranded bytes by stack");
-    }
+    if (weights == NULL)
+        return vw__fail_host_memory(stack_count * sizeof *weights, "stranded bytes by stack");
     for (size_t i = 0; i < layout->segment_count; i++) {
         const vw__layout_segment *segment = &layout->segments[i];
         const lane *own = &found->lanes[found->own];
         bool is_own = segment->stream == own->stream && pool_of(found, i) == own->pool;
         if (!is_own && segment->context != VW__NO_CONTEXT)
-            weights[given->model->contexts[segment->context]] += segment->idle_bytes;
+            weights[facts->model->contexts[segment->context]] += segment->idle_bytes;
         for (size_t b = 0; b < segment->block_count; b++) {
             const vw__layout_block *block = &layout->blocks[segment->first_block + b];
             if (block->state == VW__LAYOUT_PENDING && block->context != VW__NO_CONTEXT)
-                weights[given->model->contexts[block->context]] += block->size_bytes;
+                weights[facts->model->contexts[block->context]] += block->size_bytes;
         }
     }
-    for (size_t i = 0; i < stack_count; i++)
-        if (weights[i] != 0)
-            stacks[count++] = (vw__weighed_stack){(uint32_t)i, weights[i]};
-    vw__doctor_lines(given, stacks, count, finding);
+    vw__doctor_add_places(facts, weights, VW__DOCTOR_PLACES_APART, finding);
     vw__host_free(weights);
-    vw__host_free(stacks);
     return VW_OK;
 }
 
-static const char *lane_name(vw__case *given, const lane *one)
+static const char *lane_name(const vw__doctor_facts *facts, vw__doctor_result *result,
+                             const lane *one)
 {
-    const vw__model *model = given->model;
+    const vw__model *model = facts->model;
     vw_private_id id = model->pools[one->pool];
     vw_stream stream = model->streams[one->stream];
     const char *name = stream == 0 ? "the default stream"
-                                   : vw__diagnosis_text(given->draft, "stream %#" PRIx64, stream);
+                                   : vw__diagnosis_text(result->draft, "stream %#" PRIx64, stream);
     if (one->pool == VW__DEFAULT_POOL)
         return name;
-    return vw__diagnosis_text(given->draft, "%s, private pool (%" PRIu64 ", %" PRIu64 ")", name,
+    return vw__diagnosis_text(result->draft, "%s, private pool (%" PRIu64 ", %" PRIu64 ")", name,
                               id.first, id.second);
 }
 
@@ -377,91 +371,92 @@ static void sort_lanes(stranding *found)
 }
 
 /* At a failure other lanes' idle and waiting bytes are what the finding is about, and its parts. */
-static void add_lanes(vw__case *given, stranding *found, vw__finding_draft *finding)
+static void add_lanes(const vw__doctor_facts *facts, vw__doctor_result *result, stranding *found,
+                      vw__finding_draft *finding)
 {
     const lane own = found->lanes[found->own];
     sort_lanes(found); /* found->own means nothing from here on */
     for (size_t i = 0; i < found->lane_count; i++) {
         const lane *one = &found->lanes[i];
-        const char *name = lane_name(given, one);
+        const char *name = lane_name(facts, result, one);
         uint64_t kept_bytes = one->idle_bytes + one->pending_bytes;
         bool is_own = one->stream == own.stream && one->pool == own.pool;
         if (i < MOST_LANES_SHOWN)
             vw__finding_evidence(finding, "On %s: %s live, %s idle, %s waiting.", name,
-                                 vw__diagnosis_size(given->draft, one->live_bytes),
-                                 vw__diagnosis_size(given->draft, one->idle_bytes),
-                                 vw__diagnosis_size(given->draft, one->pending_bytes));
-        if (given->failure.has_happened && !is_own && kept_bytes != 0)
+                                 VW__DOCTOR_SIZE(one->live_bytes), VW__DOCTOR_SIZE(one->idle_bytes),
+                                 VW__DOCTOR_SIZE(one->pending_bytes));
+        if (facts->failure.has_happened && !is_own && kept_bytes != 0)
             vw__finding_part(finding, name, kept_bytes);
     }
 }
 
 /* At a failure only what serves all requests gives anything back. */
-static uint64_t saved_bytes(const vw__case *given, const stranding *found, const variant *with)
+static uint64_t saved_bytes(const vw__doctor_facts *facts, const stranding *found,
+                            const variant *with)
 {
-    if (given->failure.has_happened && !with->is_complete)
+    if (facts->failure.has_happened && !with->is_complete)
         return 0;
     return found->recorded_bytes > with->reserved_bytes
                ? found->recorded_bytes - with->reserved_bytes
                : 0;
 }
 
-static void add_waiting(const vw__case *given, const stranding *found, vw__finding_draft *finding)
-{
-    vw__finding_remedy(
-        finding, "in place of record_stream(): wait for the other stream, then let go",
-        vw__saves(saved_bytes(given, found, &found->no_waiting)), VW_BASIS_REPLAYED,
-        "the stream waits where x is let go",
-        "torch.cuda.current_stream().wait_stream(side)  # not x.record_stream(side)\n"
-        "del x  # its memory serves the next request");
-    vw__finding_enough(finding, vw__doctor_enough(given, found->no_waiting.is_complete));
-}
+typedef struct stream_remedy {
+    const char *action, *cost, *how;
+} stream_remedy;
 
-static void add_asking(const vw__case *given, const stranding *found, vw__finding_draft *finding)
-{
-    vw__finding_remedy(
-        finding, "ask for memory on the stream that uses it last, and work into it elsewhere",
-        vw__saves(saved_bytes(given, found, &found->one_stream)), VW_BASIS_REPLAYED, "a few lines",
-        "out = torch.empty_like(x)  # on the current stream\n"
-        "side.wait_stream(torch.cuda.current_stream())\n"
-        "with torch.cuda.stream(side):\n"
-        "    torch.add(x, 1, out=out)\n"
-        "torch.cuda.current_stream().wait_stream(side)");
-    vw__finding_enough(finding, vw__doctor_enough(given, found->one_stream.is_complete));
-}
+static const stream_remedy wait_instead = {
+    "instead of record_stream(), wait for the other stream, then free the tensor",
+    "the stream waits where x is let go",
+    "torch.cuda.current_stream().wait_stream(side)  # not x.record_stream(side)\n"
+    "del x  # its memory serves the next request"};
+static const stream_remedy ask_elsewhere = {
+    "allocate on the stream that uses the memory last, and write into it from the other",
+    "a few lines",
+    "out = torch.empty_like(x)  # on the current stream\n"
+    "side.wait_stream(torch.cuda.current_stream())\n"
+    "with torch.cuda.stream(side):\n"
+    "    torch.add(x, 1, out=out)\n"
+    "torch.cuda.current_stream().wait_stream(side)"};
+static const stream_remedy use_one_stream = {
+    "run that work on one stream, without record_stream()", "copies and kernels no longer overlap",
+    "with torch.cuda.stream(side):  # leave this line out\n"
+    "    y = work(x)"};
 
 /* What gives back nearly as much as giving streams up, and lets work overlap, comes first. */
-static void add_stream_remedies(const vw__case *given, const stranding *found,
+static void add_stream_remedies(const vw__doctor_facts *facts, const stranding *found,
                                 vw__finding_draft *finding)
 {
-    uint64_t asking =
-        found->has_several_streams ? saved_bytes(given, found, &found->one_stream) : 0;
-    uint64_t waiting = found->has_late_frees ? saved_bytes(given, found, &found->no_waiting) : 0;
-    uint64_t together = saved_bytes(given, found, &found->together);
-    uint64_t nearly = together - together / 10;
-    if (waiting != 0 && waiting >= nearly)
-        add_waiting(given, found, finding);
-    if (asking != 0 && asking >= nearly)
-        add_asking(given, found, finding);
-    if (together != 0) {
-        vw__finding_remedy(finding, "run that work on one stream, without record_stream()",
-                           vw__saves(together), VW_BASIS_REPLAYED,
-                           "copies and kernels no longer overlap",
-                           "with torch.cuda.stream(side):  # leave this line out\n"
-                           "    y = work(x)");
-        vw__finding_enough(finding, vw__doctor_enough(given, found->together.is_complete));
+    uint64_t together = saved_bytes(facts, found, &found->together);
+    const struct {
+        const stream_remedy *words;
+        const variant *with;
+        bool is_possible;
+    } all[] = {
+        {&wait_instead, &found->no_waiting, found->has_late_frees},
+        {&ask_elsewhere, &found->one_stream, found->has_several_streams},
+        {&use_one_stream, &found->together, true},
+        {&wait_instead, &found->no_waiting, found->has_late_frees},
+        {&ask_elsewhere, &found->one_stream, found->has_several_streams},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        uint64_t saved = saved_bytes(facts, found, all[i].with);
+        bool is_first = all[i].words == &use_one_stream || i < 2;
+        bool is_nearly = all[i].words == &use_one_stream || saved >= together - together / 10;
+        if (!all[i].is_possible || saved == 0 || is_first != is_nearly)
+            continue;
+        vw__finding_remedy(finding, all[i].words->action, vw__saves(saved), VW_BASIS_REPLAYED,
+                           all[i].words->cost, all[i].words->how);
+        vw__finding_enough(finding, vw__doctor_enough(facts, all[i].with->is_complete));
     }
-    if (waiting != 0 && waiting < nearly)
-        add_waiting(given, found, finding);
-    if (asking != 0 && asking < nearly)
-        add_asking(given, found, finding);
 }
 
 /* Behind what can be done with PyTorch's own allocator. */
-static void add_vramwise(const vw__case *given, const stranding *found, vw__finding_draft *finding)
+static void add_vramwise(const vw__doctor_facts *facts, const stranding *found,
+                         vw__finding_draft *finding)
 {
     uint64_t vramwise_bytes = found->vramwise_bytes;
-    bool is_of_a_pool = vw__recording_is_of_a_pool(given->model);
+    bool is_of_a_pool = vw__recording_is_of_a_pool(facts->model);
     if (vramwise_bytes != 0 && found->recorded_bytes > vramwise_bytes &&
         found->recorded_bytes - vramwise_bytes >= MUCH_STRANDED_BYTES)
         vw__finding_remedy(finding, VW__VRAMWISE_ACTION,
@@ -470,16 +465,16 @@ static void add_vramwise(const vw__case *given, const stranding *found, vw__find
                            is_of_a_pool ? VW__VRAMWISE_POOL_HOW : VW__VRAMWISE_HOW);
 }
 
-static void add_remedies(const vw__case *given, const stranding *found, vw__finding_draft *finding)
+static void add_remedies(const vw__doctor_facts *facts, const stranding *found,
+                         vw__finding_draft *finding)
 {
-    add_stream_remedies(given, found, finding);
+    add_stream_remedies(facts, found, finding);
     if (vw__remedy_is_empty_cache_worth_it(found->unused_bytes, found->recorded_bytes))
-        vw__finding_remedy(finding,
-                           "empty the cache once the other stream's work is over, never inside the "
-                           "loop",
-                           vw__saves(found->unused_bytes), VW_BASIS_MEASURED,
-                           vw__remedy_of(VW__REMEDY_EMPTY_CACHE)->cost,
-                           "torch.cuda.synchronize()\ntorch.cuda.empty_cache()");
+        vw__finding_remedy(
+            finding, "empty the cache once the other stream's work is over, never inside the loop",
+            vw__saves(found->unused_bytes), VW_BASIS_MEASURED,
+            vw__remedy_of(VW__REMEDY_EMPTY_CACHE)->cost,
+            "torch.cuda.synchronize()\ntorch.cuda.empty_cache()");
     if (found->private_bytes != 0)
         vw__finding_known_remedy(finding, VW__REMEDY_SHARED_GRAPH_POOL, NULL,
                                  (vw__savings){0, found->private_bytes}, VW_BASIS_RULE);
@@ -488,82 +483,82 @@ static void add_remedies(const vw__case *given, const stranding *found, vw__find
                            (vw__savings){0, found->captured_bytes}, VW_BASIS_RULE,
                            "a restart; PyTorch 2.9",
                            "export PYTORCH_CUDA_ALLOC_CONF=graph_capture_record_stream_reuse:True");
-    add_vramwise(given, found, finding);
+    add_vramwise(facts, found, finding);
 }
 
-static const char *outcome_of(vw__case *given, const variant *with)
+static const char *outcome_of(const vw__doctor_facts *facts, vw__doctor_result *result,
+                              const variant *with)
 {
-    if (given->failure.has_happened && !with->is_complete)
+    if (facts->failure.has_happened && !with->is_complete)
         return "it fails";
-    return vw__diagnosis_size(given->draft, with->reserved_bytes);
+    return vw__diagnosis_size(result->draft, with->reserved_bytes);
 }
 
-static vw_status add_finding(vw__case *given, stranding *found)
+static vw_status add_finding(const vw__doctor_facts *facts, vw__doctor_result *result,
+                             stranding *found)
 {
+    vw__diagnosis_name(result->draft, "stranded", result->stranded_bytes);
     vw__finding_draft *finding =
-        given->failure.has_happened
-            ? vw__diagnosis_add(
-                  given->draft, "stranded", given->stranded_bytes,
-                  "%s were kept for other streams or private pools when %s were "
-                  "refused.",
-                  vw__diagnosis_size(given->draft, given->stranded_bytes),
-                  vw__diagnosis_size(given->draft, given->failure.numbers.tried_bytes))
-            : vw__diagnosis_add(given->draft, "stranded", given->stranded_bytes,
-                                "%s of the %s reserved serve only to keep streams apart.",
-                                vw__diagnosis_size(given->draft, given->stranded_bytes),
-                                vw__diagnosis_size(given->draft, found->recorded_bytes));
-    VW__TRY(add_places(given, found, finding));
-    vw__finding_evidence(finding,
-                         "Replayed: %s %s; with one stream %s, with frees that need not wait %s, "
-                         "with both %s.",
-                         vw__diagnosis_size(given->draft, found->recorded_bytes),
-                         given->failure.has_happened ? "were wanted when it failed"
-                                                     : "are reserved at most as it is",
-                         outcome_of(given, &found->one_stream),
-                         outcome_of(given, &found->no_waiting),
-                         outcome_of(given, &found->together));
+        facts->failure.has_happened
+            ? vw__diagnosis_add(result->draft, "stranded", result->stranded_bytes,
+                                "$stranded were kept for other streams or private pools when "
+                                "$tried were refused.")
+            : vw__diagnosis_add(result->draft, "stranded", result->stranded_bytes,
+                                "$stranded of the %s reserved serve only to keep streams apart.",
+                                VW__DOCTOR_SIZE(found->recorded_bytes));
+    VW__TRY(add_places(facts, found, finding));
+    vw__finding_evidence(
+        finding,
+        "Replayed: %s %s; with one stream %s, with frees that need not wait %s, with both %s.",
+        VW__DOCTOR_SIZE(found->recorded_bytes),
+        facts->failure.has_happened ? "were wanted when it failed"
+                                    : "are reserved at most as it is",
+        outcome_of(facts, result, &found->one_stream),
+        outcome_of(facts, result, &found->no_waiting), outcome_of(facts, result, &found->together));
     if (found->private_bytes != 0)
         vw__finding_evidence(finding, "%s of it lie in private pools, which nobody else may use.",
-                             vw__diagnosis_size(given->draft, found->private_bytes));
-    add_remedies(given, found, finding);
-    add_lanes(given, found, finding);
+                             VW__DOCTOR_SIZE(found->private_bytes));
+    add_remedies(facts, found, finding);
+    add_lanes(facts, result, found, finding);
     return VW_OK;
 }
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-static vw_status examine(vw__case *given, uint32_t instant, stranding *found)
+static vw_status examine(const vw__doctor_input *input, vw__doctor_facts *facts,
+                         vw__doctor_result *result, uint32_t instant, stranding *found)
 {
-    VW__TRY(look_at(given, instant, found));
-    if (given->failure.has_happened && found->others_bytes < given->failure.numbers.tried_bytes)
+    VW__TRY(look_at(facts, instant, found));
+    if (facts->failure.has_happened && found->others_bytes < facts->failure.numbers.tried_bytes)
         return VW_OK;
-    VW__TRY(replay(given, found));
-    if (given->failure.has_happened)
-        judge_failure(given, found);
+    VW__TRY(replay(input, facts, found));
+    if (facts->failure.has_happened)
+        judge_failure(facts, result, found);
     else
-        judge_run(given, found);
-    if (!given->is_stranded)
+        judge_run(result, found);
+    if (!result->is_stranded)
         return VW_OK;
-    VW__TRY(replay_remedies(given, found));
-    return add_finding(given, found);
+    VW__TRY(replay_remedies(facts, found));
+    return add_finding(facts, result, found);
 }
 
-vw_status vw__doctor_stranded(vw__case *given)
+vw_status vw__doctor_stranded(const vw__doctor_input *input, vw__doctor_facts *facts,
+                              vw__doctor_result *result)
 {
-    uint32_t instant = given->failure.has_happened ? given->failure.instant
-                                                   : given->timeline.peak_reserved_instant;
-    bool has_pools = given->failure.has_happened && given->model->pool_count > 1;
-    if (!given->failure.has_happened && !given->timeline.is_reserved_known)
+    uint32_t instant = facts->failure.has_happened ? facts->failure.instant
+                                                   : facts->timeline.peak_reserved_instant;
+    bool has_pools = facts->failure.has_happened && facts->model->pool_count > 1;
+    if (!facts->failure.has_happened && !facts->timeline.is_reserved_known)
         return VW_OK;
-    bool has_streams = has_several_streams(given->trace), has_late = has_late_frees(given->trace);
-    if ((!has_streams && !has_late && !has_pools) || !vw__doctor_can_replay(given))
+    bool has_streams = has_several_streams(facts->trace), has_late = has_late_frees(facts->trace);
+    if ((!has_streams && !has_late && !has_pools) || !vw__doctor_can_replay(facts))
         return VW_OK;
     stranding *found = vw__host_alloc_zeroed(1, sizeof *found);
     if (found == NULL)
         return vw__fail_host_memory(sizeof *found, "stranded memory");
     found->has_several_streams = has_streams;
     found->has_late_frees = has_late;
-    vw_status status = examine(given, instant, found);
+    vw_status status = examine(input, facts, result, instant, found);
     forget(found);
     vw__host_free(found);
     return status == VW_ERR_UNSUPPORTED ? VW_OK : status; /* nobody knows how memory lay */

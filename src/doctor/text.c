@@ -1,7 +1,7 @@
 /* text.c - vw__doctor_text(): what an error in a text comes to.
  *
  * A text is one of four: no error, an error that is not about memory, host memory, or GPU memory.
- * Of the last, the numbers decide where there are enough of them (numbers.c); some programs
+ * For GPU memory the numbers decide if there are enough of them (numbers.c); some programs
  * have words or numbers of their own (text_kinds.c); for the rest the answer is what is
  * known and what would tell, never a guess.
  *
@@ -13,19 +13,10 @@
 
 #include "doctor/text_parts.h"
 #include "base/checked_math.h" /* vw__add_u64 */
-#include "base/human_units.h"
 
 enum { MOST_QUOTE_BYTES = 140 };
 
 /* ---- helpers of all files -------------------------------------------------------------------- */
-
-const char *vw__text_size(const vw__text_case *given, uint64_t size_bytes)
-{
-    char text[VW__SIZE_TEXT_BYTES];
-    if (!vw__text_knows(size_bytes))
-        return "an unknown amount";
-    return vw__diagnosis_text(given->draft, "%s", vw__format_size(size_bytes, text));
-}
 
 bool vw__text_has(const vw__text_case *given, const char *words)
 {
@@ -33,18 +24,18 @@ bool vw__text_has(const vw__text_case *given, const char *words)
 }
 
 /* Apple's message has no card in it, nor what is reserved: it is whole without them. */
-bool vw__text_is_cut(const vw__text_case *given)
+static bool is_cut(const vw__text_case *given)
 {
     const vw__error_report *report = given->report;
     return report->is_truncated &&
-           (report->kind != VW__ERROR_TORCH_MPS || !vw__text_knows(report->allowed_bytes));
+           (report->kind != VW__ERROR_TORCH_MPS || !vw__doctor_knows(report->allowed_bytes));
 }
 
 vw_confidence vw__text_confidence(const vw__text_case *given, vw_confidence confidence)
 {
     if (given->report->is_ambiguous)
         return VW_CONFIDENCE_LOW;
-    if (vw__text_is_cut(given) && confidence > VW_CONFIDENCE_MEDIUM)
+    if (is_cut(given) && confidence > VW_CONFIDENCE_MEDIUM)
         return VW_CONFIDENCE_MEDIUM;
     return confidence;
 }
@@ -72,7 +63,7 @@ static const struct {
 } other_errors[] = {
     {"illegal memory access", "a kernel read or wrote outside its memory: run once with "
                               "CUDA_LAUNCH_BLOCKING=1 to see which"},
-    {"misaligned address", "a kernel used an address it may not: run once with "
+    {"misaligned address", "a kernel used an address that is not aligned: run once with "
                            "CUDA_LAUNCH_BLOCKING=1 to see which"},
     {"device-side assert", "an index was out of range on the GPU: run once with "
                            "CUDA_LAUNCH_BLOCKING=1, or on the CPU, to see which"},
@@ -85,7 +76,7 @@ static const struct {
     {"EXECUTION_FAILED", "a library call failed while it ran, not for want of memory"},
     {"NOT_INITIALIZED", "a library could not start; that can come of a full card too: look at "
                         "nvidia-smi while it happens"},
-    {"invalid argument", "a call was given what it cannot take"},
+    {"invalid argument", "a call got an argument that it does not accept"},
 };
 
 static const char *other_error_meaning(const vw__text_case *given)
@@ -104,7 +95,7 @@ static void conclude_without_report(const vw__text_case *given)
         const char *meaning = other_error_meaning(given);
         vw__diagnosis_reason(draft, "Line %" PRIu64 " has an error: \"%.*s\".", given->report->line,
                              MOST_QUOTE_BYTES, given->report->excerpt);
-        vw__diagnosis_reason(draft, "It is none of the known forms of running out of memory.");
+        vw__diagnosis_reason(draft, "It matches no known form of running out of memory.");
         vw__diagnosis_conclude(draft, VW_VERDICT_NOT_OOM,
                                vw__text_confidence(given, VW_CONFIDENCE_HIGH),
                                meaning != NULL ? "Not out of memory: %s."
@@ -113,12 +104,11 @@ static void conclude_without_report(const vw__text_case *given)
                                meaning != NULL ? meaning : "");
         return;
     }
-    vw__diagnosis_reason(
-        draft,
-        "Looked for in %s: out-of-memory messages of PyTorch (CUDA, ROCm, XPU, "
-        "MPS), CUDA and its libraries, JAX, TensorFlow, CuPy, ggml, vLLM; and of the host: failed "
-        "allocations, the kernel's killer, shared memory.",
-        vw__diagnosis_count(draft, summary->line_count, "line"));
+    vw__diagnosis_reason(draft,
+                         "Looked for in %s: out-of-memory messages of PyTorch (CUDA, ROCm, XPU, "
+                         "MPS), CUDA and its libraries, JAX, TensorFlow, CuPy, ggml, vLLM; and of "
+                         "the host: failed allocations, the kernel's killer, shared memory.",
+                         vw__diagnosis_count(draft, summary->line_count, "line"));
     vw__diagnosis_conclude(draft, VW_VERDICT_NOT_OOM, VW_CONFIDENCE_HIGH,
                            "Not out of memory: no such error is in this text%s.",
                            summary->size_bytes == 0 ? ", which is empty" : "");
@@ -144,167 +134,181 @@ static vw_memory_numbers numbers_of(const vw__error_report *report)
         .allowed_bytes = something(report->allowed_bytes),
         .device = report->device,
     };
-    if (!vw__text_knows(said.free_bytes) && report->kind != VW__ERROR_VLLM)
+    if (!vw__doctor_knows(said.free_bytes) && report->kind != VW__ERROR_VLLM)
         said.free_bytes = report->available_bytes; /* "but only 3 GiB available" */
-    if (!vw__text_knows(said.reserved_bytes) && vw__text_knows(said.allocated_bytes) &&
-        vw__text_knows(report->unallocated_bytes) &&
+    if (!vw__doctor_knows(said.reserved_bytes) &&
+        VW__DOCTOR_KNOWS_ALL(said.allocated_bytes, report->unallocated_bytes) &&
         !vw__add_u64(said.allocated_bytes, report->unallocated_bytes, &said.reserved_bytes))
         said.reserved_bytes = VW_UNKNOWN;
     return said;
 }
 
-static uint64_t less(uint64_t a_bytes, uint64_t b_bytes)
-{
-    return a_bytes > b_bytes ? a_bytes - b_bytes : 0;
-}
-
 /* ---- sentences ------------------------------------------------------------------------------- */
 
-/* " on a card of 24.00 GiB", where that is only asked about. */
-static const char *on_card(const vw__text_case *given)
-{
-    if (given->card_bytes == 0)
-        return "";
-    return vw__diagnosis_text(given->draft, " on a card of %s",
-                              vw__text_size(given, given->card_bytes));
-}
+/* What must hold for a sentence; the first of its verdict for which all does is taken. */
+enum {
+    ASKED = 1 << 0, /* about a card that is only asked about */
+    TRIED = 1 << 1, /* the request is known */
+    FREE = 1 << 2,  /* and so is what was free */
+    HELD = 1 << 3,  /* and what PyTorch held */
+    AT_LIMIT = 1 << 4,
+    OVER_LIMIT = 1 << 5, /* by the request alone */
+    WARNING = 1 << 6,
+    OVERSUBSCRIBED = 1 << 7,
+    CONTRADICTION = 1 << 8,
+    LIBRARY = 1 << 9, /* takes memory beside the framework that calls it */
+    VLLM = 1 << 10,
+};
 
-static void conclude_fragmentation(const vw__text_case *given, vw_confidence confidence)
+static const struct {
+    vw_verdict verdict;
+    unsigned needs;
+    const char *text;
+} sentences[] = {
+    {VW_VERDICT_FRAGMENTATION, TRIED | ASKED,
+     "Fragmentation on a card of $card: $tried would be refused while $idle that PyTorch holds lie "
+     "idle, in pieces too small."},
+    {VW_VERDICT_FRAGMENTATION, TRIED,
+     "Fragmentation: $tried were refused while $idle that PyTorch holds lay idle, in pieces too "
+     "small."},
+    {VW_VERDICT_FRAGMENTATION, 0,
+     "Fragmentation: PyTorch holds $reserved and uses $in_use of it; the other $idle lie idle, in "
+     "pieces too small for what was asked."},
+    {VW_VERDICT_GENUINE, ASKED,
+     "Genuine on a card of $card: $with_in_use$tried more are needed; $left."},
+    {VW_VERDICT_GENUINE, 0, "Genuine: $with_in_use$tried more were needed; $left."},
+    {VW_VERDICT_OUTSIDE, ASKED,
+     "Outside: $outside of the card's $total would be held outside PyTorch, which itself would "
+     "hold $reserved and needs $tried more."},
+    {VW_VERDICT_OUTSIDE, 0,
+     "Outside: $outside of the card's $total are held outside PyTorch, which itself held $reserved "
+     "when it asked for $tried more."},
+    {VW_VERDICT_CAPPED, HELD,
+     "Capped: PyTorch held $held of the $allowed it is allowed and asked for $tried more, while "
+     "the card had $free free."},
+    {VW_VERDICT_CAPPED, 0,
+     "Capped, most likely: a limit of $allowed is set, and $tried were asked for and not given "
+     "while the card had $free free."},
+    {VW_VERDICT_REFUSED, ASKED,
+     "Refused: $tried were not given although the card had room for them; that one of $card would "
+     "have $free free need not help."},
+    {VW_VERDICT_REFUSED, AT_LIMIT,
+     "Refused: the card had $free free, but PyTorch, at $reserved of the $allowed it is allowed, "
+     "did not get $tried more."},
+    {VW_VERDICT_REFUSED, 0,
+     "Refused: $tried were asked for and not given although the card had $free free: something "
+     "other than its memory ran out."},
+    {VW_VERDICT_TOO_LARGE, OVER_LIMIT,
+     "Too large: one request of $tried, where the limit is $allowed in all; nothing that is freed "
+     "can serve it."},
+    {VW_VERDICT_TOO_LARGE, 0,
+     "Too large: one request of $tried, where the card has $total in all; nothing that is freed "
+     "can serve it."},
+    {VW_VERDICT_UNKNOWN, WARNING | TRIED,
+     "Unknown: $kind did not get $tried of $device memory and went on without: a warning, not a "
+     "failure."},
+    {VW_VERDICT_UNKNOWN, WARNING,
+     "Unknown: $kind did not get all it wanted of $device memory and went on without: a warning, "
+     "not a failure."},
+    {VW_VERDICT_UNKNOWN, OVERSUBSCRIBED,
+     "Unknown: PyTorch holds $most_held on a card of $total, so the driver has moved memory to the "
+     "host, and its numbers no longer tell."},
+    {VW_VERDICT_UNKNOWN, CONTRADICTION,
+     "Unknown: the $device ran out of memory, but the numbers in the message contradict each "
+     "other."},
+    {VW_VERDICT_UNKNOWN, LIBRARY | TRIED,
+     "Unknown: $kind could not get $tried of its own on the GPU, outside PyTorch's pool; who held "
+     "the card is not said."},
+    {VW_VERDICT_UNKNOWN, LIBRARY,
+     "Unknown: $kind could not get memory of its own on the GPU, outside PyTorch's pool; who held "
+     "the card is not said."},
+    {VW_VERDICT_UNKNOWN, VLLM,
+     "Unknown: vLLM's share of the card leaves too little for its cache; by how many bytes is not "
+     "said."},
+    {VW_VERDICT_UNKNOWN, TRIED | FREE | ASKED,
+     "Unknown on a card of $card: $tried were asked for with $free free; who held the rest is not "
+     "said, so it can be $candidates."},
+    {VW_VERDICT_UNKNOWN, TRIED | FREE,
+     "Unknown: $tried were asked for with $free free; who held the rest is not said, so it can be "
+     "$candidates."},
+    {VW_VERDICT_UNKNOWN, TRIED,
+     "Unknown: $tried of $device memory were asked for and not given ($kind); how much was free, "
+     "and who held the rest, is not said."},
+    {VW_VERDICT_UNKNOWN, 0,
+     "Unknown: $device memory ran out ($kind), and the message has too few numbers to say why."},
+};
+
+bool vw__text_is_at_limit(const vw__text_case *given)
 {
     const vw_memory_numbers *numbers = &given->numbers;
-    const char *idle = vw__text_size(given, given->judged.idle_bytes);
-    bool is_asked = given->card_bytes != 0;
-    if (vw__text_knows(numbers->tried_bytes))
-        vw__diagnosis_conclude(given->draft, VW_VERDICT_FRAGMENTATION, confidence,
-                               "Fragmentation%s: %s %s refused while %s that PyTorch holds %s "
-                               "idle, in pieces too small.",
-                               on_card(given), vw__text_size(given, numbers->tried_bytes),
-                               is_asked ? "would be" : "were", idle, is_asked ? "lie" : "lay");
-    else
-        vw__diagnosis_conclude(given->draft, VW_VERDICT_FRAGMENTATION, confidence,
-                               "Fragmentation: PyTorch holds %s and uses %s of it; the other %s "
-                               "lie idle, in pieces too small for what was asked.",
-                               vw__text_size(given, numbers->reserved_bytes),
-                               vw__text_size(given, numbers->allocated_bytes), idle);
+    return VW__DOCTOR_KNOWS_ALL(numbers->allowed_bytes, numbers->reserved_bytes) &&
+           vw__doctor_less(numbers->allowed_bytes, numbers->reserved_bytes) < numbers->tried_bytes;
+}
+
+bool vw__text_is_of_library(const vw__text_case *given)
+{
+    vw__error_kind kind = given->report->kind;
+    return kind == VW__ERROR_CUBLAS || kind == VW__ERROR_CUDNN || kind == VW__ERROR_CUSOLVER ||
+           kind == VW__ERROR_NCCL;
+}
+
+uint64_t vw__text_held_bytes(const vw__text_case *given)
+{
+    const vw_memory_numbers *numbers = &given->numbers;
+    return vw__doctor_knows(numbers->reserved_bytes) ? numbers->reserved_bytes
+                                                     : numbers->allocated_bytes;
+}
+
+static unsigned holding(const vw__text_case *given)
+{
+    const vw_memory_numbers *numbers = &given->numbers;
+    const struct {
+        unsigned what;
+        bool holds;
+    } all[] = {
+        {ASKED, given->card_bytes != 0},
+        {TRIED, vw__doctor_knows(numbers->tried_bytes)},
+        {FREE, vw__doctor_knows(numbers->free_bytes)},
+        {HELD, vw__doctor_knows(vw__text_held_bytes(given))},
+        {AT_LIMIT, vw__text_is_at_limit(given)},
+        {OVER_LIMIT,
+         vw__doctor_knows(numbers->allowed_bytes) && numbers->tried_bytes > numbers->allowed_bytes},
+        {WARNING, given->report->is_warning},
+        {OVERSUBSCRIBED, given->judged.is_oversubscribed},
+        {CONTRADICTION, given->judged.is_contradiction},
+        {LIBRARY, vw__text_is_of_library(given)},
+        {VLLM, given->report->kind == VW__ERROR_VLLM},
+    };
+    unsigned result = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        result |= all[i].holds ? all[i].what : 0;
+    return result;
 }
 
 /* "of the card's 24.00 GiB only 391 MiB were free" */
 static const char *what_was_left(const vw__text_case *given)
 {
     const vw_memory_numbers *numbers = &given->numbers;
-    vw__diagnosis_draft *draft = given->draft;
-    const char *free_text = vw__text_size(given, numbers->free_bytes);
-    bool is_asked = given->card_bytes != 0, knows_free = vw__text_knows(numbers->free_bytes);
-    if (knows_free && vw__text_knows(numbers->tried_bytes) &&
+    bool is_asked = given->card_bytes != 0, knows_free = vw__doctor_knows(numbers->free_bytes);
+    const char *text;
+    if (knows_free && vw__doctor_knows(numbers->tried_bytes) &&
         numbers->free_bytes >= numbers->tried_bytes)
-        return vw__diagnosis_text(draft,
-                                  "%s of the card's %s %s free, which is too close: a driver keeps "
-                                  "some back",
-                                  free_text, vw__text_size(given, numbers->total_bytes),
-                                  is_asked ? "would be" : "were");
-    if (!vw__text_knows(numbers->total_bytes))
-        return knows_free ? vw__diagnosis_text(draft, "only %s were free", free_text)
-                          : "how much was free is not said";
-    if (!knows_free)
-        return vw__diagnosis_text(draft, "the card has %s, and how much of it %s free is not said",
-                                  vw__text_size(given, numbers->total_bytes),
-                                  is_asked ? "would be" : "was");
-    const char *left = numbers->free_bytes == 0 ? is_asked ? "nothing would be" : "nothing was"
-                       : is_asked ? vw__diagnosis_text(draft, "only %s would be", free_text)
-                                  : vw__diagnosis_text(draft, "only %s were", free_text);
-    return vw__diagnosis_text(draft, "of the card's %s %s free",
-                              vw__text_size(given, numbers->total_bytes), left);
-}
-
-static void conclude_genuine(const vw__text_case *given, vw_confidence confidence)
-{
-    const vw_memory_numbers *numbers = &given->numbers;
-    const char *in_use = vw__text_knows(numbers->allocated_bytes)
-                             ? vw__diagnosis_text(given->draft, "with %s in use, ",
-                                                  vw__text_size(given, numbers->allocated_bytes))
-                             : "";
-    vw__diagnosis_conclude(given->draft, VW_VERDICT_GENUINE, confidence,
-                           "Genuine%s: %s%s more %s needed; %s.", on_card(given), in_use,
-                           vw__text_size(given, numbers->tried_bytes),
-                           given->card_bytes != 0 ? "are" : "were", what_was_left(given));
-}
-
-static void conclude_outside(const vw__text_case *given, vw_confidence confidence)
-{
-    const vw_memory_numbers *numbers = &given->numbers;
-    bool is_asked = given->card_bytes != 0;
-    vw__diagnosis_conclude(given->draft, VW_VERDICT_OUTSIDE, confidence,
-                           is_asked ? "Outside: %s of the card's %s would be held outside PyTorch, "
-                                      "which itself would hold %s and needs %s more."
-                                    : "Outside: %s of the card's %s are held outside PyTorch, "
-                                      "which itself held %s when it asked for %s more.",
-                           vw__text_size(given, given->judged.outside_bytes),
-                           vw__text_size(given, numbers->total_bytes),
-                           vw__text_size(given, numbers->reserved_bytes),
-                           vw__text_size(given, numbers->tried_bytes));
-}
-
-static void conclude_capped(const vw__text_case *given, vw_confidence confidence)
-{
-    const vw_memory_numbers *numbers = &given->numbers;
-    uint64_t held = vw__text_knows(numbers->reserved_bytes) ? numbers->reserved_bytes
-                                                            : numbers->allocated_bytes;
-    if (!vw__text_knows(held)) {
-        vw__diagnosis_conclude(given->draft, VW_VERDICT_CAPPED, confidence,
-                               "Capped, most likely: a limit of %s is set, and %s were asked for "
-                               "and not given while the card had %s free.",
-                               vw__text_size(given, numbers->allowed_bytes),
-                               vw__text_size(given, numbers->tried_bytes),
-                               vw__text_size(given, numbers->free_bytes));
-        return;
-    }
-    vw__diagnosis_conclude(given->draft, VW_VERDICT_CAPPED, confidence,
-                           "Capped: PyTorch held %s of the %s it is allowed and asked for %s more, "
-                           "while the card had %s free.",
-                           vw__text_size(given, held), vw__text_size(given, numbers->allowed_bytes),
-                           vw__text_size(given, numbers->tried_bytes),
-                           vw__text_size(given, numbers->free_bytes));
-}
-
-static void conclude_refused(const vw__text_case *given, vw_confidence confidence)
-{
-    const vw_memory_numbers *numbers = &given->numbers;
-    bool is_at_limit = vw__text_knows(numbers->allowed_bytes) &&
-                       vw__text_knows(numbers->reserved_bytes) &&
-                       less(numbers->allowed_bytes, numbers->reserved_bytes) < numbers->tried_bytes;
-    if (given->card_bytes != 0)
-        vw__diagnosis_conclude(given->draft, VW_VERDICT_REFUSED, confidence,
-                               "Refused: %s were not given although the card had room for them; "
-                               "that one of %s would have %s free need not help.",
-                               vw__text_size(given, numbers->tried_bytes),
-                               vw__text_size(given, given->card_bytes),
-                               vw__text_size(given, numbers->free_bytes));
-    else if (is_at_limit)
-        vw__diagnosis_conclude(given->draft, VW_VERDICT_REFUSED, confidence,
-                               "Refused: the card had %s free, but PyTorch, at %s of the %s it is "
-                               "allowed, did not get %s more.",
-                               vw__text_size(given, numbers->free_bytes),
-                               vw__text_size(given, numbers->reserved_bytes),
-                               vw__text_size(given, numbers->allowed_bytes),
-                               vw__text_size(given, numbers->tried_bytes));
+        text = is_asked ? "$free of the card's $total would be free, which is too close: a driver "
+                          "keeps some back"
+                        : "$free of the card's $total were free, which is too close: a driver "
+                          "keeps some back";
+    else if (!vw__doctor_knows(numbers->total_bytes))
+        text = knows_free ? "only $free were free" : "how much was free is not said";
+    else if (!knows_free)
+        text = is_asked ? "the card has $total, and how much of it would be free is not said"
+                        : "the card has $total, and how much of it was free is not said";
+    else if (numbers->free_bytes == 0)
+        text = is_asked ? "of the card's $total nothing would be free"
+                        : "of the card's $total nothing was free";
     else
-        vw__diagnosis_conclude(given->draft, VW_VERDICT_REFUSED, confidence,
-                               "Refused: %s were asked for and not given although the card had %s "
-                               "free: something other than its memory ran out.",
-                               vw__text_size(given, numbers->tried_bytes),
-                               vw__text_size(given, numbers->free_bytes));
-}
-
-static void conclude_too_large(const vw__text_case *given, vw_confidence confidence)
-{
-    const vw_memory_numbers *numbers = &given->numbers;
-    bool is_limit =
-        vw__text_knows(numbers->allowed_bytes) && numbers->tried_bytes > numbers->allowed_bytes;
-    vw__diagnosis_conclude(
-        given->draft, VW_VERDICT_TOO_LARGE, confidence,
-        "Too large: one request of %s, where %s %s in all; nothing that is freed can serve it.",
-        vw__text_size(given, numbers->tried_bytes), is_limit ? "the limit is" : "the card has",
-        vw__text_size(given, is_limit ? numbers->allowed_bytes : numbers->total_bytes));
+        text = is_asked ? "of the card's $total only $free would be free"
+                        : "of the card's $total only $free were free";
+    return vw__diagnosis_fill(given->draft, text);
 }
 
 /* "genuine, fragmentation or outside" */
@@ -326,97 +330,42 @@ static const char *candidates_text(const vw__text_case *given)
     return text;
 }
 
-/* Those that take memory beside the framework that calls them. */
-static bool is_library(vw__error_kind kind)
-{
-    return kind == VW__ERROR_CUBLAS || kind == VW__ERROR_CUDNN || kind == VW__ERROR_CUSOLVER ||
-           kind == VW__ERROR_NCCL;
-}
-
-static void conclude_unknown(const vw__text_case *given)
+void vw__text_name_numbers(const vw__text_case *given)
 {
     const vw_memory_numbers *numbers = &given->numbers;
-    vw__diagnosis_draft *draft = given->draft;
-    const char *tried = vw__text_size(given, numbers->tried_bytes);
-    const char *device = vw__text_device_of(given)->name;
-    const vw_confidence low = VW_CONFIDENCE_LOW;
-    if (given->report->is_warning)
-        vw__diagnosis_conclude(draft, VW_VERDICT_UNKNOWN, low,
-                               "Unknown: %s did not get %s of %s memory and went on without: a "
-                               "warning, not a failure.",
-                               vw__error_kind_name(given->report->kind),
-                               vw__text_knows(numbers->tried_bytes) ? tried : "all it wanted",
-                               device);
-    else if (given->judged.is_oversubscribed)
-        vw__diagnosis_conclude(
-            draft, VW_VERDICT_UNKNOWN, low,
-            "Unknown: PyTorch holds %s on a card of %s, so the driver has moved "
-            "memory to the host, and its numbers no longer tell.",
-            vw__text_size(given, vw__text_knows(numbers->reserved_bytes) &&
-                                         numbers->reserved_bytes > numbers->total_bytes
-                                     ? numbers->reserved_bytes
-                                     : numbers->allocated_bytes),
-            vw__text_size(given, numbers->total_bytes));
-    else if (given->judged.is_contradiction)
-        vw__diagnosis_conclude(draft, VW_VERDICT_UNKNOWN, low,
-                               "Unknown: the %s ran out of memory, but the numbers in the message "
-                               "contradict each other.",
-                               device);
-    else if (is_library(given->report->kind))
-        vw__diagnosis_conclude(draft, VW_VERDICT_UNKNOWN, low,
-                               "Unknown: %s could not get %s of its own on the GPU, outside "
-                               "PyTorch's pool; who held the card is not said.",
-                               vw__error_kind_name(given->report->kind),
-                               vw__text_knows(numbers->tried_bytes) ? tried : "memory");
-    else if (given->report->kind == VW__ERROR_VLLM)
-        vw__diagnosis_conclude(draft, VW_VERDICT_UNKNOWN, low,
-                               "Unknown: vLLM's share of the card leaves too little for its cache; "
-                               "by how many bytes is not said.");
-    else if (vw__text_knows(numbers->tried_bytes) && vw__text_knows(numbers->free_bytes))
-        vw__diagnosis_conclude(
-            draft, VW_VERDICT_UNKNOWN, low,
-            "Unknown%s: %s were asked for with %s free; who held the rest is not "
-            "said, so it can be %s.",
-            on_card(given), tried, vw__text_size(given, numbers->free_bytes),
-            candidates_text(given));
-    else if (vw__text_knows(numbers->tried_bytes))
-        vw__diagnosis_conclude(draft, VW_VERDICT_UNKNOWN, low,
-                               "Unknown: %s of %s memory were asked for and not given (%s); how "
-                               "much was free, and who held the rest, is not said.",
-                               tried, device, vw__error_kind_name(given->report->kind));
-    else
-        vw__diagnosis_conclude(draft, VW_VERDICT_UNKNOWN, low,
-                               "Unknown: %s memory ran out (%s), and the message has too few "
-                               "numbers to say why.",
-                               device, vw__error_kind_name(given->report->kind));
+    bool is_reserved =
+        vw__doctor_knows(numbers->reserved_bytes) && numbers->reserved_bytes > numbers->total_bytes;
+    vw__diagnosis_name_numbers(given->draft, numbers);
+    vw__diagnosis_name(given->draft, "card", given->card_bytes);
+    vw__diagnosis_name(given->draft, "idle", given->judged.idle_bytes);
+    vw__diagnosis_name(given->draft, "outside", given->judged.outside_bytes);
+    vw__diagnosis_name(given->draft, "held", vw__text_held_bytes(given));
+    vw__diagnosis_name(given->draft, "most_held",
+                       is_reserved ? numbers->reserved_bytes : numbers->allocated_bytes);
 }
 
 static void conclude(const vw__text_case *given)
 {
-    vw_confidence confidence = vw__text_confidence(given, given->judged.confidence);
-    switch (given->judged.verdict) {
-    case VW_VERDICT_FRAGMENTATION:
-        conclude_fragmentation(given, confidence);
-        break;
-    case VW_VERDICT_GENUINE:
-        conclude_genuine(given, confidence);
-        break;
-    case VW_VERDICT_OUTSIDE:
-        conclude_outside(given, confidence);
-        break;
-    case VW_VERDICT_CAPPED:
-        conclude_capped(given, confidence);
-        break;
-    case VW_VERDICT_REFUSED:
-        conclude_refused(given, confidence);
-        break;
-    case VW_VERDICT_TOO_LARGE:
-        conclude_too_large(given, confidence);
-        break;
-    default:
-        conclude_unknown(given);
-        break;
-    }
+    vw__diagnosis_draft *draft = given->draft;
+    vw_verdict verdict = given->judged.verdict;
+    unsigned holds = holding(given);
+    vw__diagnosis_name_text(draft, "kind", vw__error_kind_name(given->report->kind));
+    vw__diagnosis_name_text(draft, "device", vw__text_device_of(given)->name);
+    vw__diagnosis_name_text(draft, "candidates", candidates_text(given));
+    vw__diagnosis_name_text(draft, "left", what_was_left(given));
+    vw__diagnosis_name_text(draft, "with_in_use",
+                            vw__doctor_knows(given->numbers.allocated_bytes)
+                                ? vw__diagnosis_fill(draft, "with $in_use in use, ")
+                                : "");
+    for (size_t i = 0; i < sizeof sentences / sizeof *sentences; i++)
+        if (sentences[i].verdict == verdict && (sentences[i].needs & ~holds) == 0) {
+            vw__diagnosis_conclude(draft, verdict,
+                                   verdict == VW_VERDICT_UNKNOWN
+                                       ? VW_CONFIDENCE_LOW
+                                       : vw__text_confidence(given, given->judged.confidence),
+                                   "%s", vw__diagnosis_fill(draft, sentences[i].text));
+            return;
+        }
 }
 
 /* ---- the way through ------------------------------------------------------------------------- */
@@ -430,7 +379,7 @@ static void say_what_was_found(const vw__text_case *given)
                          vw__error_kind_name(report->kind), report->wording != NULL ? " (" : "",
                          report->wording != NULL ? report->wording : "",
                          report->wording != NULL ? ")" : "",
-                         vw__text_is_cut(given) ? "; it breaks off" : "");
+                         is_cut(given) ? "; it breaks off" : "");
     if (summary->report_count > 1) {
         const char *ranks =
             summary->rank_count > 1
@@ -441,12 +390,12 @@ static void say_what_was_found(const vw__text_case *given)
                              "first is taken as the cause, the others as what followed.",
                              summary->report_count, ranks);
         if (summary->host_count != 0 && summary->host_count != summary->report_count)
-            vw__diagnosis_reason(draft,
-                                 "%" PRIu64 " of them %s about the machine's memory, the others "
-                                 "about the GPU's.",
-                                 summary->host_count, summary->host_count == 1 ? "is" : "are");
+            vw__diagnosis_reason(
+                draft,
+                "%" PRIu64 " of them %s about the machine's memory, the others about the GPU's.",
+                summary->host_count, summary->host_count == 1 ? "is" : "are");
     }
-    if (!vw__text_knows(report->process_bytes) && report->other_process_count != 0)
+    if (!vw__doctor_knows(report->process_bytes) && report->other_process_count != 0)
         vw__diagnosis_reason(draft, "None of the processes listed is marked as this one (in a "
                                     "container their numbers differ), so one of them may be.");
 }
@@ -456,25 +405,25 @@ static bool is_stranded(const vw__text_case *given)
 {
     const vw_memory_numbers *numbers = &given->numbers;
     uint64_t pools = given->report->private_pool_bytes;
-    return given->judged.verdict == VW_VERDICT_GENUINE && vw__text_knows(pools) &&
-           vw__text_knows(numbers->reserved_bytes) && pools <= numbers->reserved_bytes &&
-           pools >= numbers->tried_bytes && pools >= numbers->reserved_bytes / 10;
+    return given->judged.verdict == VW_VERDICT_GENUINE &&
+           VW__DOCTOR_KNOWS_ALL(pools, numbers->reserved_bytes) &&
+           pools <= numbers->reserved_bytes && pools >= numbers->tried_bytes &&
+           pools >= numbers->reserved_bytes / 10;
 }
 
 static void conclude_stranded(const vw__text_case *given)
 {
-    const char *pools = vw__text_size(given, given->report->private_pool_bytes);
+    const char *pools = vw__diagnosis_size(given->draft, given->report->private_pool_bytes);
     vw__diagnosis_reason(
         given->draft,
-        "Of the %s that the message calls allocated, %s are free blocks of private "
-        "pools: at least the %s asked for, and a tenth of what is reserved.",
-        vw__text_size(given, given->numbers.allocated_bytes), pools,
-        vw__text_size(given, given->numbers.tried_bytes));
+        "Of the $in_use that the message calls allocated, %s are free blocks of private pools: at "
+        "least the $tried asked for, and a tenth of what is reserved.",
+        pools);
     vw__diagnosis_conclude(given->draft, VW_VERDICT_STRANDED,
                            vw__text_confidence(given, VW_CONFIDENCE_MEDIUM),
-                           "Stranded: %s were refused while %s lie idle in private pools, which "
-                           "serve nothing but the CUDA graphs they belong to.",
-                           vw__text_size(given, given->numbers.tried_bytes), pools);
+                           "Stranded: $tried were refused while %s lie idle in private pools, "
+                           "which serve nothing but the CUDA graphs they belong to.",
+                           pools);
     vw__text_add_findings(given, VW_VERDICT_STRANDED);
 }
 
@@ -489,6 +438,7 @@ static void judge_gpu(vw__text_case *given)
         return;
     }
     given->judged = vw__numbers_judge_printed(&given->numbers, NULL);
+    vw__text_name_numbers(given);
     if (is_stranded(given)) {
         conclude_stranded(given);
         return;
@@ -510,10 +460,11 @@ vw_status vw__doctor_text(const vw__error_summary *summary, const vw_doctor_opti
         .draft = draft,
         .said = numbers_of(&summary->first),
         .card_bytes =
-            options != NULL && vw__text_knows(options->card_bytes) ? options->card_bytes : 0,
+            options != NULL && vw__doctor_knows(options->card_bytes) ? options->card_bytes : 0,
         .others_bytes = VW_UNKNOWN,
     };
     given.numbers = given.said;
+    vw__text_name_numbers(&given);
     draft->error_count = summary->report_count;
     if (given.report->kind == VW__ERROR_NONE || given.report->kind == VW__ERROR_NOT_OOM) {
         conclude_without_report(&given);

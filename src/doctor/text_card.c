@@ -8,14 +8,9 @@
 
 #define SPARE_BYTES (UINT64_C(64) << 20) /* as the rule has it, of what a driver keeps back */
 
-static uint64_t less(uint64_t a_bytes, uint64_t b_bytes)
-{
-    return a_bytes > b_bytes ? a_bytes - b_bytes : 0;
-}
-
 static uint64_t known_or_none(uint64_t size_bytes)
 {
-    return vw__text_knows(size_bytes) ? size_bytes : 0;
+    return vw__doctor_knows(size_bytes) ? size_bytes : 0;
 }
 
 /* ---- the numbers there ------------------------------------------------------------------------
@@ -26,30 +21,30 @@ static void say_what_is_replaced(const vw__text_case *given)
     const vw_memory_numbers *said = &given->said, *moved = &given->numbers;
     vw__diagnosis_draft *draft = given->draft;
     const char *instead =
-        vw__text_knows(said->total_bytes)
-            ? vw__diagnosis_text(draft, " instead of %s", vw__text_size(given, said->total_bytes))
+        vw__doctor_knows(said->total_bytes)
+            ? vw__diagnosis_text(draft, " instead of %s", VW__DOCTOR_SIZE(said->total_bytes))
             : "";
-    const char *limit = vw__text_knows(said->allowed_bytes)
+    const char *limit = vw__doctor_knows(said->allowed_bytes)
                             ? vw__diagnosis_text(draft, ", and without the limit of %s",
-                                                 vw__text_size(given, said->allowed_bytes))
+                                                 VW__DOCTOR_SIZE(said->allowed_bytes))
                             : "";
-    uint64_t given_up = vw__text_knows(said->reserved_bytes)
-                            ? less(said->reserved_bytes, moved->reserved_bytes)
+    uint64_t given_up = vw__doctor_knows(said->reserved_bytes)
+                            ? vw__doctor_less(said->reserved_bytes, moved->reserved_bytes)
                             : 0;
     const char *idle =
         given_up != 0 ? vw__diagnosis_text(draft, "; of what lay idle, %s are given back first",
-                                           vw__text_size(given, given_up))
+                                           VW__DOCTOR_SIZE(given_up))
                       : "";
     const char *free_text =
-        vw__text_knows(moved->free_bytes)
+        vw__doctor_knows(moved->free_bytes)
             ? vw__diagnosis_text(draft, "; %s would be free",
-                                 moved->free_bytes != 0 ? vw__text_size(given, moved->free_bytes)
+                                 moved->free_bytes != 0 ? VW__DOCTOR_SIZE(moved->free_bytes)
                                                         : "nothing")
             : "";
     vw__diagnosis_reason(draft,
-                         "Judged on a card of %s%s%s: what is in use, and what others hold, is "
+                         "Judged on a card of $card%s%s: what is in use, and what others hold, is "
                          "taken to be the same%s%s.",
-                         vw__text_size(given, given->card_bytes), instead, limit, idle, free_text);
+                         instead, limit, idle, free_text);
 }
 
 /* On another card everything that was held is still held. Where that is more than the card, what
@@ -63,23 +58,25 @@ static void move_to_card(vw__text_case *given)
     moved->total_bytes = card;
     moved->allowed_bytes = VW_UNKNOWN;
     moved->free_bytes = VW_UNKNOWN;
-    bool knows_held = vw__text_knows(said->total_bytes) && vw__text_knows(said->free_bytes) &&
+    bool knows_held = VW__DOCTOR_KNOWS_ALL(said->total_bytes, said->free_bytes) &&
                       said->free_bytes <= said->total_bytes;
     uint64_t held = knows_held ? said->total_bytes - said->free_bytes : 0;
-    if (vw__text_knows(said->reserved_bytes)) {
-        uint64_t others = less(held, said->reserved_bytes), room = less(card, others);
+    if (vw__doctor_knows(said->reserved_bytes)) {
+        uint64_t others = vw__doctor_less(held, said->reserved_bytes),
+                 room = vw__doctor_less(card, others);
         uint64_t in_use = known_or_none(said->allocated_bytes);
         given->others_bytes = knows_held ? others : VW_UNKNOWN;
         if (said->reserved_bytes > room && in_use <= said->reserved_bytes)
             moved->reserved_bytes = in_use > room ? in_use : room;
         if (knows_held && moved->reserved_bytes <= room)
             moved->free_bytes = room - moved->reserved_bytes;
-        if (vw__text_knows(said->process_bytes))
-            moved->process_bytes =
-                less(said->process_bytes, less(said->reserved_bytes, moved->reserved_bytes));
+        if (vw__doctor_knows(said->process_bytes))
+            moved->process_bytes = vw__doctor_less(
+                said->process_bytes, vw__doctor_less(said->reserved_bytes, moved->reserved_bytes));
     } else if (knows_held) {
-        moved->free_bytes = less(card, held);
+        moved->free_bytes = vw__doctor_less(card, held);
     }
+    vw__text_name_numbers(given);
     say_what_is_replaced(given);
 }
 
@@ -87,22 +84,22 @@ static void move_to_card(vw__text_case *given)
 static bool is_more_than_card_in_use(const vw__text_case *given)
 {
     uint64_t in_use = given->numbers.allocated_bytes;
-    bool is_possible = !vw__text_knows(given->said.reserved_bytes) ||
-                       (vw__text_knows(in_use) && in_use <= given->said.reserved_bytes);
-    return given->card_bytes != 0 && vw__text_knows(in_use) && is_possible &&
-           in_use > less(given->card_bytes, known_or_none(given->others_bytes));
+    bool is_possible = !vw__doctor_knows(given->said.reserved_bytes) ||
+                       (vw__doctor_knows(in_use) && in_use <= given->said.reserved_bytes);
+    return given->card_bytes != 0 && vw__doctor_knows(in_use) && is_possible &&
+           in_use > vw__doctor_less(given->card_bytes, known_or_none(given->others_bytes));
 }
 
 static bool would_be_served_on_card(const vw__text_case *given)
 {
     const vw_memory_numbers *said = &given->said, *moved = &given->numbers;
-    if (given->card_bytes == 0 || !vw__text_knows(moved->free_bytes) ||
-        !vw__text_knows(moved->tried_bytes))
+    if (given->card_bytes == 0 || !VW__DOCTOR_KNOWS_ALL(moved->free_bytes, moved->tried_bytes))
         return false;
     uint64_t hundredth = given->card_bytes / 100;
     uint64_t spare = hundredth > SPARE_BYTES ? hundredth : SPARE_BYTES;
-    bool was_the_card = said->free_bytes < said->tried_bytes || vw__text_knows(said->allowed_bytes);
-    return was_the_card && less(moved->free_bytes, moved->tried_bytes) >= spare;
+    bool was_the_card =
+        said->free_bytes < said->tried_bytes || vw__doctor_knows(said->allowed_bytes);
+    return was_the_card && vw__doctor_less(moved->free_bytes, moved->tried_bytes) >= spare;
 }
 
 /* ---- what they come to ------------------------------------------------------------------------
@@ -110,16 +107,13 @@ static bool would_be_served_on_card(const vw__text_case *given)
 
 static void conclude_served(const vw__text_case *given)
 {
-    vw__diagnosis_reason(given->draft,
-                         "The request of %s would fit in what is free there; what the program "
-                         "would ask for next is not known.",
-                         vw__text_size(given, given->numbers.tried_bytes));
+    vw__diagnosis_reason(given->draft, "The request of $tried would fit in what is free there; "
+                                       "what the program would ask for next is not known.");
     vw__diagnosis_conclude(
         given->draft, VW_VERDICT_HEALTHY, vw__text_confidence(given, VW_CONFIDENCE_MEDIUM),
-        "Healthy on a card of %s: the %s that were refused would be served, "
-        "with %s to spare.",
-        vw__text_size(given, given->card_bytes), vw__text_size(given, given->numbers.tried_bytes),
-        vw__text_size(given, less(given->numbers.free_bytes, given->numbers.tried_bytes)));
+        "Healthy on a card of $card: the $tried that were refused would be served, with %s to "
+        "spare.",
+        VW__DOCTOR_SIZE(vw__doctor_less(given->numbers.free_bytes, given->numbers.tried_bytes)));
 }
 
 static void conclude_too_much_for_card(vw__text_case *given)
@@ -127,20 +121,20 @@ static void conclude_too_much_for_card(vw__text_case *given)
     uint64_t in_use = given->numbers.allocated_bytes, others = known_or_none(given->others_bytes);
     given->judged = (vw__number_verdict){
         .verdict = VW_VERDICT_GENUINE, .idle_bytes = 0, .outside_bytes = given->others_bytes};
-    const char *beside = in_use <= given->card_bytes
-                             ? vw__diagnosis_text(given->draft, ", beside %s of others,",
-                                                  vw__text_size(given, others))
-                             : "";
+    const char *beside =
+        in_use <= given->card_bytes
+            ? vw__diagnosis_text(given->draft, ", beside %s of others,", VW__DOCTOR_SIZE(others))
+            : "";
     vw__diagnosis_reason(given->draft, "What is in use, %s,%s is more than the card by itself.",
-                         vw__text_size(given, in_use),
+                         VW__DOCTOR_SIZE(in_use),
                          others != 0 ? vw__diagnosis_text(given->draft,
                                                           " together with the %s that others hold,",
-                                                          vw__text_size(given, others))
+                                                          VW__DOCTOR_SIZE(others))
                                      : "");
     vw__diagnosis_conclude(
         given->draft, VW_VERDICT_GENUINE, vw__text_confidence(given, VW_CONFIDENCE_HIGH),
-        "Genuine: %s in use%s do not fit on a card of %s, before the request is even made.",
-        vw__text_size(given, in_use), beside, vw__text_size(given, given->card_bytes));
+        "Genuine: %s in use%s do not fit on a card of $card, before the request is even made.",
+        VW__DOCTOR_SIZE(in_use), beside);
     vw__text_add_findings(given, VW_VERDICT_GENUINE);
 }
 

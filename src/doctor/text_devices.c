@@ -90,9 +90,8 @@ const vw__text_device *vw__text_device_of(const vw__text_case *given)
 
 static void add_look(const vw__text_case *given, vw__finding_draft *finding)
 {
-    vw__finding_remedy(finding, "see what PyTorch holds at that moment", VW__SAVES_UNKNOWN,
-                       VW_BASIS_RULE, "one line, in the process, where it fails",
-                       vw__text_device_of(given)->look);
+    vw__finding_advice(finding, "see what PyTorch holds at that moment",
+                       "one line, in the process, where it fails", vw__text_device_of(given)->look);
 }
 
 void vw__text_add_recording(const vw__text_case *given, vw__finding_draft *finding)
@@ -101,14 +100,13 @@ void vw__text_add_recording(const vw__text_case *given, vw__finding_draft *findi
         add_look(given, finding);
         return;
     }
-    vw__finding_remedy(finding, "record the run, to see what holds the memory, line by line",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE,
+    vw__finding_advice(finding, "record the run, to see what holds the memory, line by line",
                        "no code is changed; the recorded run is a little slower",
                        "vramwise run -- python train.py");
 }
 
 void vw__text_add_process_list(const vw__text_case *given, vw__finding_draft *finding)
 {
-    vw__finding_remedy(finding, "see who holds the card while it happens", VW__SAVES_UNKNOWN,
-                       VW_BASIS_RULE, "none", vw__text_device_of(given)->list);
+    vw__finding_advice(finding, "see who holds the card while it happens", "none",
+                       vw__text_device_of(given)->list);
 }

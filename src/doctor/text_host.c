@@ -4,153 +4,141 @@
  * that failed, a process that was killed, /dev/shm, and pinned memory. */
 #include "doctor/text_parts.h"
 
-static void add_less_memory(vw__finding_draft *finding)
-{
-    vw__finding_remedy(finding, "fewer loader processes: each has its own copy of the dataset",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "loading is slower",
-                       "DataLoader(dataset, num_workers=2, prefetch_factor=2)");
-    vw__finding_remedy(finding, "read the data piece by piece, instead of holding it",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "a change of the dataset",
-                       "numpy.load(path, mmap_mode=\"r\")\n"
-                       "datasets.load_dataset(name, streaming=True)");
-    vw__finding_remedy(finding, "load weights without a second copy in the host's memory",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
-                       "torch.load(path, map_location=\"cuda\", mmap=True)\n"
-                       "AutoModel.from_pretrained(name, low_cpu_mem_usage=True)");
-}
+/* Ways to need less, for most kinds. */
+static const vw__doctor_advice for_all[] = {
+    {"fewer loader processes: each has its own copy of the dataset", "loading is slower",
+     "DataLoader(dataset, num_workers=2, prefetch_factor=2)"},
+    {"read the data piece by piece, instead of holding it", "a change of the dataset",
+     "numpy.load(path, mmap_mode=\"r\")\n"
+     "datasets.load_dataset(name, streaming=True)"},
+    {"load weights without a second copy in the host's memory", "none",
+     "torch.load(path, map_location=\"cuda\", mmap=True)\n"
+     "AutoModel.from_pretrained(name, low_cpu_mem_usage=True)"},
+};
 
-static void add_look(vw__finding_draft *finding)
-{
-    vw__finding_remedy(finding, "see what the machine has, and who was killed", VW__SAVES_UNKNOWN,
-                       VW_BASIS_RULE, "none",
-                       "free -g\nsudo dmesg -T | grep -i -E \"killed process|out of memory\"");
-}
+static const vw__doctor_advice look = {
+    "see what the machine has, and who was killed", "none",
+    "free -g\nsudo dmesg -T | grep -i -E \"killed process|out of memory\""};
+static const vw__doctor_advice look_at_line = {"look at the line that asked: is that size meant?",
+                                               "none", "print(array.shape, array.dtype)"};
+static const vw__doctor_advice lift_limits = {
+    "lift the limits of shell and container", "none, where the machine has the memory",
+    "free -g; ulimit -v unlimited\ndocker run --memory=64g ..."};
+static const vw__doctor_advice more_memory = {"more memory for the job",
+                                              "a longer queue, a larger machine",
+                                              "sbatch --mem=64G ...\ndocker run --memory=64g ...\n"
+                                              "resources: {limits: {memory: 64Gi}}  # Kubernetes"};
 
-static void judge_allocator(const vw__text_case *given)
-{
-    uint64_t tried = given->numbers.tried_bytes;
-    bool is_known = vw__text_knows(tried);
-    vw__diagnosis_reason(given->draft,
-                         "An allocation in the host's memory failed%s%s; the GPU is "
-                         "not involved.",
-                         is_known ? ": " : "", is_known ? vw__text_size(given, tried) : "");
-    vw__diagnosis_conclude(given->draft, VW_VERDICT_HOST,
-                           vw__text_confidence(given, VW_CONFIDENCE_HIGH),
-                           "Host memory: the machine's RAM, not the GPU's, could not give %s%s.",
-                           is_known ? vw__text_size(given, tried) : "what was asked for",
-                           is_known ? " in one piece" : "");
-    vw__finding_draft *finding = vw__diagnosis_add(
-        given->draft, "host", tried, "An allocation of %s in the host's memory failed.",
-        is_known ? vw__text_size(given, tried) : "unknown size");
-    vw__finding_evidence(finding, "It fails when RAM and swap are promised away, or at a limit of "
-                                  "the container or shell.");
-    vw__finding_remedy(finding, "look at the line that asked: is that size meant?",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none", "print(array.shape, array.dtype)");
-    add_less_memory(finding);
-    vw__finding_remedy(finding, "lift the limits of shell and container", VW__SAVES_UNKNOWN,
-                       VW_BASIS_RULE, "none, where the machine has the memory",
-                       "free -g; ulimit -v unlimited\ndocker run --memory=64g ...");
-}
+static const vw__doctor_advice for_shared[] = {
+    {"a larger /dev/shm", "a restart of the container",
+     "df -h /dev/shm\ndocker run --shm-size=8g ...  # or --ipc=host\n"
+     "sudo mount -o remount,size=8G /dev/shm"},
+    {"fewer workers, fewer batches in advance", "loading is slower",
+     "DataLoader(dataset, num_workers=2, prefetch_factor=1)"},
+    {"share through files instead", "slower",
+     "torch.multiprocessing.set_sharing_strategy(\"file_system\")"},
+};
 
-static void judge_killed(const vw__text_case *given)
+static const vw__doctor_advice for_pinned[] = {
+    {"do not pin, or pin less", "slower copies to the GPU",
+     "DataLoader(dataset, pin_memory=False)\n\"pin_memory\": false  # DeepSpeed's offload"},
+    {"lift the limit on locked memory", "none, where the machine has the memory",
+     "ulimit -l unlimited\ndocker run --ulimit memlock=-1 ...\n"
+     "# WSL: memory= in .wslconfig; half of it can be pinned"},
+};
+
+/* The first row whose kind and certainty fit is taken; a worker is killed as a process is. */
+static const struct {
+    vw__error_kind kind; /* NONE: any other */
+    bool is_ambiguous;   /* only where it could be something else */
+    const char *reason, *sentence, *title;
+    const char *evidence;            /* or NULL */
+    const vw__doctor_advice *advice; /* first, */
+    size_t advice_count;
+    bool is_for_all;               /* then that for all, */
+    const vw__doctor_advice *last; /* then this; or NULL */
+} kinds[] = {
+    {VW__ERROR_HOST_SHARED, false,
+     "Processes hand each other data through /dev/shm, which in a container is 64 MB unless set "
+     "otherwise.",
+     "Host memory: /dev/shm, through which processes share data, is too small; the GPU's memory is "
+     "not meant.",
+     "Shared memory (/dev/shm) ran out.", NULL, for_shared, 3, false, NULL},
+    {VW__ERROR_HOST_PINNED, false,
+     "Pinned memory is host memory that the driver locks in place; the error names CUDA all the "
+     "same.",
+     "Host memory: $piece of pinned memory could not be had; that is the machine's RAM, not the "
+     "GPU's.",
+     "$first_piece of pinned host memory could not be had.", NULL, for_pinned, 2, false, &look},
+    {VW__ERROR_HOST_KILLED, true,
+     "Signal 9 came from outside, and no reason is in the text: mostly it is the kernel, out of "
+     "memory, but a person or a scheduler can send it too.",
+     "Host memory, probably: $victim was killed from outside, as the kernel does when the "
+     "machine's RAM is used up.",
+     "$first_victim was killed for the host's memory.", NULL, &look, 1, true, &more_memory},
+    {VW__ERROR_HOST_KILLED, false, "$first_victim was killed by $killer. The GPU is not involved.",
+     "Host memory: $victim was killed by $killer; the GPU's memory is not meant.",
+     "$first_victim was killed for the host's memory.", NULL, &look, 1, true, &more_memory},
+    {VW__ERROR_NONE, false,
+     "An allocation in the host's memory failed$colon_size; the GPU is not involved.",
+     "Host memory: the machine's RAM, not the GPU's, could not give $wanted.",
+     "An allocation of $size in the host's memory failed.",
+     "It fails when RAM and swap are promised away, or at a limit of the container or shell.",
+     &look_at_line, 1, true, &lift_limits},
+};
+
+static void name_words(const vw__text_case *given)
 {
+    vw__diagnosis_draft *draft = given->draft;
+    bool is_known = vw__doctor_knows(given->numbers.tried_bytes);
     bool is_worker = given->report->kind == VW__ERROR_HOST_WORKER;
-    const char *who = is_worker ? "a DataLoader worker" : "the process";
-    const char *by = vw__text_has(given, "slurm") || vw__text_has(given, "cgroup") ||
-                             vw__text_has(given, "memcg") || vw__text_has(given, "OOMKilled")
-                         ? "the limit of its container or job (a cgroup)"
-                     : vw__text_has(given, "memory monitor") || vw__text_has(given, "raylet")
-                         ? "a watch on the machine's memory (Ray)"
-                         : "the kernel, when RAM was used up";
-    if (given->report->is_ambiguous) {
-        vw__diagnosis_reason(given->draft, "Signal 9 came from outside, and no reason is in the "
-                                           "text: mostly it is the kernel, out of memory, but a "
-                                           "person or a scheduler can send it too.");
-        vw__diagnosis_conclude(given->draft, VW_VERDICT_HOST, VW_CONFIDENCE_LOW,
-                               "Host memory, probably: %s was killed from outside, as the kernel "
-                               "does when the machine's RAM is used up.",
-                               who);
-    } else {
-        vw__diagnosis_reason(given->draft, "%s was killed by %s. The GPU is not involved.",
-                             is_worker ? "A DataLoader worker" : "The process", by);
-        vw__diagnosis_conclude(
-            given->draft, VW_VERDICT_HOST,
-            vw__text_confidence(given, is_worker ? VW_CONFIDENCE_MEDIUM : VW_CONFIDENCE_HIGH),
-            "Host memory: %s was killed by %s; the GPU's memory is not meant.", who, by);
-    }
-    vw__finding_draft *finding =
-        vw__diagnosis_add(given->draft, "host", VW_UNKNOWN, "%s was killed for the host's memory.",
-                          is_worker ? "A DataLoader worker" : "The process");
-    add_look(finding);
-    add_less_memory(finding);
-    vw__finding_remedy(finding, "more memory for the job", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
-                       "a longer queue, a larger machine",
-                       "sbatch --mem=64G ...\ndocker run --memory=64g ...\n"
-                       "resources: {limits: {memory: 64Gi}}  # Kubernetes");
-}
-
-static void judge_shared(const vw__text_case *given)
-{
-    vw__diagnosis_reason(given->draft,
-                         "Processes hand each other data through /dev/shm, which in a "
-                         "container is 64 MB unless it is said otherwise.");
-    vw__diagnosis_conclude(given->draft, VW_VERDICT_HOST,
-                           vw__text_confidence(given, VW_CONFIDENCE_HIGH),
-                           "Host memory: /dev/shm, through which processes share data, is too "
-                           "small; the GPU's memory is not meant.");
-    vw__finding_draft *finding =
-        vw__diagnosis_add(given->draft, "host", VW_UNKNOWN, "Shared memory (/dev/shm) ran out.");
-    vw__finding_remedy(finding, "a larger /dev/shm", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
-                       "a restart of the container",
-                       "df -h /dev/shm\ndocker run --shm-size=8g ...  # or --ipc=host\n"
-                       "sudo mount -o remount,size=8G /dev/shm");
-    vw__finding_remedy(finding, "fewer workers, fewer batches in advance", VW__SAVES_UNKNOWN,
-                       VW_BASIS_RULE, "loading is slower",
-                       "DataLoader(dataset, num_workers=2, prefetch_factor=1)");
-    vw__finding_remedy(finding, "share through files instead", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
-                       "slower", "torch.multiprocessing.set_sharing_strategy(\"file_system\")");
-}
-
-static void judge_pinned(const vw__text_case *given)
-{
-    uint64_t tried = given->numbers.tried_bytes;
-    bool is_known = vw__text_knows(tried);
-    vw__diagnosis_reason(given->draft, "Pinned memory is host memory that the driver locks in "
-                                       "place; the error has CUDA's name for all that.");
-    vw__diagnosis_conclude(given->draft, VW_VERDICT_HOST,
-                           vw__text_confidence(given, VW_CONFIDENCE_HIGH),
-                           "Host memory: %s of pinned memory could not be had; that is the "
-                           "machine's RAM, not the GPU's.",
-                           is_known ? vw__text_size(given, tried) : "a piece");
-    vw__finding_draft *finding =
-        vw__diagnosis_add(given->draft, "host", tried, "%s of pinned host memory could not be had.",
-                          is_known ? vw__text_size(given, tried) : "A piece");
-    vw__finding_remedy(finding, "do not pin, or pin less", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
-                       "slower copies to the GPU",
-                       "DataLoader(dataset, pin_memory=False)\n"
-                       "\"pin_memory\": false  # DeepSpeed's offload");
-    vw__finding_remedy(finding, "lift the limit on locked memory", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
-                       "none, where the machine has the memory",
-                       "ulimit -l unlimited\ndocker run --ulimit memlock=-1 ...\n"
-                       "# WSL: memory= in .wslconfig; half of it can be pinned");
-    add_look(finding);
+    const char *killer = vw__text_has(given, "slurm") || vw__text_has(given, "cgroup") ||
+                                 vw__text_has(given, "memcg") || vw__text_has(given, "OOMKilled")
+                             ? "the limit of its container or job (a cgroup)"
+                         : vw__text_has(given, "memory monitor") || vw__text_has(given, "raylet")
+                             ? "a watch on the machine's memory (Ray)"
+                             : "the kernel, when RAM was used up";
+    const struct {
+        const char *name, *text;
+    } words[] = {
+        {"piece", is_known ? "$tried" : "a piece"},
+        {"first_piece", is_known ? "$tried" : "A piece"},
+        {"size", is_known ? "$tried" : "unknown size"},
+        {"colon_size", is_known ? ": $tried" : ""},
+        {"wanted", is_known ? "$tried in one piece" : "what was asked for"},
+        {"victim", is_worker ? "a DataLoader worker" : "the process"},
+        {"first_victim", is_worker ? "A DataLoader worker" : "The process"},
+        {"killer", killer},
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        vw__diagnosis_name_text(draft, words[i].name, vw__diagnosis_fill(draft, words[i].text));
 }
 
 void vw__text_judge_host(const vw__text_case *given)
 {
-    switch (given->report->kind) {
-    case VW__ERROR_HOST_SHARED:
-        judge_shared(given);
-        break;
-    case VW__ERROR_HOST_PINNED:
-        judge_pinned(given);
-        break;
-    case VW__ERROR_HOST_KILLED:
-    case VW__ERROR_HOST_WORKER:
-        judge_killed(given);
-        break;
-    default:
-        judge_allocator(given);
-        break;
-    }
+    vw__diagnosis_draft *draft = given->draft;
+    const vw__error_report *report = given->report;
+    bool is_worker = report->kind == VW__ERROR_HOST_WORKER;
+    vw__error_kind kind = is_worker ? VW__ERROR_HOST_KILLED : report->kind;
+    size_t i = 0;
+    while (kinds[i].kind != VW__ERROR_NONE &&
+           (kinds[i].kind != kind || (kinds[i].is_ambiguous && !report->is_ambiguous)))
+        i++;
+    bool has_size = kinds[i].kind == VW__ERROR_NONE || kinds[i].kind == VW__ERROR_HOST_PINNED;
+    vw_confidence confidence =
+        vw__text_confidence(given, is_worker ? VW_CONFIDENCE_MEDIUM : VW_CONFIDENCE_HIGH);
+    name_words(given);
+    vw__diagnosis_reason(draft, "%s", vw__diagnosis_fill(draft, kinds[i].reason));
+    vw__diagnosis_conclude(draft, VW_VERDICT_HOST, confidence, "%s",
+                           vw__diagnosis_fill(draft, kinds[i].sentence));
+    vw__finding_draft *finding =
+        vw__diagnosis_add(draft, "host", has_size ? given->numbers.tried_bytes : VW_UNKNOWN, "%s",
+                          vw__diagnosis_fill(draft, kinds[i].title));
+    if (kinds[i].evidence != NULL)
+        vw__finding_evidence(finding, "%s", kinds[i].evidence);
+    vw__finding_advise(finding, kinds[i].advice, kinds[i].advice_count);
+    if (kinds[i].is_for_all)
+        VW__DOCTOR_ADVISE(finding, for_all);
+    if (kinds[i].last != NULL)
+        vw__finding_advise(finding, kinds[i].last, 1);
 }

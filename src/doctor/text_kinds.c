@@ -34,12 +34,11 @@ static void add_advice(vw__finding_draft *finding, const advice *items, size_t c
             vw__finding_known_remedy(finding, VW__REMEDY_EMPTY_CACHE, &words, VW__SAVES_UNKNOWN,
                                      VW_BASIS_RULE);
         else
-            vw__finding_remedy(finding, items[i].action, VW__SAVES_UNKNOWN, VW_BASIS_RULE,
-                               items[i].cost, items[i].how);
+            vw__finding_advice(finding, items[i].action, items[i].cost, items[i].how);
     }
 }
 
-/* ---- what is told of each -------------------------------------------------------------------- */
+/* ---- advice for each kind -------------------------------------------------------------------- */
 
 static const advice for_library[] = {
     {"leave the library room: PyTorch has taken everything", "PyTorch has that much less",
@@ -138,7 +137,7 @@ static const advice for_vllm[] = {
     {"a cache of eight bits", "a little accuracy", "vllm serve MODEL --kv-cache-dtype fp8"},
     {"no CUDA graphs, fewer requests at once", "slower",
      "vllm serve MODEL --enforce-eager --max-num-seqs 16"},
-    {"more cards", "they cost", "vllm serve MODEL --tensor-parallel-size 2"},
+    {"more cards", "their price", "vllm serve MODEL --tensor-parallel-size 2"},
 };
 
 static const advice for_mps[] = {
@@ -180,7 +179,7 @@ static bool is_ollama(const vw__text_case *given)
            vw__text_has(given, "llama server");
 }
 
-/* Of kinds that are missing here PyTorch's own tools tell most. The first that fits is taken. */
+/* The first row that fits is taken. For kinds without a row PyTorch's own tools show most. */
 static const struct {
     vw__error_kind kind;
     bool (*fits)(const vw__text_case *given); /* or NULL */
@@ -194,8 +193,7 @@ static const struct {
      ADVICE(for_library)},
     {VW__ERROR_CUDNN, NULL,
      "cuDNN takes handles and workspaces from the card itself, outside the framework's pool: "
-     "mostly "
-     "the framework has taken the whole card before.",
+     "mostly the framework has taken the whole card before.",
      ADVICE(for_library)},
     {VW__ERROR_CUSOLVER, NULL,
      "cuSOLVER takes handles and workspaces from the card itself, outside PyTorch's pool: mostly "
@@ -232,8 +230,7 @@ static const struct {
      ADVICE(for_ggml)},
     {VW__ERROR_VLLM, NULL,
      "vLLM takes a share of the card, loads the weights, measures one step, and what is left of "
-     "the "
-     "share is the cache: it must hold one request of the longest length.",
+     "the share is the cache: it must hold one request of the longest length.",
      ADVICE(for_vllm)},
     {VW__ERROR_TORCH_MPS, NULL, "The memory is the machine's own, shared with every program.",
      ADVICE(for_mps)},
@@ -274,9 +271,9 @@ static void add_known_numbers(const vw__text_case *given, vw__finding_draft *fin
     };
     const char *text = "";
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (vw__text_knows(known[i].size_bytes))
+        if (vw__doctor_knows(known[i].size_bytes))
             text = vw__diagnosis_text(given->draft, "%s%s%s %s", text, text[0] != '\0' ? ", " : "",
-                                      vw__text_size(given, known[i].size_bytes), known[i].what);
+                                      VW__DOCTOR_SIZE(known[i].size_bytes), known[i].what);
     if (text[0] != '\0')
         vw__finding_evidence(finding, "Known: %s.", text);
 }
@@ -284,17 +281,18 @@ static void add_known_numbers(const vw__text_case *given, vw__finding_draft *fin
 static void explain_oversubscribed(const vw__text_case *given)
 {
     const vw_memory_numbers *said = &given->numbers;
-    uint64_t held = vw__text_knows(said->reserved_bytes) && said->reserved_bytes > said->total_bytes
-                        ? said->reserved_bytes
-                        : said->allocated_bytes;
+    uint64_t held =
+        vw__doctor_knows(said->reserved_bytes) && said->reserved_bytes > said->total_bytes
+            ? said->reserved_bytes
+            : said->allocated_bytes;
     vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, "unknown", held - said->total_bytes,
-        "PyTorch holds %s more than the card has.", vw__text_size(given, held - said->total_bytes));
+        "PyTorch holds %s more than the card has.", VW__DOCTOR_SIZE(held - said->total_bytes));
     add_known_numbers(given, finding);
     vw__finding_evidence(finding, "With more held than the card has, every step already waits for "
                                   "the host's memory: it has to need less, whatever the verdict.");
-    vw__finding_remedy(finding, "let the driver refuse instead of moving memory to the host",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "it fails sooner, and says why",
+    vw__finding_advice(finding, "let the driver refuse instead of moving memory to the host",
+                       "it fails sooner, and says why",
                        "# NVIDIA Control Panel, CUDA - Sysmem Fallback Policy:\n"
                        "Prefer No Sysmem Fallback");
     vw__text_add_diet(given, finding);
@@ -309,10 +307,11 @@ void vw__text_explain_unknown(const vw__text_case *given)
     }
     uint64_t tried = given->numbers.tried_bytes;
     vw__finding_draft *finding =
-        vw__text_knows(tried)
-            ? vw__diagnosis_add(given->draft, "unknown", tried,
-                                "Why %s could not be had is not in the message; these would tell.",
-                                vw__text_size(given, tried))
+        vw__doctor_knows(tried)
+            ? vw__diagnosis_add(
+                  given->draft, "unknown", tried,
+                  "The message does not say why %s could not be had; these would tell.",
+                  VW__DOCTOR_SIZE(tried))
             : vw__diagnosis_add(given->draft, "unknown", VW_UNKNOWN,
                                 "The message does not say enough; these would tell.");
     add_known_numbers(given, finding);
@@ -323,10 +322,9 @@ void vw__text_explain_unknown(const vw__text_case *given)
         vw__text_add_process_list(given, finding);
     if (has_recordings)
         vw__text_add_recording(given, finding);
-    else if (kind == VW__ERROR_CUBLAS || kind == VW__ERROR_CUDNN || kind == VW__ERROR_CUSOLVER ||
-             kind == VW__ERROR_NCCL)
-        vw__finding_remedy(finding, "see what PyTorch holds at that moment", VW__SAVES_UNKNOWN,
-                           VW_BASIS_RULE, "one line, in the process, where it fails",
+    else if (vw__text_is_of_library(given))
+        vw__finding_advice(finding, "see what PyTorch holds at that moment",
+                           "one line, in the process, where it fails",
                            "print(torch.cuda.memory_summary())");
     add_explanation(given, finding);
     if (has_own_tool)
@@ -339,26 +337,22 @@ bool vw__text_judge_beyond_any_card(const vw__text_case *given)
 {
     uint64_t tried = given->numbers.tried_bytes;
     bool is_said = vw__text_has(given, "more than 1EB");
-    if (!is_said && (!vw__text_knows(tried) || tried < BEYOND_ANY_CARD_BYTES))
+    if (!is_said && (!vw__doctor_knows(tried) || tried < BEYOND_ANY_CARD_BYTES))
         return false;
-    const char *size =
-        is_said || tried >= EXBIBYTE ? "more than an exbibyte" : vw__text_size(given, tried);
-    vw__diagnosis_reason(given->draft,
-                         "One request for %s: an absurd size, which no device has, whatever card "
-                         "this is.",
-                         size);
-    vw__diagnosis_conclude(given->draft, VW_VERDICT_TOO_LARGE, VW_CONFIDENCE_HIGH,
-                           "Too large: one request for %s, more than any device has: a shape is "
-                           "wrong.",
-                           size);
+    const char *size = is_said || tried >= EXBIBYTE ? "more than an exbibyte"
+                                                    : vw__diagnosis_size(given->draft, tried);
+    vw__diagnosis_reason(
+        given->draft,
+        "One request for %s: an absurd size, which no device has, whatever card this is.", size);
+    vw__diagnosis_conclude(
+        given->draft, VW_VERDICT_TOO_LARGE, VW_CONFIDENCE_HIGH,
+        "Too large: one request for %s, more than any device has: a shape is wrong.", size);
     vw__finding_draft *finding =
         vw__diagnosis_add(given->draft, "too-large", VW_UNKNOWN,
                           "A tensor of an absurd size is asked for: %s.", size);
-    vw__finding_evidence(finding,
-                         "Negative or unfilled sizes look like this: they are read as huge "
-                         "numbers.");
-    vw__finding_remedy(finding, "check the shapes that go into the line that failed",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
+    vw__finding_evidence(
+        finding, "Negative or unfilled sizes look like this: they are read as huge numbers.");
+    vw__finding_advice(finding, "check the shapes that go into the line that failed", "none",
                        "print(x.shape, x.dtype)  # before the line that failed");
     return true;
 }
@@ -368,16 +362,16 @@ static bool judge_said_limit(const vw__text_case *given)
     bool is_fraction = vw__text_has(given, "per_process_memory_fraction");
     if (!given->report->says_capped && !vw__text_has(given, "maximum pool size exceeded"))
         return false;
-    bool has_size = vw__text_knows(given->numbers.tried_bytes);
-    const char *limit = is_fraction ? "the share of the card that PyTorch may use "
-                                      "(per_process_memory_fraction)"
-                                    : "the limit set for its pool";
-    vw__diagnosis_reason(given->draft, "The message says so itself: the limit refused, not the "
-                                       "card.");
+    bool has_size = vw__doctor_knows(given->numbers.tried_bytes);
+    const char *limit =
+        is_fraction ? "the share of the card that PyTorch may use (per_process_memory_fraction)"
+                    : "the limit set for its pool";
+    vw__diagnosis_reason(given->draft,
+                         "The message says so itself: the limit refused, not the card.");
     vw__diagnosis_conclude(
         given->draft, VW_VERDICT_CAPPED, vw__text_confidence(given, VW_CONFIDENCE_HIGH),
         "Capped: %s would have gone beyond %s.",
-        has_size ? vw__text_size(given, given->numbers.tried_bytes) : "the request", limit);
+        has_size ? VW__DOCTOR_SIZE(given->numbers.tried_bytes) : "the request", limit);
     vw__finding_draft *finding = vw__diagnosis_add(given->draft, "capped", VW_UNKNOWN,
                                                    "A limit was set, and it was reached.");
     const vw__remedy *raise = vw__remedy_of(VW__REMEDY_RAISE_LIMIT);
@@ -385,7 +379,7 @@ static bool judge_said_limit(const vw__text_case *given)
         vw__finding_known_remedy(finding, VW__REMEDY_RAISE_LIMIT, NULL, VW__SAVES_UNKNOWN,
                                  VW_BASIS_RULE);
     else
-        vw__finding_remedy(finding, raise->action, VW__SAVES_UNKNOWN, VW_BASIS_RULE, raise->cost,
+        vw__finding_advice(finding, raise->action, raise->cost,
                            "# with RMM:\n"
                            "rmm.reinitialize(pool_allocator=True, maximum_pool_size=None)");
     if (is_fraction)
@@ -398,29 +392,26 @@ static bool judge_said_limit(const vw__text_case *given)
 static bool judge_vllm_cache(const vw__text_case *given)
 {
     uint64_t needed = given->report->needed_bytes, available = given->report->available_bytes;
-    if (given->report->kind != VW__ERROR_VLLM || !vw__text_knows(needed) ||
-        !vw__text_knows(available) || needed <= available)
+    if (given->report->kind != VW__ERROR_VLLM || !VW__DOCTOR_KNOWS_ALL(needed, available) ||
+        needed <= available)
         return false;
-    const char *needed_text = vw__text_size(given, needed);
-    const char *available_text = vw__text_size(given, available);
-    const char *missing_text = vw__text_size(given, needed - available);
-    vw__diagnosis_reason(
-        given->draft,
-        "The cache for one request of the longest length needs %s, and %s are left "
-        "of vLLM's share of the card: %s too little.",
-        needed_text, available_text, missing_text);
-    vw__diagnosis_conclude(given->draft, VW_VERDICT_GENUINE,
-                           vw__text_confidence(given, VW_CONFIDENCE_MEDIUM),
-                           "Genuine: vLLM's cache needs %s for one request of full length, and %s "
-                           "are left for it.",
-                           needed_text, available_text);
+    const char *needed_text = vw__diagnosis_size(given->draft, needed);
+    const char *available_text = vw__diagnosis_size(given->draft, available);
+    const char *missing_text = vw__diagnosis_size(given->draft, needed - available);
+    vw__diagnosis_reason(given->draft,
+                         "The cache for one request of the longest length needs %s, and %s are "
+                         "left of vLLM's share of the card: %s too little.",
+                         needed_text, available_text, missing_text);
+    vw__diagnosis_conclude(
+        given->draft, VW_VERDICT_GENUINE, vw__text_confidence(given, VW_CONFIDENCE_MEDIUM),
+        "Genuine: vLLM's cache needs %s for one request of full length, and %s are left for it.",
+        needed_text, available_text);
     vw__finding_draft *finding =
         vw__diagnosis_add(given->draft, "genuine", needed - available,
                           "vLLM's cache lacks %s for the longest request.", missing_text);
-    vw__finding_evidence(finding,
-                         "The cache grows evenly with the length: %s of the longest "
-                         "length would fit.",
-                         vw__diagnosis_share(given->draft, (double)available / (double)needed));
+    vw__finding_evidence(
+        finding, "The cache grows evenly with the length: %s of the longest length would fit.",
+        vw__diagnosis_share(given->draft, (double)available / (double)needed));
     vw__finding_remedy(finding, "a shorter longest request", vw__saves(needed - available),
                        VW_BASIS_COMPUTED, "longer ones are refused",
                        vw__diagnosis_text(given->draft,
@@ -442,16 +433,17 @@ static bool judge_vllm_cache(const vw__text_case *given)
 static bool judge_vllm_start(const vw__text_case *given)
 {
     uint64_t total = given->numbers.total_bytes, free_bytes = given->numbers.free_bytes;
-    if (given->report->kind != VW__ERROR_VLLM || vw__text_knows(given->numbers.tried_bytes) ||
-        !vw__text_knows(total) || !vw__text_knows(free_bytes) || free_bytes >= total)
+    if (given->report->kind != VW__ERROR_VLLM || vw__doctor_knows(given->numbers.tried_bytes) ||
+        !VW__DOCTOR_KNOWS_ALL(total, free_bytes) || free_bytes >= total)
         return false;
     uint64_t held = total - free_bytes;
     bool is_outside = held > VW__CONTEXT_BYTES && held - VW__CONTEXT_BYTES >= total / 5;
-    const char *held_text = vw__text_size(given, held), *total_text = vw__text_size(given, total);
+    const char *held_text = vw__diagnosis_size(given->draft, held),
+               *total_text = vw__diagnosis_size(given->draft, total);
     vw__diagnosis_reason(given->draft,
                          "At the start %s of the card's %s are free, less than the share that vLLM "
                          "is to have; others hold %s, %s.",
-                         vw__text_size(given, free_bytes), total_text, held_text,
+                         VW__DOCTOR_SIZE(free_bytes), total_text, held_text,
                          is_outside ? "a fifth of the card and more beyond what a context takes"
                                     : "which is not much: the share may simply be too large");
     vw__diagnosis_conclude(
@@ -481,13 +473,12 @@ static bool judge_mps(vw__text_case *given)
     const vw__error_report *report = given->report;
     const vw_memory_numbers *said = &given->numbers;
     uint64_t other = report->other_bytes;
-    if (report->kind != VW__ERROR_TORCH_MPS || !vw__text_knows(said->tried_bytes) ||
-        !vw__text_knows(said->allocated_bytes) || !vw__text_knows(said->allowed_bytes) ||
-        !vw__text_knows(other))
+    if (report->kind != VW__ERROR_TORCH_MPS ||
+        !VW__DOCTOR_KNOWS_ALL(said->tried_bytes, said->allocated_bytes, said->allowed_bytes, other))
         return false;
     vw_memory_numbers moved = *said;
     uint64_t held;
-    if (!vw__add_u64(said->allocated_bytes, other, &held) || !vw__text_knows(held))
+    if (!vw__add_u64(said->allocated_bytes, other, &held) || !vw__doctor_knows(held))
         return false;
     moved.total_bytes = said->allowed_bytes;
     moved.allowed_bytes = VW_UNKNOWN;
@@ -499,22 +490,21 @@ static bool judge_mps(vw__text_case *given)
         judged.verdict != VW_VERDICT_TOO_LARGE)
         return false;
 
-    const char *tried = vw__text_size(given, said->tried_bytes);
-    const char *own = vw__text_size(given, said->allocated_bytes);
-    const char *others = vw__text_size(given, other);
-    const char *allowed = vw__text_size(given, said->allowed_bytes);
-    vw__diagnosis_reason(
-        given->draft,
-        "PyTorch %s + other allocations %s + request %s, and %s are allowed of the "
-        "machine's memory.",
-        own, others, tried, allowed);
+    const char *tried = vw__diagnosis_size(given->draft, said->tried_bytes);
+    const char *own = vw__diagnosis_size(given->draft, said->allocated_bytes);
+    const char *others = vw__diagnosis_size(given->draft, other);
+    const char *allowed = vw__diagnosis_size(given->draft, said->allowed_bytes);
+    vw__diagnosis_reason(given->draft,
+                         "PyTorch $in_use + other allocations %s + request $tried, and $allowed "
+                         "are allowed of the machine's memory.",
+                         others);
     if (is_outside)
-        vw__diagnosis_reason(given->draft, "The others hold more than the request, and a fifth of "
-                                           "what is allowed.");
+        vw__diagnosis_reason(
+            given->draft, "The others hold more than the request, and a fifth of what is allowed.");
     if (judged.verdict == VW_VERDICT_TOO_LARGE)
         vw__diagnosis_conclude(
             given->draft, VW_VERDICT_TOO_LARGE, vw__text_confidence(given, judged.confidence),
-            "Too large: one request of %s, where %s are allowed in all.", tried, allowed);
+            "Too large: one request of $tried, where $allowed are allowed in all.");
     else
         vw__diagnosis_conclude(
             given->draft, judged.verdict,
@@ -527,7 +517,7 @@ static bool judge_mps(vw__text_case *given)
     given->judged = judged;
     vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, vw_verdict_name(judged.verdict), held,
-        "%s of the machine's memory may be used, and %s are.", allowed, vw__text_size(given, held));
+        "$allowed of the machine's memory may be used, and %s are.", VW__DOCTOR_SIZE(held));
     vw_part parts[] = {{"PyTorch", said->allocated_bytes},
                        {"other allocations of this process", other}};
     vw__text_add_parts(finding, parts, sizeof parts / sizeof *parts);
@@ -538,27 +528,21 @@ static bool judge_mps(vw__text_case *given)
 static bool judge_cupy_limit(const vw__text_case *given)
 {
     const vw_memory_numbers *said = &given->numbers;
-    if (given->report->kind != VW__ERROR_CUPY || !vw__text_knows(said->allowed_bytes) ||
-        !vw__text_knows(said->tried_bytes) || said->tried_bytes > said->allowed_bytes ||
-        !vw__text_knows(said->allocated_bytes) ||
+    if (given->report->kind != VW__ERROR_CUPY ||
+        !VW__DOCTOR_KNOWS_ALL(said->allowed_bytes, said->tried_bytes) ||
+        said->tried_bytes > said->allowed_bytes || !vw__doctor_knows(said->allocated_bytes) ||
         said->allocated_bytes <= said->allowed_bytes - said->tried_bytes)
         return false;
-    vw__diagnosis_reason(given->draft,
-                         "CuPy's pool has %s, and %s more would be beyond its limit "
-                         "of %s.",
-                         vw__text_size(given, said->allocated_bytes),
-                         vw__text_size(given, said->tried_bytes),
-                         vw__text_size(given, said->allowed_bytes));
-    vw__diagnosis_conclude(
-        given->draft, VW_VERDICT_CAPPED, vw__text_confidence(given, VW_CONFIDENCE_HIGH),
-        "Capped: CuPy's pool, at %s of the %s it is allowed, was asked for %s "
-        "more.",
-        vw__text_size(given, said->allocated_bytes), vw__text_size(given, said->allowed_bytes),
-        vw__text_size(given, said->tried_bytes));
+    vw__diagnosis_reason(
+        given->draft,
+        "CuPy's pool has $in_use, and $tried more would be beyond its limit of $allowed.");
+    vw__diagnosis_conclude(given->draft, VW_VERDICT_CAPPED,
+                           vw__text_confidence(given, VW_CONFIDENCE_HIGH),
+                           "Capped: CuPy's pool, at $in_use of the $allowed it is allowed, was "
+                           "asked for $tried more.");
     vw__finding_draft *finding =
         vw__diagnosis_add(given->draft, "capped", VW_UNKNOWN, "CuPy's pool has a limit.");
-    vw__finding_remedy(finding, "raise the limit", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
-                       "others on the card have less",
+    vw__finding_advice(finding, "raise the limit", "others on the card have less",
                        "cupy.get_default_memory_pool().set_limit(size=0)  # none\n"
                        "env | grep CUPY_GPU_MEMORY_LIMIT");
     add_explanation(given, finding);
@@ -570,27 +554,22 @@ static bool judge_cupy_limit(const vw__text_case *given)
 static bool judge_async_limit(const vw__text_case *given)
 {
     const vw_memory_numbers *said = &given->numbers;
-    if (given->report->kind != VW__ERROR_CUDA_ASYNC || !vw__text_knows(said->allowed_bytes) ||
-        !vw__text_knows(said->tried_bytes) || said->tried_bytes > said->allowed_bytes ||
-        !vw__text_knows(said->allocated_bytes) || vw__text_knows(said->reserved_bytes) ||
+    if (given->report->kind != VW__ERROR_CUDA_ASYNC ||
+        !VW__DOCTOR_KNOWS_ALL(said->allowed_bytes, said->tried_bytes) ||
+        said->tried_bytes > said->allowed_bytes || !vw__doctor_knows(said->allocated_bytes) ||
+        vw__doctor_knows(said->reserved_bytes) ||
         said->allocated_bytes <= said->allowed_bytes - said->tried_bytes ||
-        !vw__text_knows(said->free_bytes) || said->free_bytes < said->tried_bytes ||
-        !vw__text_knows(said->total_bytes) || said->free_bytes > said->total_bytes ||
+        !vw__doctor_knows(said->free_bytes) || said->free_bytes < said->tried_bytes ||
+        !vw__doctor_knows(said->total_bytes) || said->free_bytes > said->total_bytes ||
         said->allocated_bytes > said->total_bytes)
         return false;
-    const char *in_use = vw__text_size(given, said->allocated_bytes);
-    const char *tried = vw__text_size(given, said->tried_bytes);
-    const char *allowed = vw__text_size(given, said->allowed_bytes);
-    const char *free_text = vw__text_size(given, said->free_bytes);
     vw__diagnosis_reason(given->draft,
-                         "The limit: in use %s + request %s, and %s are allowed: over it, while "
-                         "the card itself had %s free.",
-                         in_use, tried, allowed, free_text);
+                         "The limit: in use $in_use + request $tried, and $allowed are allowed: "
+                         "over it, while the card itself had $free free.");
     vw__diagnosis_conclude(given->draft, VW_VERDICT_CAPPED,
                            vw__text_confidence(given, VW_CONFIDENCE_HIGH),
-                           "Capped: PyTorch uses %s of the %s it is allowed and asked for %s more, "
-                           "while the card had %s free.",
-                           in_use, allowed, tried, free_text);
+                           "Capped: PyTorch uses $in_use of the $allowed it is allowed and asked "
+                           "for $tried more, while the card had $free free.");
     vw__text_add_findings(given, VW_VERDICT_CAPPED);
     return true;
 }

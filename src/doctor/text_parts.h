@@ -26,22 +26,25 @@ typedef struct vw__text_case {
     vw__number_verdict judged;
 } vw__text_case;
 
-static inline bool vw__text_knows(uint64_t size_bytes)
-{
-    return size_bytes != VW_UNKNOWN;
-}
-
-/* "512 MiB"; the diagnosis' text. */
-const char *vw__text_size(const vw__text_case *given, uint64_t size_bytes);
-
 /* Are the words in what was kept of the message? In either case. */
 bool vw__text_has(const vw__text_case *given, const char *words);
 
-/* Does the message break off, for all that can be seen? */
-bool vw__text_is_cut(const vw__text_case *given);
-
 /* Less where the message breaks off or could be something else. */
 vw_confidence vw__text_confidence(const vw__text_case *given, vw_confidence confidence);
+
+/* Lets sentences name the numbers that are judged: $tried, $total, $free, $in_use, $reserved,
+ * $allowed; what they come to: $idle, $outside; and $card, that of the options. To be called again
+ * when they change. */
+void vw__text_name_numbers(const vw__text_case *given);
+
+/* By PyTorch: what it has reserved, or what of that is in use. */
+uint64_t vw__text_held_bytes(const vw__text_case *given);
+
+/* Would the request have gone beyond the limit? */
+bool vw__text_is_at_limit(const vw__text_case *given);
+
+/* A library that takes memory beside the framework that calls it. */
+bool vw__text_is_of_library(const vw__text_case *given);
 
 /* The kinds that print PyTorch's numbers. */
 bool vw__text_is_torch(vw__error_kind kind);
@@ -87,7 +90,7 @@ bool vw__text_judge_on_card(vw__text_case *given);
 /* Messages that say by themselves what they are, or by a rule of their own. true: concluded. */
 bool vw__text_judge_by_kind(vw__text_case *given);
 
-/* A request that no device can serve, whatever else is said. true: concluded. */
+/* A request that no device can serve, whatever else the message says. true: concluded. */
 bool vw__text_judge_beyond_any_card(const vw__text_case *given);
 
 /* The finding of a text that does not tell: what is known, and what would tell. */

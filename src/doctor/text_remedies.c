@@ -18,11 +18,6 @@ enum { LEAST_PARTS = 2, MOST_PARTS = 64 }; /* that a batch is cut into */
 
 #define MOST_SPILLED_BYTES (UINT64_C(1) << 40) /* no host has more to spare; unknown is more */
 
-static uint64_t less(uint64_t a_bytes, uint64_t b_bytes)
-{
-    return a_bytes > b_bytes ? a_bytes - b_bytes : 0;
-}
-
 static vw__savings between(uint64_t at_least_bytes, uint64_t at_most_bytes)
 {
     return (vw__savings){at_least_bytes, at_most_bytes};
@@ -60,18 +55,10 @@ static uint64_t parts_of_batch(uint64_t in_use_bytes, uint64_t missing_bytes)
 static uint64_t too_much_bytes(const vw__text_case *given)
 {
     const vw_memory_numbers *numbers = &given->numbers;
-    if (given->card_bytes == 0 || !vw__text_knows(numbers->allocated_bytes))
+    if (given->card_bytes == 0 || !vw__doctor_knows(numbers->allocated_bytes))
         return 0;
-    uint64_t others = vw__text_knows(given->others_bytes) ? given->others_bytes : 0;
-    return less(numbers->allocated_bytes, less(given->card_bytes, others));
-}
-
-/* By PyTorch: what it has reserved, or what of that is in use. */
-static uint64_t held_bytes(const vw__text_case *given)
-{
-    const vw_memory_numbers *numbers = &given->numbers;
-    return vw__text_knows(numbers->reserved_bytes) ? numbers->reserved_bytes
-                                                   : numbers->allocated_bytes;
+    uint64_t others = vw__doctor_knows(given->others_bytes) ? given->others_bytes : 0;
+    return vw__doctor_less(numbers->allocated_bytes, vw__doctor_less(given->card_bytes, others));
 }
 
 /* What the request lacked; the card or the limit. */
@@ -80,18 +67,18 @@ static uint64_t missing_bytes(const vw__text_case *given)
     const vw_memory_numbers *numbers = &given->numbers;
     uint64_t too_much = too_much_bytes(given), all;
     if (too_much != 0)
-        return vw__text_knows(numbers->tried_bytes) &&
+        return vw__doctor_knows(numbers->tried_bytes) &&
                        vw__add_u64(too_much, numbers->tried_bytes, &all)
                    ? all
                    : too_much;
-    if (!vw__text_knows(numbers->tried_bytes))
+    if (!vw__doctor_knows(numbers->tried_bytes))
         return VW_UNKNOWN;
-    uint64_t room = vw__text_knows(numbers->free_bytes) ? numbers->free_bytes : 0;
-    uint64_t held = held_bytes(given);
-    if (vw__text_knows(numbers->allowed_bytes) && vw__text_knows(held) &&
-        less(numbers->allowed_bytes, held) < room)
-        room = less(numbers->allowed_bytes, held);
-    return less(numbers->tried_bytes, room);
+    uint64_t room = vw__doctor_knows(numbers->free_bytes) ? numbers->free_bytes : 0;
+    uint64_t held = vw__text_held_bytes(given);
+    if (VW__DOCTOR_KNOWS_ALL(numbers->allowed_bytes, held) &&
+        vw__doctor_less(numbers->allowed_bytes, held) < room)
+        room = vw__doctor_less(numbers->allowed_bytes, held);
+    return vw__doctor_less(numbers->tried_bytes, room);
 }
 
 /* Says no where all that is given back is too little, even if all idle memory could be used. */
@@ -99,7 +86,7 @@ static void say_not_enough(const vw__text_case *given, vw__finding_draft *findin
                            uint64_t at_most_bytes)
 {
     uint64_t most_bytes;
-    if (!vw__text_knows(given->numbers.free_bytes) || !vw__text_knows(given->judged.idle_bytes) ||
+    if (!VW__DOCTOR_KNOWS_ALL(given->numbers.free_bytes, given->judged.idle_bytes) ||
         !vw__add_u64(at_most_bytes, given->judged.idle_bytes, &most_bytes))
         return;
     vw__finding_enough(finding,
@@ -118,7 +105,7 @@ static void add_known(const vw__text_case *given, vw__finding_draft *finding, vw
 void vw__text_add_smaller_batch(const vw__text_case *given, vw__finding_draft *finding)
 {
     uint64_t in_use = given->numbers.allocated_bytes, missing = missing_bytes(given);
-    bool is_known = vw__text_knows(in_use) && in_use != 0 && vw__text_knows(missing);
+    bool is_known = vw__doctor_knows(in_use) && in_use != 0 && vw__doctor_knows(missing);
     uint64_t parts = is_known ? parts_of_batch(in_use, missing) : LEAST_PARTS;
     const vw__remedy_words words = {.parts = parts != 0 ? parts : MOST_PARTS};
     vw__remedy_range range =
@@ -183,8 +170,7 @@ static void add_fragmentation_remedies(const vw__text_case *given, vw__finding_d
                              VW_BASIS_RULE);
     if (!vw__text_device_of(given)->has_recordings)
         return;
-    vw__finding_remedy(finding, "record the run and let settings be tried on the recording",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE,
+    vw__finding_advice(finding, "record the run and let settings be tried on the recording",
                        "no code is changed; the recorded run is a little slower",
                        "vramwise run --record run.pickle -- python train.py\n"
                        "vramwise tune run.pickle --card SIZE");
@@ -193,26 +179,22 @@ static void add_fragmentation_remedies(const vw__text_case *given, vw__finding_d
 /* The recipe that most pages give first. */
 static void warn_of_max_split_size(const vw__text_case *given)
 {
-    vw__finding_draft *warning =
-        vw__diagnosis_add(given->draft, "warning", VW_UNKNOWN,
-                          "max_split_size_mb, which the message or many pages suggest, can make it "
-                          "worse.");
+    vw__finding_draft *warning = vw__diagnosis_add(
+        given->draft, "warning", VW_UNKNOWN,
+        "max_split_size_mb, which the message or many pages suggest, can make it worse.");
     vw__finding_evidence(warning,
                          "On recordings with varying lengths and image sizes max_split_size_mb:128 "
                          "took what was reserved from 1.5 times what was live to 5 and 6 times.");
-    vw__finding_remedy(warning, "try it on a recording first", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
-                       "a recording of the run",
+    vw__finding_advice(warning, "try it on a recording first", "a recording of the run",
                        "vramwise replay oom.pickle --conf max_split_size_mb:128");
 }
 
 static void add_fragmentation(const vw__text_case *given)
 {
-    const vw_memory_numbers *numbers = &given->numbers;
     uint64_t idle = given->judged.idle_bytes;
     vw__finding_draft *finding = vw__diagnosis_add(
-        given->draft, "fragmentation", idle, "PyTorch holds %s and uses %s; %s of it lie idle.",
-        vw__text_size(given, numbers->reserved_bytes),
-        vw__text_size(given, numbers->allocated_bytes), vw__text_size(given, idle));
+        given->draft, "fragmentation", idle,
+        "PyTorch holds $reserved and uses $in_use; %s of it lie idle.", VW__DOCTOR_SIZE(idle));
     vw__finding_evidence(finding, "A request needs one piece: idle bytes serve it only where they "
                                   "lie side by side, in one segment.");
     if (given->report->says_expandable)
@@ -229,9 +211,9 @@ static void add_small_fragmentation(const vw__text_case *given)
     uint64_t idle = given->judged.idle_bytes;
     vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, "fragmentation", idle,
-        "This request of %s would have fit in the %s that lay idle, but only %s would then remain.",
-        vw__text_size(given, numbers->tried_bytes), vw__text_size(given, idle),
-        vw__text_size(given, less(idle, numbers->tried_bytes)));
+        "This request of $tried would have fit in the %s that lay idle, but only %s would then "
+        "remain.",
+        VW__DOCTOR_SIZE(idle), VW__DOCTOR_SIZE(vw__doctor_less(idle, numbers->tried_bytes)));
     vw__finding_evidence(finding, "Idle bytes are less than a tenth of what is reserved: with no "
                                   "fragmentation at all the run fails a little later.");
     if (!given->report->says_expandable)
@@ -244,7 +226,7 @@ static void add_small_fragmentation(const vw__text_case *given)
 static uint64_t own_outside_bytes(const vw__text_case *given)
 {
     const vw_memory_numbers *numbers = &given->numbers;
-    if (!vw__text_knows(numbers->process_bytes) || !vw__text_knows(numbers->reserved_bytes) ||
+    if (!VW__DOCTOR_KNOWS_ALL(numbers->process_bytes, numbers->reserved_bytes) ||
         numbers->process_bytes < numbers->reserved_bytes)
         return VW_UNKNOWN;
     uint64_t own = numbers->process_bytes - numbers->reserved_bytes;
@@ -254,39 +236,39 @@ static uint64_t own_outside_bytes(const vw__text_case *given)
 static void add_outside_evidence(const vw__text_case *given, vw__finding_draft *finding)
 {
     uint64_t outside = given->judged.outside_bytes, own = own_outside_bytes(given);
-    if (vw__text_knows(own)) {
+    if (vw__doctor_knows(own)) {
         vw_part parts[] = {{"other processes", outside - own},
                            {"this process: context and libraries", own}};
         vw__text_add_parts(finding, parts, sizeof parts / sizeof *parts);
         vw__finding_evidence(finding,
                              "This process holds %s besides what PyTorch reserved (context, NCCL, "
                              "cuDNN, other libraries); other processes hold %s.",
-                             vw__text_size(given, own), vw__text_size(given, outside - own));
+                             VW__DOCTOR_SIZE(own), VW__DOCTOR_SIZE(outside - own));
     } else {
-        vw__finding_evidence(finding, "Whose it is, is not said: other processes, or "
+        vw__finding_evidence(finding, "The message does not say whose it is: other processes', or "
                                       "this one's context and libraries.");
     }
     if (given->report->other_process_count != 0 &&
-        vw__text_knows(given->report->other_process_bytes) &&
+        vw__doctor_knows(given->report->other_process_bytes) &&
         given->report->other_process_bytes != 0)
         vw__finding_evidence(finding, "The message lists %zu %s with %s in all.",
                              given->report->other_process_count,
                              given->report->other_process_count == 1 ? "process" : "processes",
-                             vw__text_size(given, given->report->other_process_bytes));
+                             VW__DOCTOR_SIZE(given->report->other_process_bytes));
 }
 
 static void add_outside(const vw__text_case *given)
 {
     uint64_t outside = given->judged.outside_bytes, own = own_outside_bytes(given);
-    uint64_t beyond = less(outside, VW__CONTEXT_BYTES);
-    uint64_t others = vw__text_knows(own) ? outside - own : beyond;
+    uint64_t beyond = vw__doctor_less(outside, VW__CONTEXT_BYTES);
+    uint64_t others = vw__doctor_knows(own) ? outside - own : beyond;
     const vw__text_device *device = vw__text_device_of(given);
-    vw__finding_draft *finding = vw__diagnosis_add(
-        given->draft, "outside", outside,
-        outside <= given->numbers.total_bytes
-            ? "%s of the card's %s are held outside PyTorch."
-            : "%s are held outside PyTorch, more than a card of %s has.",
-        vw__text_size(given, outside), vw__text_size(given, given->numbers.total_bytes));
+    vw__finding_draft *finding =
+        vw__diagnosis_add(given->draft, "outside", outside,
+                          outside <= given->numbers.total_bytes
+                              ? "%s of the card's %s are held outside PyTorch."
+                              : "%s are held outside PyTorch, more than a card of %s has.",
+                          VW__DOCTOR_SIZE(outside), VW__DOCTOR_SIZE(given->numbers.total_bytes));
     add_outside_evidence(given, finding);
     vw__text_add_process_list(given, finding);
     vw__finding_remedy(finding, "end what is left over of earlier runs, or notebooks",
@@ -299,17 +281,17 @@ static void add_outside(const vw__text_case *given)
         device->visible[0] != '\0'
             ? vw__diagnosis_text(given->draft, "%s=1 python train.py", device->visible)
             : vw__diagnosis_text(given->draft, "model.to(\"%s:1\")", device->module));
-    vw__finding_remedy(finding, "one card for each rank: ranks that forget it all start on card 0",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "one line, before any use",
+    vw__finding_advice(finding, "one card for each rank: ranks that forget it all start on card 0",
+                       "one line, before any use",
                        vw__diagnosis_text(given->draft,
                                           "torch.%s.set_device(int(os.environ[\"LOCAL_RANK\"]))",
                                           device->module));
-    vw__finding_remedy(finding, "keep other frameworks from taking the card in advance",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "their first steps are slower",
+    vw__finding_advice(finding, "keep other frameworks from taking the card in advance",
+                       "their first steps are slower",
                        "export XLA_PYTHON_CLIENT_PREALLOCATE=false\n"
                        "export TF_FORCE_GPU_ALLOW_GROWTH=true\n"
                        "vllm serve MODEL --gpu-memory-utilization 0.5");
-    if (vw__text_knows(own) && own > VW__CONTEXT_BYTES)
+    if (vw__doctor_knows(own) && own > VW__CONTEXT_BYTES)
         vw__finding_remedy(finding, "fewer NCCL communicators and smaller buffers",
                            between(0, own - VW__CONTEXT_BYTES / 2), VW_BASIS_RULE,
                            "slower collectives", "export NCCL_BUFFSIZE=1048576");
@@ -328,40 +310,40 @@ static void add_capped(const vw__text_case *given)
 {
     const vw_memory_numbers *numbers = &given->numbers;
     uint64_t limit = numbers->allowed_bytes, total = numbers->total_bytes;
-    bool has_card = vw__text_knows(total) && total >= limit;
+    bool has_card = vw__doctor_knows(total) && total >= limit;
     vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, "capped", has_card ? total - limit : VW_UNKNOWN,
-        "A limit of %s is set for this process%s%s%s%s%s.", vw__text_size(given, limit),
-        has_card ? ", which leaves " : "", has_card ? vw__text_size(given, total - limit) : "",
-        has_card ? " of the card's " : "", has_card ? vw__text_size(given, total) : "",
+        "A limit of %s is set for this process%s%s%s%s%s.", VW__DOCTOR_SIZE(limit),
+        has_card ? ", which leaves " : "", has_card ? VW__DOCTOR_SIZE(total - limit) : "",
+        has_card ? " of the card's " : "", has_card ? VW__DOCTOR_SIZE(total) : "",
         has_card ? " out of its reach" : "");
     if (has_card && total != 0)
         vw__finding_evidence(finding, "That is a fraction of %.4f of the card.",
                              (double)limit / (double)total);
-    uint64_t held = held_bytes(given), wanted;
-    if (!vw__text_knows(held) || !vw__text_knows(numbers->tried_bytes) ||
+    uint64_t held = vw__text_held_bytes(given), wanted;
+    if (!VW__DOCTOR_KNOWS_ALL(held, numbers->tried_bytes) ||
         !vw__add_u64(held, numbers->tried_bytes, &wanted))
         wanted = VW_UNKNOWN;
     vw__remedy_words words = {.module = vw__text_device_of(given)->module};
-    if (has_card && vw__text_knows(wanted) && wanted <= total) {
+    if (has_card && vw__doctor_knows(wanted) && wanted <= total) {
         vw__finding_evidence(finding, "This request needed a limit of %s: a fraction of %.4f.",
-                             vw__text_size(given, wanted), (double)wanted / (double)total);
+                             VW__DOCTOR_SIZE(wanted), (double)wanted / (double)total);
         words.fraction =
             vw__diagnosis_text(given->draft, "%.4f", digits_above((double)wanted / (double)total));
     }
     vw__savings savings = VW__SAVES_UNKNOWN;
     if (has_card) {
         uint64_t room = total - limit;
-        if (vw__text_knows(numbers->free_bytes) && numbers->free_bytes < room)
+        if (vw__doctor_knows(numbers->free_bytes) && numbers->free_bytes < room)
             room = numbers->free_bytes;
         uint64_t missing = missing_bytes(given);
-        savings = between(vw__text_knows(missing) && missing < room ? missing : room, room);
+        savings = between(vw__doctor_knows(missing) && missing < room ? missing : room, room);
     }
     vw__finding_known_remedy(finding, VW__REMEDY_RAISE_LIMIT, &words, savings, VW_BASIS_COMPUTED);
-    if (vw__text_knows(numbers->free_bytes) && vw__text_knows(numbers->tried_bytes) &&
+    if (VW__DOCTOR_KNOWS_ALL(numbers->free_bytes, numbers->tried_bytes) &&
         numbers->free_bytes >= numbers->tried_bytes)
         vw__finding_enough(finding, VW_ENOUGH_YES); /* nothing but the limit is in the way */
-    vw__finding_remedy(finding, "look where it is set", VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
+    vw__finding_advice(finding, "look where it is set", "none",
                        "grep -rn \"memory_fraction\\|gpu_memory_utilization\" .\n"
                        "env | grep ALLOC_CONF");
     vw__text_add_smaller_batch(given, finding);
@@ -369,54 +351,43 @@ static void add_capped(const vw__text_case *given)
 
 /* ---- refused --------------------------------------------------------------------------------- */
 
-static bool is_at_limit(const vw__text_case *given)
-{
-    const vw_memory_numbers *numbers = &given->numbers;
-    return vw__text_knows(numbers->allowed_bytes) && vw__text_knows(numbers->reserved_bytes) &&
-           less(numbers->allowed_bytes, numbers->reserved_bytes) < numbers->tried_bytes;
-}
-
 static void add_refused(const vw__text_case *given)
 {
     const vw_memory_numbers *numbers = &given->numbers;
     vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, "refused", numbers->tried_bytes,
-        "%s were refused with %s free: the card's memory was not what was short.",
-        vw__text_size(given, numbers->tried_bytes), vw__text_size(given, numbers->free_bytes));
-    if (is_at_limit(given))
-        vw__finding_evidence(finding,
-                             "PyTorch was at its limit, so it may not have asked the driver "
-                             "at all: see the limit first.");
+        "$tried were refused with $free free: the card's memory was not what was short.");
+    if (vw__text_is_at_limit(given))
+        vw__finding_evidence(finding, "PyTorch was at its limit, so it may not have asked the "
+                                      "driver at all: see the limit first.");
     vw__finding_evidence(finding, "A GPU allocation also needs memory of the host: address space, "
                                   "and on Windows a commitment in the page file.");
-    if (!vw__text_knows(numbers->allowed_bytes))
+    if (!vw__doctor_knows(numbers->allowed_bytes))
         vw__finding_evidence(finding,
-                             "A limit (set_per_process_memory_fraction) may be set without "
-                             "being in the message: PyTorch 2.1 to 2.4 did not print it.");
+                             "A limit (set_per_process_memory_fraction) may be set without being "
+                             "in the message: PyTorch 2.1 to 2.4 did not print it.");
     vw__finding_evidence(finding, "Or another process let go of its memory between the failure and "
                                   "the moment the numbers were taken: try again.");
-    if (!vw__text_knows(numbers->allowed_bytes))
-        vw__finding_remedy(finding, "see whether a limit is set", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
-                           "none",
+    if (!vw__doctor_knows(numbers->allowed_bytes))
+        vw__finding_advice(finding, "see whether a limit is set", "none",
                            "grep -rn set_per_process_memory_fraction .\n"
                            "env | grep ALLOC_CONF");
-    vw__finding_remedy(finding, "give the host more room: its memory, or address space, ran out",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "administrator's rights",
+    vw__finding_advice(finding, "give the host more room: its memory, or address space, ran out",
+                       "administrator's rights",
                        "free -g; ulimit -v unlimited; sysctl vm.overcommit_memory\n"
                        "# Windows, System, Advanced, Performance: a larger page file\n"
                        "# WSL: memory= and swap= in .wslconfig, then wsl --shutdown");
     if (given->report->says_expandable)
-        vw__finding_remedy(finding,
-                           "without expandable segments: each reserves addresses for more "
-                           "than the card",
-                           VW__SAVES_UNKNOWN, VW_BASIS_RULE, "more fragmentation",
-                           vw__diagnosis_text(given->draft, "export %s=expandable_segments:False",
-                                              vw__text_device_of(given)->settings));
-    vw__finding_remedy(finding, "see whether the card is divided (MIG), or shared by a scheduler",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none", "nvidia-smi -L; nvidia-smi");
+        vw__finding_advice(
+            finding, "without expandable segments: each reserves addresses for more than the card",
+            "more fragmentation",
+            vw__diagnosis_text(given->draft, "export %s=expandable_segments:False",
+                               vw__text_device_of(given)->settings));
+    vw__finding_advice(finding, "see whether the card is divided (MIG), or shared by a scheduler",
+                       "none", "nvidia-smi -L; nvidia-smi");
     if (given->report->kind == VW__ERROR_TORCH_XPU)
-        vw__finding_remedy(finding, "allow single allocations of more than 4 GiB",
-                           VW__SAVES_UNKNOWN, VW_BASIS_RULE, "some kernels are slower",
+        vw__finding_advice(finding, "allow single allocations of more than 4 GiB",
+                           "some kernels are slower",
                            "export UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1");
     vw__text_add_process_list(given, finding);
 }
@@ -429,23 +400,23 @@ static void add_too_large(const vw__text_case *given)
     uint64_t tried = numbers->tried_bytes;
     vw__finding_draft *finding =
         vw__diagnosis_add(given->draft, "too-large", tried,
-                          "One tensor of %s is asked for at once.", vw__text_size(given, tried));
+                          "One tensor of %s is asked for at once.", VW__DOCTOR_SIZE(tried));
     vw__finding_evidence(finding,
-                         "That is %llu million numbers of 4 bytes: look for the line in "
-                         "the traceback, and print the shapes that go into it.",
+                         "That is %llu million numbers of 4 bytes: look for the line in the "
+                         "traceback, and print the shapes that go into it.",
                          (unsigned long long)(tried / 4 / 1000000));
-    if (vw__text_knows(numbers->total_bytes) && tried / 16 > numbers->total_bytes)
-        vw__finding_evidence(finding, "It is more than 16 cards full: rather a wrong shape than a "
-                                      "large model.");
-    vw__finding_remedy(finding, "check the shapes: a broadcast, an outer product, a wrong axis",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
-                       "print(x.shape, x.dtype)  # before the line that failed");
+    if (vw__doctor_knows(numbers->total_bytes) && tried / 16 > numbers->total_bytes)
+        vw__finding_evidence(
+            finding,
+            "It would fill more than 16 cards: more likely a wrong shape than a large model.");
+    vw__finding_advice(finding, "check the shapes: a broadcast, an outer product, a wrong axis",
+                       "none", "print(x.shape, x.dtype)  # before the line that failed");
     vw__finding_known_remedy(finding, VW__REMEDY_COMPUTE_IN_CHUNKS, NULL, VW__SAVES_UNKNOWN,
                              VW_BASIS_RULE);
     vw__finding_known_remedy(finding, VW__REMEDY_FUSED_ATTENTION, NULL, VW__SAVES_UNKNOWN,
                              VW_BASIS_RULE);
-    vw__finding_remedy(finding, "smaller inputs: length, resolution, points, or batch",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "another task, if the length counts",
+    vw__finding_advice(finding, "smaller inputs: length, resolution, points, or batch",
+                       "another task, if the length counts",
                        "batch_size=1; images tiled; texts cut");
 }
 
@@ -455,8 +426,8 @@ static void add_too_large(const vw__text_case *given)
 static bool has_whole_card(const vw__text_case *given)
 {
     const vw_memory_numbers *numbers = &given->numbers;
-    return vw__text_knows(numbers->total_bytes) && vw__text_knows(numbers->reserved_bytes) &&
-           vw__text_knows(numbers->free_bytes) && vw__text_knows(numbers->allocated_bytes) &&
+    return VW__DOCTOR_KNOWS_ALL(numbers->total_bytes, numbers->reserved_bytes, numbers->free_bytes,
+                                numbers->allocated_bytes) &&
            numbers->allocated_bytes <= numbers->reserved_bytes &&
            numbers->reserved_bytes <= numbers->total_bytes &&
            numbers->free_bytes <= numbers->total_bytes - numbers->reserved_bytes;
@@ -477,22 +448,20 @@ static void add_card_parts(const vw__text_case *given, vw__finding_draft *findin
 static vw__finding_draft *begin_genuine(const vw__text_case *given)
 {
     const vw_memory_numbers *numbers = &given->numbers;
-    bool knows_tried = vw__text_knows(numbers->tried_bytes);
-    const char *in_use = vw__text_size(given, numbers->allocated_bytes);
-    const char *tried = vw__text_size(given, numbers->tried_bytes);
+    bool knows_tried = vw__doctor_knows(numbers->tried_bytes);
+    const char *tried = vw__diagnosis_size(given->draft, numbers->tried_bytes);
     if (has_whole_card(given) && knows_tried) {
-        vw__finding_draft *finding =
-            vw__diagnosis_add(given->draft, "genuine", numbers->total_bytes,
-                              "Of the card's %s, %s are in use, and %s more are needed.",
-                              vw__text_size(given, numbers->total_bytes), in_use, tried);
+        vw__finding_draft *finding = vw__diagnosis_add(
+            given->draft, "genuine", numbers->total_bytes,
+            "Of the card's $total, $in_use are in use, and $tried more are needed.");
         add_card_parts(given, finding);
         return finding;
     }
-    if (!vw__text_knows(numbers->allocated_bytes))
+    if (!vw__doctor_knows(numbers->allocated_bytes))
         return vw__diagnosis_add(given->draft, "genuine", numbers->tried_bytes,
-                                 "More is needed than there is: %s were asked for.", tried);
+                                 "More is needed than there is: $tried were asked for.");
     return vw__diagnosis_add(given->draft, "genuine", numbers->allocated_bytes,
-                             "More is needed than there is: %s in use%s%s%s.", in_use,
+                             "More is needed than there is: $in_use in use%s%s%s.",
                              knows_tried ? ", and " : "", knows_tried ? tried : "",
                              knows_tried ? " more" : "");
 }
@@ -506,28 +475,27 @@ static void add_spill(const vw__text_case *given, vw__finding_draft *finding,
         return;
     const vw__spill_trial needed = {.step_cost_ns = vw__spill_touch_ns(missing_bytes_known),
                                     .step_ns = VW_UNKNOWN};
-    vw__finding_remedy(finding,
-                       vw__diagnosis_text(given->draft,
-                                          "let at least %s go to host memory, with vramwise's "
-                                          "allocator (spill)",
-                                          vw__text_size(given, missing_bytes_known)),
-                       vw__saves(missing_bytes_known), VW_BASIS_RULE,
-                       vw__spill_cost(given->draft, &needed),
-                       vw__spill_how(given->draft, 2 * missing_bytes_known));
+    vw__finding_remedy(
+        finding,
+        vw__diagnosis_text(given->draft,
+                           "let at least %s go to host memory, with vramwise's allocator (spill)",
+                           VW__DOCTOR_SIZE(missing_bytes_known)),
+        vw__saves(missing_bytes_known), VW_BASIS_RULE, vw__spill_cost(given->draft, &needed),
+        vw__spill_how(given->draft, 2 * missing_bytes_known));
 }
 
 static void add_genuine(const vw__text_case *given)
 {
     uint64_t missing = missing_bytes(given);
     vw__finding_draft *finding = begin_genuine(given);
-    if (vw__text_knows(missing) && missing != 0)
-        vw__finding_evidence(finding,
-                             given->card_bytes != 0
-                                 ? "At least %s would be missing on that card, this request "
-                                   "included; others may follow it."
-                                 : "At least %s are missing, for this request alone; others may "
-                                   "follow it.",
-                             vw__text_size(given, missing));
+    if (vw__doctor_knows(missing) && missing != 0)
+        vw__finding_evidence(
+            finding,
+            given->card_bytes != 0
+                ? "At least %s would be missing on that card, this request included; others may "
+                  "follow it."
+                : "At least %s are missing, for this request alone; others may follow it.",
+            VW__DOCTOR_SIZE(missing));
     vw__finding_evidence(finding,
                          "What the memory is used for (weights, activations, optimizer state) is "
                          "not in a message, so which of these applies is not known%s.",
@@ -541,8 +509,8 @@ static void add_stranded(const vw__text_case *given)
 {
     uint64_t pools = given->report->private_pool_bytes;
     vw__finding_draft *finding = vw__diagnosis_add(
-        given->draft, "stranded", pools, "%s lie idle in private pools, of %s reserved.",
-        vw__text_size(given, pools), vw__text_size(given, given->numbers.reserved_bytes));
+        given->draft, "stranded", pools, "%s lie idle in private pools, of $reserved reserved.",
+        VW__DOCTOR_SIZE(pools));
     vw__finding_evidence(finding, "PyTorch counts free blocks of private pools as allocated. They "
                                   "serve only the graph, or MemPool, that they were made for.");
     vw__finding_known_remedy(finding, VW__REMEDY_SHARED_GRAPH_POOL, NULL, between(0, pools),
@@ -561,12 +529,13 @@ static bool is_outside_worth_telling(const vw__text_case *given)
     uint64_t outside = given->judged.outside_bytes;
     bool is_short =
         given->numbers.free_bytes < given->numbers.tried_bytes || too_much_bytes(given) != 0;
-    return vw__text_knows(outside) && vw__text_knows(given->numbers.tried_bytes) && is_short &&
+    return VW__DOCTOR_KNOWS_ALL(outside, given->numbers.tried_bytes) && is_short &&
            outside > VW__CONTEXT_BYTES && outside - VW__CONTEXT_BYTES >= given->numbers.tried_bytes;
 }
 
 void vw__text_add_findings(const vw__text_case *given, vw_verdict verdict)
 {
+    vw__text_name_numbers(given);
     switch (verdict) {
     case VW_VERDICT_FRAGMENTATION:
         add_fragmentation(given);
@@ -592,7 +561,7 @@ void vw__text_add_findings(const vw__text_case *given, vw_verdict verdict)
     default:
         break;
     }
-    if (verdict == VW_VERDICT_REFUSED && is_at_limit(given))
+    if (verdict == VW_VERDICT_REFUSED && vw__text_is_at_limit(given))
         add_capped(given);
     if (verdict != VW_VERDICT_OUTSIDE && verdict != VW_VERDICT_TOO_LARGE &&
         is_outside_worth_telling(given))

@@ -5,7 +5,7 @@
  * another size are predicted as well, unseen, and compared with what they took. */
 #include <string.h>
 
-#include "analysis/portions.h"
+#include "analysis/what_if.h"
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"

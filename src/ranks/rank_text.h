@@ -8,8 +8,10 @@
  * of torchrun's --tee, "3: ..." of `srun --label`. The second may as well be the rest of something
  * else, and is believed only where most lines have it (vw__has_bare_labels).
  *
- * When it happened is told by the time in front of the error's line; an error that is printed
- * with a traceback has it in front of that. */
+ * The time of a failure stands in front of the error's line; for an error that is printed with a
+ * traceback, in front of that. Only a date with a time counts: hours alone do not tell which of two
+ * came first. A time without its zone cannot be compared with other clocks, but two of them from
+ * one job can be compared with each other. */
 #ifndef VW_RANKS_RANK_TEXT_H
 #define VW_RANKS_RANK_TEXT_H
 
@@ -19,7 +21,16 @@
 
 #include "vramwise/status.h"
 #include "doctor/doctor.h"
-#include "ranks/rank_time.h"
+
+typedef struct vw__log_time {
+    int64_t time_us; /* since 1970; INT64_MIN: none */
+    bool has_zone;   /* else as the clock on the wall showed it */
+} vw__log_time;
+
+#define VW__NO_LOG_TIME ((vw__log_time){INT64_MIN, false})
+
+/* Looks at the first bytes of a line: "2026-03-01 12:00:00,123", "2026/03/01T12:00:00.5+01:00". */
+vw__log_time vw__log_time_of(const char *line, size_t size_bytes);
 
 enum {
     VW__STORY_MOST_TIMES = 64,     /* of lines that may be the error's: the first ones */

@@ -90,7 +90,7 @@ static size_t count_array_tasks(const vw__rank_files *files)
     return count;
 }
 
-/* Of one job of several: its ranks are not those of the others. */
+/* True if the folder holds several jobs: their ranks are not the same ranks. */
 static bool is_of_one_of_several_jobs(const job *at, size_t place)
 {
     return at->files.paths[place].name.array != NULL && at->array_tasks > 1;
@@ -232,7 +232,7 @@ static vw_status examine_text(job *at, size_t place, vw__byte_source *source, co
     return note_lost_lines(at, &file);
 }
 
-/* What it is, and then that. */
+/* Detects the file type and dispatches. */
 static vw_status examine_source(job *at, size_t place, vw__byte_source *source)
 {
     const uint8_t *bytes;
@@ -246,7 +246,7 @@ static vw_status examine_source(job *at, size_t place, vw__byte_source *source)
     if (!is_log) {
         at->shown[place].kind = VW_RANK_FILE_FOREIGN;
         at->shown[place].reason =
-            size_bytes == 0 ? "empty" : "no recording, and not named as a log is";
+            size_bytes == 0 ? "empty" : "not a recording, and not named like a log";
         return VW_OK;
     }
     return status == VW_OK ? examine_text(at, place, source, bytes, size_bytes) : status;
@@ -365,8 +365,8 @@ static vw_status refuse_folder(const vw_ranks_report *report)
                             "could be read; %s: %s",
                             report->file_count, report->files[i].path, report->files[i].reason);
     return vw__fail(VW_ERR_FILE,
-                    "expected the recordings and logs of a job, and of %zu files none is a "
-                    "recording, or named as a log is; the first is %s",
+                    "expected the recordings and logs of a job, found %zu files, none of which is "
+                    "a recording or named like a log; the first is %s",
                     report->file_count, report->files[0].path);
 }
 
@@ -390,10 +390,9 @@ static vw_status note_left_out(job *at)
         VW__TRY(
             vw__ranks_note(at->work, "Links to folders are not followed: %zu.", files->link_count));
     if (files->other_count > 0)
-        VW__TRY(vw__ranks_note(at->work,
-                               "What is no file (a pipe, a socket, a link that leads nowhere) was "
-                               "left out: %zu.",
-                               files->other_count));
+        VW__TRY(vw__ranks_note(
+            at->work, "Left out because they are not files (pipes, sockets, broken links): %zu.",
+            files->other_count));
     return VW_OK;
 }
 

@@ -4,8 +4,8 @@
  * to write, and how its bytes follow from the numbers at hand. The doctor and the planner decide
  * when a remedy applies; what they then say of it comes from here, so that both say the same.
  *
- * Two kinds of numbers are at hand. Of a recorded run, each portion of live memory is known
- * (analysis/what_if.h), and a row has what it takes off each. Of an error message only the sum is
+ * Two kinds of numbers are at hand. For a recorded run, each portion of live memory is known
+ * (analysis/what_if.h), and a row says what it takes off each. For an error message only the sum is
  * known, and a row has a rule of thumb.
  *
  * Settings of the allocator are tried by replay, and are elsewhere. The one that needs no trial is

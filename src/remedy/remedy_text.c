@@ -25,7 +25,7 @@ static void append(text_draft *draft, const char *text, size_t length)
     draft->length += kept;
 }
 
-/* The word behind a "$"; NULL: it is none of ours. `digits` keeps numbers. */
+/* The word behind a "$"; NULL for unknown names. `digits` keeps numbers. */
 static const char *word_for(const char *name, size_t length, const vw__remedy_words *words,
                             char digits[DIGITS_BYTES])
 {

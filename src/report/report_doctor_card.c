@@ -15,7 +15,8 @@
  *
  * The heading names the moment of the numbers, because the sentence above may be about another one:
  * the reserved peak, say, while these are from the peak of live bytes. A limit that was concluded
- * from a recording is approximate, so the room below it is not shown.
+ * from a recording is approximate, so the room below it is not shown; one that the recording states
+ * is exact.
  */
 #include "report/report_doctor.h"
 
@@ -100,10 +101,11 @@ static moment moment_of(const vw_diagnosis *diagnosis)
     }
 }
 
-/* A recording does not state its limit: it lies between what was served and what was refused. */
+/* PyTorch's recordings do not state the limit: it lies between what was served and what was refused.
+ * Those of vramwise state both the limit and the size of the card. */
 static bool is_limit_estimated(const vw_diagnosis *diagnosis)
 {
-    return diagnosis->source == VW_SOURCE_RECORDING;
+    return diagnosis->source == VW_SOURCE_RECORDING && !is_known(diagnosis->numbers.total_bytes);
 }
 
 static const char *limit_meaning(const vw_diagnosis *diagnosis)

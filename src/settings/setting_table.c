@@ -8,7 +8,7 @@
  * worth a warning. */
 #include "settings/setting_table.h"
 
-#define EVERYONE (VW__FOR_TUNE | VW__FOR_DOCTOR | VW__FOR_PLAN | VW__FOR_VIEW)
+#define EVERYONE (VW__SETTING_FOR_TUNE | VW__FOR_DOCTOR | VW__FOR_PLAN | VW__FOR_VIEW)
 
 #define MAX_SPLIT(mb, its_users, recommended)                                                      \
     {                                                                                              \
@@ -30,24 +30,24 @@ static const vw__setting_row rows[] = {
     {.policy = "native", .kind = VW__SETTING_DEFAULTS, .users = EVERYONE},
     {.policy = "expandable", .kind = VW__SETTING_EXPANDABLE, .users = EVERYONE},
     {.policy = "vramwise", .kind = VW__SETTING_VRAMWISE, .users = EVERYONE},
-    {.policy = "vramwise:rescue", .kind = VW__SETTING_RESCUE, .users = VW__FOR_TUNE},
-    MAX_SPLIT(32, VW__FOR_TUNE, false),
-    MAX_SPLIT(64, VW__FOR_TUNE, false),
-    MAX_SPLIT(128, VW__FOR_TUNE | VW__FOR_DOCTOR, true),
-    MAX_SPLIT(256, VW__FOR_TUNE, false),
-    MAX_SPLIT(512, VW__FOR_TUNE, true),
-    MAX_SPLIT(1024, VW__FOR_TUNE, false),
-    MAX_SPLIT(2048, VW__FOR_TUNE, false),
-    MAX_SPLIT(4096, VW__FOR_TUNE, false),
-    MAX_SPLIT(8192, VW__FOR_TUNE, false),
-    ROUNDUP(2, VW__FOR_TUNE, false),
-    ROUNDUP(4, VW__FOR_TUNE | VW__FOR_DOCTOR_REFINED, true),
-    ROUNDUP(8, VW__FOR_TUNE | VW__FOR_TUNE_PAIRS | VW__FOR_DOCTOR, true),
-    ROUNDUP(16, VW__FOR_TUNE | VW__FOR_TUNE_PAIRS | VW__FOR_DOCTOR_REFINED, true),
-    ROUNDUP(32, VW__FOR_TUNE | VW__FOR_TUNE_PAIRS, false),
-    COLLECTION(0.6, VW__FOR_TUNE, false),
-    COLLECTION(0.8, VW__FOR_TUNE | VW__FOR_DOCTOR, true),
-    COLLECTION(0.9, VW__FOR_TUNE, false),
+    {.policy = "vramwise:rescue", .kind = VW__SETTING_RESCUE, .users = VW__SETTING_FOR_TUNE},
+    MAX_SPLIT(32, VW__SETTING_FOR_TUNE, false),
+    MAX_SPLIT(64, VW__SETTING_FOR_TUNE, false),
+    MAX_SPLIT(128, VW__SETTING_FOR_TUNE | VW__FOR_DOCTOR, true),
+    MAX_SPLIT(256, VW__SETTING_FOR_TUNE, false),
+    MAX_SPLIT(512, VW__SETTING_FOR_TUNE, true),
+    MAX_SPLIT(1024, VW__SETTING_FOR_TUNE, false),
+    MAX_SPLIT(2048, VW__SETTING_FOR_TUNE, false),
+    MAX_SPLIT(4096, VW__SETTING_FOR_TUNE, false),
+    MAX_SPLIT(8192, VW__SETTING_FOR_TUNE, false),
+    ROUNDUP(2, VW__SETTING_FOR_TUNE, false),
+    ROUNDUP(4, VW__SETTING_FOR_TUNE | VW__FOR_DOCTOR_REFINED, true),
+    ROUNDUP(8, VW__SETTING_FOR_TUNE | VW__SETTING_FOR_TUNE_PAIRS | VW__FOR_DOCTOR, true),
+    ROUNDUP(16, VW__SETTING_FOR_TUNE | VW__SETTING_FOR_TUNE_PAIRS | VW__FOR_DOCTOR_REFINED, true),
+    ROUNDUP(32, VW__SETTING_FOR_TUNE | VW__SETTING_FOR_TUNE_PAIRS, false),
+    COLLECTION(0.6, VW__SETTING_FOR_TUNE, false),
+    COLLECTION(0.8, VW__SETTING_FOR_TUNE | VW__FOR_DOCTOR, true),
+    COLLECTION(0.9, VW__SETTING_FOR_TUNE, false),
 };
 
 enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
@@ -82,9 +82,4 @@ const char *vw__setting_conf(const vw__setting_row *row)
 vw__replay_setting vw__setting_of(const vw__setting_row *row)
 {
     return vw__policy_setting(row->policy, vw__setting_conf(row));
-}
-
-bool vw__setting_kind_is_vramwise(vw__setting_kind kind)
-{
-    return kind == VW__SETTING_VRAMWISE || kind == VW__SETTING_RESCUE;
 }

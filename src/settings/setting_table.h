@@ -28,14 +28,14 @@ typedef enum vw__setting_kind {
     VW__SETTING_KINDS
 } vw__setting_kind;
 
-/* Who tries a row. The doctor tries the first row of a kind, and REFINED ones if that one helps. */
+/* Who tries a row. The doctor tries the first row of a kind, and the REFINED ones if it helps. */
 typedef enum vw__setting_users {
-    VW__FOR_TUNE = 1 << 0,
+    VW__SETTING_FOR_TUNE = 1 << 0,
     VW__FOR_DOCTOR = 1 << 1,
     VW__FOR_DOCTOR_REFINED = 1 << 2,
-    VW__FOR_PLAN = 1 << 3,       /* vw_plan.reserved_bytes, in the order of the table */
-    VW__FOR_VIEW = 1 << 4,       /* the page's What-if */
-    VW__FOR_TUNE_PAIRS = 1 << 5, /* together with expandable segments */
+    VW__FOR_PLAN = 1 << 3,               /* vw_plan.reserved_bytes, in the order of the table */
+    VW__FOR_VIEW = 1 << 4,               /* the page's What-if */
+    VW__SETTING_FOR_TUNE_PAIRS = 1 << 5, /* together with expandable segments */
 } vw__setting_users;
 
 typedef struct vw__setting_row {
@@ -43,7 +43,7 @@ typedef struct vw__setting_row {
     const char *conf;    /* of policy "conf"; else the policy's own: vw__setting_conf() */
     uint8_t kind;        /* vw__setting_kind */
     uint8_t users;       /* vw__setting_users */
-    uint16_t size_mb;    /* does nothing where no request is as large; 0 = always does something */
+    uint16_t size_mb;    /* has no effect unless a request is as large; 0: always has one */
     bool is_recommended; /* by pages on the web, whatever the program */
 } vw__setting_row;
 
@@ -59,10 +59,7 @@ const vw__setting_row *vw__setting_row_of(vw__setting_kind kind);
 /* Never NULL. */
 const char *vw__setting_conf(const vw__setting_row *row);
 
-/* What a run under that row is made with. */
+/* The setting of a run under that row. */
 vw__replay_setting vw__setting_of(const vw__setting_row *row);
-
-/* Is it an engine of our own? */
-bool vw__setting_kind_is_vramwise(vw__setting_kind kind);
 
 #endif /* VW_SETTINGS_SETTING_TABLE_H */

@@ -1,9 +1,9 @@
 /* trials.h - one recording, tried under many settings.
  *
- * What replays of a recording share (the script, the addresses, what the recording shows of its
- * card) is prepared once. Every trial is made on one card, the recording's own where it shows one:
- * the device or the limit that it ran out of, or a limit that is written in it; else on a card
- * without end. A setting that was tried is not replayed again.
+ * The script, the addresses and the card of a recording are prepared once. Every trial is made on
+ * one card, the recording's own if it shows one: the device or the limit that it ran out of, or a
+ * limit that is written in it; else on a card without end. A setting that was tried is not replayed
+ * again.
  *
  * No locks: one thread at a time. */
 #ifndef VW_SETTINGS_TRIALS_H
@@ -15,30 +15,27 @@
 
 #include "vramwise/status.h"
 #include "analysis/replay.h"
-#include "base/arena.h"
 #include "settings/setting_table.h"
 
-#define VW__MOST_TRIALS 24 /* that are remembered; more are made anew */
+#define VW__TRIALS_MOST 24 /* that are remembered; more are made anew */
 
-/* A setting that was tried, and what came of it. */
-typedef struct vw__made_trial {
+/* A setting that was tried, and its result. */
+typedef struct vw__trials_made {
     const char *engine, *conf; /* static, or the work's */
     vw_replay_result result;
-} vw__made_trial;
+} vw__trials_made;
 
 typedef struct vw__trials {
     vw__replay_work work;
-    vw__arena arena;
-    vw__replay_notes notes;
     vw__card card;
     bool is_card_known; /* else it is without end */
-    bool has_limit;     /* the process may hold so much: garbage collection acts under it */
-    vw__made_trial made[VW__MOST_TRIALS];
+    bool has_limit;     /* the process has a limit, so garbage collection acts */
+    vw__trials_made made[VW__TRIALS_MOST];
     size_t made_count;
 } vw__trials;
 
-/* `card` NULL: the recording's own. The model must stay. Errors as of vw__replay_work_init();
- * nothing is left open then. */
+/* `card` NULL: the recording's own. The model must outlive the trials. Errors as of
+ * vw__replay_work_init(): nothing to close. */
 VW_MUST_CHECK vw_status vw__trials_open(vw__trials *trials, const vw__model *model,
                                         const char *torch_version, int device,
                                         const vw__card *card);
@@ -52,8 +49,8 @@ const char *vw__trials_recorded_conf(const vw__trials *trials);
 VW_MUST_CHECK vw_status vw__trials_try(vw__trials *trials, const vw__setting_row *row,
                                        vw_replay_result *out);
 
-/* Would it be another setting than the recorded one, and than the defaults unless it is them? False
- * too where the version refuses it. */
+/* Stores whether the row differs from the recorded setting and, unless it is the defaults, from the
+ * defaults. False if the version refuses it. */
 VW_MUST_CHECK vw_status vw__trials_is_new(const vw__trials *trials, const vw__setting_row *row,
                                           bool *out);
 

@@ -13,15 +13,27 @@
  *
  * If none completes, the one that got farthest comes first.
  *
+ * Candidates. Single options first, then the best of each kind together, since they attack
+ * different causes: rounding folds sizes, max_split keeps large blocks whole, collection gives old
+ * ones back.
+ *
+ * Garbage collection works only under a memory fraction: PyTorch looks at the threshold only where
+ * a limit is set. Where the version has an option that sets one, it must be below 1; before, the
+ * program has to call set_per_process_memory_fraction(), and 1.0 does.
+ *
+ * Our own engine is tried beside them, for where nothing of PyTorch's fits; its mode that copies
+ * live data only where the one that does not fails.
+ *
  * Warnings are about settings that pages recommend to everybody. How much they reserve is compared
  * without a limit: on the card itself the excess shows only as retries. */
 #include "settings/tune.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "analysis/recording.h"
+#include "analysis/result.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/human_units.h"
@@ -30,28 +42,31 @@
 enum { OPTIONS_PER_CARD = 32 }; /* what an option must save */
 enum { MOST_WARNING_RUNS = 16 };
 
+#define BYTES_PER_MB (UINT64_C(1) << 20)
+#define FRACTION_TEXT "per_process_memory_fraction:0.99"
+
 /* More of the recorded time than this in the driver is slow, unless nothing is much quicker. */
 #define SLOW_SHARE 0.01
 #define SLOW_RATIO 1.5
 #define WORSE_RATIO 1.05
 
-typedef struct tune_report {
-    vw_tune_report shown; /* first: a pointer to one is a pointer to the other */
-    vw__arena arena;
-} tune_report;
-
 typedef struct tune_call {
     const vw_tune_options *options;
-    tune_report *report;
-    vw__replay_notes notes;
-    vw__replay_notes warnings;
+    vw_tune_report *report;
+    vw__notes notes;
+    vw__notes warnings;
     vw__replay_work work;
-    vw__tuning *tuning; /* owned; large */
+    vw__tune_work *tuning; /* owned; large */
 } tune_call;
+
+static bool is_vramwise(const vw__tune_candidate *candidate)
+{
+    return vw__policy_is_vramwise(candidate->result.policy);
+}
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-/* Negative: a is better. */
+/* Negative if a is better. */
 static int compare_u64(uint64_t a, uint64_t b)
 {
     return (a > b) - (a < b);
@@ -65,13 +80,13 @@ static size_t option_count(const char *conf)
     return count;
 }
 
-static uint64_t weighed_bytes(const vw__tuning *tuning, const vw_replay_result *result)
+static uint64_t weighed_bytes(const vw__tune_work *tuning, const vw_replay_result *result)
 {
     uint64_t option_bytes = tuning->card_bytes / OPTIONS_PER_CARD;
     return result->peak_reserved_bytes + option_count(result->conf) * option_bytes;
 }
 
-static int compare_complete(const vw__tuning *tuning, const vw_replay_result *a,
+static int compare_complete(const vw__tune_work *tuning, const vw_replay_result *a,
                             const vw_replay_result *b)
 {
     int order = compare_u64(a->retries != 0, b->retries != 0);
@@ -84,11 +99,12 @@ static int compare_complete(const vw__tuning *tuning, const vw_replay_result *a,
     return order != 0 ? order : compare_u64(a->device_ns, b->device_ns);
 }
 
-static int compare(const vw__tuning *tuning, const vw__candidate *a, const vw__candidate *b)
+static int compare(const vw__tune_work *tuning, const vw__tune_candidate *a,
+                   const vw__tune_candidate *b)
 {
     int order = compare_u64(b->result.is_complete, a->result.is_complete);
     if (order == 0 && a->result.is_complete)
-        order = compare_u64(vw__candidate_is_vramwise(a), vw__candidate_is_vramwise(b));
+        order = compare_u64(is_vramwise(a), is_vramwise(b));
     if (order == 0 && a->result.is_complete)
         order = compare_complete(tuning, &a->result, &b->result);
     if (order == 0)
@@ -100,18 +116,19 @@ static int compare(const vw__tuning *tuning, const vw__candidate *a, const vw__c
     return order != 0 ? order : compare_u64(a->kind, b->kind);
 }
 
-bool vw__tune_is_better(const vw__tuning *tuning, const vw__candidate *a, const vw__candidate *b)
+bool vw__tune_is_better(const vw__tune_work *tuning, const vw__tune_candidate *a,
+                        const vw__tune_candidate *b)
 {
     return compare(tuning, a, b) < 0;
 }
 
 /* Where every setting of PyTorch's is slow, those near the quickest are not. */
-static void judge_by_the_quickest(vw__tuning *tuning)
+static void judge_by_the_quickest(vw__tune_work *tuning)
 {
     uint64_t quickest_ns = UINT64_MAX;
     for (size_t i = 0; i < tuning->candidate_count; i++) {
         const vw_replay_result *result = &tuning->candidates[i].result;
-        if (vw__candidate_is_vramwise(&tuning->candidates[i]))
+        if (is_vramwise(&tuning->candidates[i]))
             continue;
         if (result->is_complete && result->retries == 0 && result->device_ns < quickest_ns)
             quickest_ns = result->device_ns;
@@ -121,12 +138,12 @@ static void judge_by_the_quickest(vw__tuning *tuning)
         tuning->slow_ns = (uint64_t)near_ns;
 }
 
-/* Few enough for the simplest of sorts; stable. */
-static void sort_candidates(vw__tuning *tuning)
+/* Insertion sort: stable, and there are few. */
+static void sort_candidates(vw__tune_work *tuning)
 {
     judge_by_the_quickest(tuning);
     for (size_t i = 1; i < tuning->candidate_count; i++) {
-        vw__candidate moved = tuning->candidates[i];
+        vw__tune_candidate moved = tuning->candidates[i];
         size_t j = i;
         for (; j > 0 && vw__tune_is_better(tuning, &moved, &tuning->candidates[j - 1]); j--)
             tuning->candidates[j] = tuning->candidates[j - 1];
@@ -142,12 +159,217 @@ static uint64_t slow_limit_ns(const vw__model_trace *trace)
     return (uint64_t)(known_ns * SLOW_SHARE);
 }
 
+/* ---- what to try: the first round ------------------------------------------------------------ */
+
+/* Stores whether the setting is new, and the version takes it. */
+static vw_status is_new_and_possible(const vw__tune_work *tuning, const char *conf,
+                                     bool needs_fraction_call, bool *out)
+{
+    bool is_same = false;
+    *out = false;
+    vw_status status = vw__replay_same_settings(tuning->work->torch_version, conf, "", &is_same);
+    if (status == VW_ERR_BAD_SETTING || status == VW_ERR_TOO_LARGE)
+        return VW_OK;
+    VW__TRY(status);
+    if (is_same && needs_fraction_call) /* an option that the version does not know, or look at */
+        return VW_OK;
+    for (size_t i = 0; i < tuning->candidate_count; i++) {
+        const vw__tune_candidate *other = &tuning->candidates[i];
+        if (other->needs_fraction_call != needs_fraction_call || is_vramwise(other))
+            continue;
+        VW__TRY(vw__replay_same_settings(tuning->work->torch_version, conf, other->result.conf,
+                                         &is_same));
+        if (is_same)
+            return VW_OK;
+    }
+    *out = true;
+    return VW_OK;
+}
+
+/* `policy` is static, `conf` borrowed for the call. */
+static vw_status append(vw__tune_work *tuning, vw__setting_kind kind, const char *policy,
+                        const char *conf)
+{
+    const char *kept = vw__arena_copy(tuning->arena, conf, strlen(conf));
+    if (kept == NULL)
+        return vw__fail_host_memory(strlen(conf) + 1, "an option string");
+    tuning->candidates[tuning->candidate_count++] = (vw__tune_candidate){
+        .kind = kind,
+        .result = {.policy = policy, .conf = kept},
+        .card = vw__card_of(tuning->card_bytes),
+    };
+    return VW_OK;
+}
+
+static vw_status add(vw__tune_work *tuning, vw__setting_kind kind, const char *policy,
+                     const char *conf, bool needs_fraction_call)
+{
+    bool is_worth_it = false;
+    if (tuning->candidate_count == VW__TUNE_MOST_CANDIDATES)
+        return VW_OK;
+    VW__TRY(is_new_and_possible(tuning, conf, needs_fraction_call, &is_worth_it));
+    if (!is_worth_it)
+        return VW_OK;
+    VW__TRY(append(tuning, kind, policy, conf));
+    vw__tune_candidate *candidate = &tuning->candidates[tuning->candidate_count - 1];
+    candidate->needs_fraction_call = needs_fraction_call;
+    if (needs_fraction_call)
+        candidate->card.fraction = 1.0;
+    return VW_OK;
+}
+
+static const vw__tune_candidate *find_policy(const vw__tune_work *tuning, const char *policy)
+{
+    for (size_t i = 0; i < tuning->candidate_count; i++)
+        if (strcmp(tuning->candidates[i].result.policy, policy) == 0)
+            return &tuning->candidates[i];
+    return NULL;
+}
+
+/* An engine of our own reads no option string: it is tried once, under its name. */
+static vw_status add_engine(vw__tune_work *tuning, vw__setting_kind kind, const char *policy,
+                            const char *conf)
+{
+    if (tuning->candidate_count == VW__TUNE_MOST_CANDIDATES || find_policy(tuning, policy) != NULL)
+        return VW_OK;
+    return append(tuning, kind, policy, conf);
+}
+
+static vw_status add_setting(vw__tune_work *tuning, vw__setting_kind kind, const char *policy,
+                             const char *conf)
+{
+    return vw__policy_is_vramwise(policy) ? add_engine(tuning, kind, policy, conf)
+                                          : add(tuning, kind, policy, conf, false);
+}
+
+static vw_status add_row(vw__tune_work *tuning, const vw__setting_row *row)
+{
+    return add_setting(tuning, (vw__setting_kind)row->kind, row->policy, vw__setting_conf(row));
+}
+
+static vw_status add_defaults(vw__tune_work *tuning)
+{
+    const vw__replay_work *work = tuning->work;
+    VW__TRY(add_setting(tuning, VW__SETTING_RECORDED, work->recorded_policy, work->recorded_conf));
+    VW__TRY(add_row(tuning, vw__setting_row_of(VW__SETTING_DEFAULTS)));
+    VW__TRY(add_row(tuning, vw__setting_row_of(VW__SETTING_EXPANDABLE)));
+    return add_row(tuning, vw__setting_row_of(VW__SETTING_VRAMWISE));
+}
+
+static uint64_t largest_request(const vw__script *script)
+{
+    uint64_t largest_bytes = 0;
+    for (size_t i = 0; i < script->op_count; i++) {
+        const vw__script_op *op = &script->ops[i];
+        bool is_request = op->kind == VW__SCRIPT_ALLOC || op->kind == VW__SCRIPT_OOM;
+        if (is_request && op->size_bytes > largest_bytes)
+            largest_bytes = op->size_bytes;
+    }
+    return largest_bytes;
+}
+
+/* An option that the version does not know has no effect, or is refused. */
+static vw_status has_fraction_option(const vw__tune_work *tuning, bool *out)
+{
+    bool is_nothing = true;
+    vw_status status =
+        vw__replay_same_settings(tuning->work->torch_version, FRACTION_TEXT, "", &is_nothing);
+    *out = status == VW_OK && !is_nothing;
+    return status == VW_ERR_BAD_SETTING ? VW_OK : status;
+}
+
+static vw_status add_collection(vw__tune_work *tuning, const vw__setting_row *row)
+{
+    char conf[VW__TUNE_MOST_CONF_BYTES];
+    bool has_option = false;
+    VW__TRY(has_fraction_option(tuning, &has_option));
+    (void)snprintf(conf, sizeof conf, "%s%s", row->conf, has_option ? "," FRACTION_TEXT : "");
+    return add(tuning, VW__SETTING_COLLECTION, row->policy, conf, !has_option);
+}
+
+static vw_status add_options(vw__tune_work *tuning)
+{
+    uint64_t largest_bytes = largest_request(&tuning->work->script);
+    const vw__setting_row *row;
+    for (size_t i = 0; (row = vw__setting_row_for(VW__SETTING_FOR_TUNE, i)) != NULL; i++) {
+        size_t count_before = tuning->candidate_count;
+        if (row->conf == NULL || row->size_mb * BYTES_PER_MB > largest_bytes)
+            continue; /* a policy, added elsewhere; or no request is as large */
+        VW__TRY(row->kind == VW__SETTING_COLLECTION ? add_collection(tuning, row)
+                                                    : add_row(tuning, row));
+        if (tuning->candidate_count != count_before)
+            tuning->candidates[count_before].is_recommended = row->is_recommended;
+    }
+    return VW_OK;
+}
+
+/* ---- what to try: the second round ----------------------------------------------------------- */
+
+static const vw__tune_candidate *best_of_kind(const vw__tune_work *tuning, vw__setting_kind kind)
+{
+    const vw__tune_candidate *best = NULL;
+    for (size_t i = 0; i < tuning->candidate_count; i++) {
+        const vw__tune_candidate *candidate = &tuning->candidates[i];
+        if (candidate->kind == kind &&
+            (best == NULL || vw__tune_is_better(tuning, candidate, best)))
+            best = candidate;
+    }
+    return best;
+}
+
+/* Adds nothing if one of `confs` is NULL. */
+static vw_status add_together(vw__tune_work *tuning, const char *const *confs, size_t count,
+                              bool needs_fraction_call)
+{
+    char conf[VW__TUNE_MOST_CONF_BYTES] = "";
+    for (size_t i = 0; i < count; i++) {
+        if (confs[i] == NULL)
+            return VW_OK;
+        size_t length = strlen(conf);
+        (void)snprintf(conf + length, sizeof conf - length, "%s%s", i != 0 ? "," : "", confs[i]);
+    }
+    return add(tuning, VW__SETTING_COMBINED, "conf", conf, needs_fraction_call);
+}
+
+static const char *conf_of(const vw__tune_candidate *candidate)
+{
+    return candidate != NULL ? candidate->result.conf : NULL;
+}
+
+static vw_status add_combinations(vw__tune_work *tuning)
+{
+    const char *expandable = conf_of(best_of_kind(tuning, VW__SETTING_EXPANDABLE));
+    const char *max_split = conf_of(best_of_kind(tuning, VW__SETTING_MAX_SPLIT));
+    const char *roundup = conf_of(best_of_kind(tuning, VW__SETTING_ROUNDUP));
+    const vw__tune_candidate *best_collection = best_of_kind(tuning, VW__SETTING_COLLECTION);
+    const char *collection = conf_of(best_collection);
+    bool needs_call = best_collection != NULL && best_collection->needs_fraction_call;
+    const vw__setting_row *row;
+    VW__TRY(add_together(tuning, (const char *[]){expandable, roundup}, 2, false));
+    expandable = vw__setting_conf(vw__setting_row_of(VW__SETTING_EXPANDABLE));
+    for (size_t i = 0; (row = vw__setting_row_for(VW__SETTING_FOR_TUNE_PAIRS, i)) != NULL; i++)
+        VW__TRY(add_together(tuning, (const char *[]){expandable, row->conf}, 2, false));
+    VW__TRY(add_together(tuning, (const char *[]){max_split, roundup}, 2, false));
+    VW__TRY(add_together(tuning, (const char *[]){max_split, collection}, 2, needs_call));
+    VW__TRY(add_together(tuning, (const char *[]){roundup, collection}, 2, needs_call));
+    return add_together(tuning, (const char *[]){max_split, roundup, collection}, 3, needs_call);
+}
+
+static vw_status add_rescue(vw__tune_work *tuning)
+{
+    const vw__tune_candidate *vramwise =
+        find_policy(tuning, vw__setting_row_of(VW__SETTING_VRAMWISE)->policy);
+    if (vramwise == NULL || vramwise->result.is_complete)
+        return VW_OK;
+    return add_row(tuning, vw__setting_row_of(VW__SETTING_RESCUE));
+}
+
 /* ---- trying ---------------------------------------------------------------------------------- */
 
-static vw_status try_candidates(const vw__replay_work *work, vw__candidate *candidates,
+static vw_status try_candidates(const vw__replay_work *work, vw__tune_candidate *candidates,
                                 size_t count, const vw__replay_progress *progress)
 {
-    vw__replay_job jobs[VW__MOST_CANDIDATES];
+    vw__replay_job jobs[VW__TUNE_MOST_CANDIDATES];
     for (size_t i = 0; i < count; i++) {
         vw_replay_result *result = &candidates[i].result;
         jobs[i] = (vw__replay_job){.setting = vw__policy_setting(result->policy, result->conf),
@@ -159,7 +381,7 @@ static vw_status try_candidates(const vw__replay_work *work, vw__candidate *cand
 
 static vw_status try_from(tune_call *call, size_t first, double base, double share)
 {
-    vw__tuning *tuning = call->tuning;
+    vw__tune_work *tuning = call->tuning;
     const vw__replay_progress progress = {
         .progress = call->options->progress,
         .context = call->options->progress_context,
@@ -172,19 +394,19 @@ static vw_status try_from(tune_call *call, size_t first, double base, double sha
 
 static vw_status try_everything(tune_call *call, bool is_possible)
 {
-    vw__tuning *tuning = call->tuning;
-    VW__TRY(vw__tune_add_defaults(tuning));
+    vw__tune_work *tuning = call->tuning;
+    VW__TRY(add_defaults(tuning));
     if (!is_possible)
         return try_from(call, 0, 0.0, 1.0);
-    VW__TRY(vw__tune_add_options(tuning));
+    VW__TRY(add_options(tuning));
     VW__TRY(try_from(call, 0, 0.0, 0.6));
     size_t first_round = tuning->candidate_count;
-    VW__TRY(vw__tune_add_combinations(tuning));
-    VW__TRY(vw__tune_add_rescue(tuning));
+    VW__TRY(add_combinations(tuning));
+    VW__TRY(add_rescue(tuning));
     return try_from(call, first_round, 0.6, 0.2);
 }
 
-static const vw__candidate *find_kind(const vw__tuning *tuning, vw__setting_kind kind)
+static const vw__tune_candidate *find_kind(const vw__tune_work *tuning, vw__setting_kind kind)
 {
     for (size_t i = 0; i < tuning->candidate_count; i++)
         if (tuning->candidates[i].kind == kind)
@@ -193,16 +415,17 @@ static const vw__candidate *find_kind(const vw__tuning *tuning, vw__setting_kind
 }
 
 /* PyTorch's defaults: a candidate of their own, unless the recording was made with them. */
-static const vw__candidate *find_native(const vw__tuning *tuning)
+static const vw__tune_candidate *find_native(const vw__tune_work *tuning)
 {
-    const vw__candidate *native = find_kind(tuning, VW__SETTING_DEFAULTS);
+    const vw__tune_candidate *native = find_kind(tuning, VW__SETTING_DEFAULTS);
     return native != NULL ? native : find_kind(tuning, VW__SETTING_RECORDED);
 }
 
 /* ---- warnings -------------------------------------------------------------------------------- */
 
-static void warn_about(tune_call *call, const vw__candidate *on_card, const vw__candidate *endless,
-                       const vw__candidate *native_on_card, const vw__candidate *native_endless)
+static void warn_about(tune_call *call, const vw__tune_candidate *on_card,
+                       const vw__tune_candidate *endless, const vw__tune_candidate *native_on_card,
+                       const vw__tune_candidate *native_endless)
 {
     const vw_replay_result *result = &endless->result, *native = &native_endless->result;
     char reserved[VW__SIZE_TEXT_BYTES], native_reserved[VW__SIZE_TEXT_BYTES];
@@ -213,23 +436,23 @@ static void warn_about(tune_call *call, const vw__candidate *on_card, const vw__
     (void)vw__format_size(result->peak_reserved_bytes, reserved);
     (void)vw__format_size(native->peak_reserved_bytes, native_reserved);
     if (ratio >= WORSE_RATIO)
-        vw__replay_note(&call->warnings,
-                        "%s would reserve %.*f times as much as the defaults: %s instead of %s on "
-                        "a card without end%s.",
-                        result->conf, ratio < 1.5 ? 2 : 1, ratio, reserved, native_reserved,
-                        fails ? "; on this card it runs out of memory" : "");
+        vw__notes_add(&call->warnings,
+                      "%s would reserve %.*f times as much as the defaults: %s instead of %s "
+                      "with no memory limit%s.",
+                      result->conf, ratio < 1.5 ? 2 : 1, ratio, reserved, native_reserved,
+                      fails ? "; on this card it runs out of memory" : "");
     else if (fails)
-        vw__replay_note(&call->warnings,
-                        "%s runs out of memory on this card, where the defaults complete.",
-                        result->conf);
+        vw__notes_add(&call->warnings,
+                      "%s runs out of memory on this card, where the defaults complete.",
+                      result->conf);
 }
 
 /* The recommended settings once more, and the defaults, without a limit. */
 static vw_status make_warnings(tune_call *call)
 {
-    vw__tuning *tuning = call->tuning;
-    const vw__candidate *native = find_native(tuning);
-    const vw__candidate *on_card[MOST_WARNING_RUNS];
+    vw__tune_work *tuning = call->tuning;
+    const vw__tune_candidate *native = find_native(tuning);
+    const vw__tune_candidate *on_card[MOST_WARNING_RUNS];
     size_t count = 0;
     if (native == NULL)
         return VW_OK;
@@ -237,7 +460,7 @@ static vw_status make_warnings(tune_call *call)
     for (size_t i = 0; i < tuning->candidate_count && count < MOST_WARNING_RUNS; i++)
         if (tuning->candidates[i].is_recommended)
             on_card[count++] = &tuning->candidates[i];
-    vw__candidate *endless = vw__host_alloc_zeroed(count, sizeof *endless);
+    vw__tune_candidate *endless = vw__host_alloc_zeroed(count, sizeof *endless);
     if (endless == NULL)
         return vw__fail_host_memory(count * sizeof *endless, "the runs of a tuning");
     for (size_t i = 0; i < count; i++) {
@@ -258,58 +481,59 @@ static vw_status make_warnings(tune_call *call)
 static void note_possibility(tune_call *call, uint64_t least_bytes)
 {
     char live[VW__SIZE_TEXT_BYTES], card[VW__SIZE_TEXT_BYTES];
-    vw__replay_note(&call->notes,
-                    "No setting can help: at the peak %s are live, and the card has %s. Less must "
-                    "be live at once (a smaller batch, checkpointing, a smaller model), or some "
-                    "of it go to host memory (vramwise replay --spill). How far the usual "
-                    "settings get is shown.",
-                    vw__format_size(least_bytes, live),
-                    vw__format_size(call->options->card_bytes, card));
+    vw__notes_add(&call->notes,
+                  "No setting can help: at the peak %s are live, and the card has %s. Less must "
+                  "be live at once (a smaller batch, checkpointing, a smaller model), or some "
+                  "of it go to host memory (vramwise replay --spill). How far the usual "
+                  "settings get is shown.",
+                  vw__format_size(least_bytes, live),
+                  vw__format_size(call->options->card_bytes, card));
 }
 
-static void note_best(tune_call *call, const vw__candidate *best, const vw__candidate *recorded)
+static void note_best(tune_call *call, const vw__tune_candidate *best,
+                      const vw__tune_candidate *recorded)
 {
     bool is_of_a_pool = vw__recording_is_of_a_pool(call->work.script.model);
     if (!best->result.is_complete) {
-        if (call->report->shown.is_possible)
-            vw__replay_note(&call->notes, "None of %zu settings completes on this card.",
-                            call->tuning->candidate_count);
+        if (call->report->is_possible)
+            vw__notes_add(&call->notes, "None of %zu settings completes on this card.",
+                          call->tuning->candidate_count);
         return;
     }
-    if (vw__candidate_is_vramwise(best))
-        vw__replay_note(&call->notes,
-                        "No setting of PyTorch's own completes on this card; vramwise's allocator "
-                        "does, in PyTorch's place: %s%s%s",
-                        is_of_a_pool ? "vw_pool_options.engine = \"" : "vramwise run --allocator ",
-                        best->result.policy, is_of_a_pool ? "\"" : " -- python train.py");
+    if (is_vramwise(best))
+        vw__notes_add(&call->notes,
+                      "No setting of PyTorch's own completes on this card; vramwise's allocator "
+                      "does, in PyTorch's place: %s%s%s",
+                      is_of_a_pool ? "vw_pool_options.engine = \"" : "vramwise run --allocator ",
+                      best->result.policy, is_of_a_pool ? "\"" : " -- python train.py");
     if (best->result.copied_bytes != 0)
-        vw__replay_note(
-            &call->notes,
-            "It copies live data to other pages, which needs moments in which no kernel "
-            "touches it: the replay assumes that it gets them.");
+        vw__notes_add(&call->notes,
+                      "It copies live data to other pages, which needs moments in which no kernel "
+                      "touches it: the replay assumes that it gets them.");
     if (recorded->result.is_complete && recorded->result.retries == 0)
-        vw__replay_note(&call->notes, "The recorded settings complete on this card already.");
+        vw__notes_add(&call->notes, "The recorded settings complete on this card already.");
     if (best->needs_fraction_call)
-        vw__replay_note(&call->notes,
-                        "PyTorch %s looks at garbage_collection_threshold only where a memory "
-                        "fraction was set: call "
-                        "torch.cuda.memory.set_per_process_memory_fraction(1.0) first.",
-                        call->work.torch_version);
+        vw__notes_add(&call->notes,
+                      "PyTorch %s looks at garbage_collection_threshold only where a memory "
+                      "fraction was set: call "
+                      "torch.cuda.memory.set_per_process_memory_fraction(1.0) first.",
+                      call->work.torch_version);
     else if (strstr(best->result.conf, "per_process_memory_fraction") != NULL)
-        vw__replay_note(&call->notes, "PyTorch looks at garbage_collection_threshold only where a "
-                                      "memory fraction below 1 is set: the two options go "
-                                      "together.");
+        vw__notes_add(&call->notes, "PyTorch looks at garbage_collection_threshold only where a "
+                                    "memory fraction below 1 is set: the two options go "
+                                    "together.");
 }
 
 static vw_status show(tune_call *call)
 {
-    vw_tune_report *shown = &call->report->shown;
-    const vw__tuning *tuning = call->tuning;
-    vw_replay_result *tried = vw__arena_alloc_array(&call->report->arena, tuning->candidate_count,
-                                                    sizeof *tried, _Alignof(vw_replay_result));
+    vw_tune_report *shown = call->report;
+    const vw__tune_work *tuning = call->tuning;
+    vw_replay_result *tried =
+        vw__arena_alloc_array(vw__result_arena(call->report), tuning->candidate_count,
+                              sizeof *tried, _Alignof(vw_replay_result));
     if (tried == NULL)
         return vw__fail_host_memory(tuning->candidate_count * sizeof *tried, "results");
-    const vw__candidate *recorded = find_kind(tuning, VW__SETTING_RECORDED);
+    const vw__tune_candidate *recorded = find_kind(tuning, VW__SETTING_RECORDED);
     if (recorded == NULL) /* its string cannot be used: noted where it was found */
         recorded = find_native(tuning);
     for (size_t i = 0; i < tuning->candidate_count; i++)
@@ -320,17 +544,17 @@ static vw_status show(tune_call *call)
     shown->recorded = &tried[recorded - tuning->candidates];
     shown->fits = tried[0].is_complete;
     note_best(call, &tuning->candidates[0], recorded);
-    VW__TRY(vw__replay_notes_finish(&call->warnings, &shown->warnings, &shown->warning_count));
-    return vw__replay_notes_finish(&call->notes, &shown->notes, &shown->note_count);
+    VW__TRY(vw__notes_finish(&call->warnings, &shown->warnings, &shown->warning_count));
+    return vw__notes_finish(&call->notes, &shown->notes, &shown->note_count);
 }
 
 static vw_status tune(tune_call *call)
 {
-    vw_tune_report *shown = &call->report->shown;
+    vw_tune_report *shown = call->report;
     const vw__script *script = &call->work.script;
-    vw__tuning *tuning = call->tuning;
+    vw__tune_work *tuning = call->tuning;
     tuning->work = &call->work;
-    tuning->arena = &call->report->arena;
+    tuning->arena = vw__result_arena(call->report);
     tuning->card_bytes = call->options->card_bytes;
     tuning->slow_ns = slow_limit_ns(script->trace);
     shown->device = script->trace->device;
@@ -362,36 +586,31 @@ vw_status vw_recording_tune(const vw_recording *recording, const vw_tune_options
     VW__TRY(VW__STRUCT_IN(vw_tune_options, options, &used));
     if (used.card_bytes == 0)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "tuning is for a card: its size is expected");
-    tune_report *report = vw__host_alloc_zeroed(1, sizeof *report);
-    vw__tuning *tuning = vw__host_alloc_zeroed(1, sizeof *tuning);
-    if (report == NULL || tuning == NULL) {
-        vw__host_free(report);
-        vw__host_free(tuning);
-        return vw__fail_host_memory(sizeof *report + sizeof *tuning, "a tuning");
-    }
-    vw__arena_init(&report->arena, VW__ARENA_NO_LIMIT);
+    vw_tune_report *report = vw__result_create(sizeof *report);
+    vw__tune_work *tuning = vw__host_alloc_zeroed(1, sizeof *tuning);
+    vw_status status = report != NULL && tuning != NULL
+                           ? VW_OK
+                           : vw__fail_host_memory(sizeof *report + sizeof *tuning, "a tuning");
     tune_call call = {.options = &used, .report = report, .tuning = tuning};
-    vw__replay_notes_init(&call.notes, &report->arena);
-    vw__replay_notes_init(&call.warnings, &report->arena);
-    vw_status status = vw__replay_work_init(&call.work, recording->model, used.torch_version,
-                                            used.device, &call.notes);
+    if (status == VW_OK) {
+        vw__notes_init(&call.notes, vw__result_arena(report));
+        vw__notes_init(&call.warnings, vw__result_arena(report));
+        status = vw__replay_work_init(&call.work, recording->model, used.torch_version, used.device,
+                                      &call.notes);
+    }
     if (status == VW_OK) {
         status = tune(&call);
         vw__replay_work_deinit(&call.work);
     }
     vw__host_free(tuning);
     if (status == VW_OK)
-        *out = &report->shown;
+        *out = report;
     else
-        vw_tune_report_free(&report->shown);
+        vw__result_free(report);
     return status;
 }
 
 void vw_tune_report_free(vw_tune_report *report)
 {
-    if (report == NULL)
-        return;
-    tune_report *whole = (tune_report *)report;
-    vw__arena_deinit(&whole->arena);
-    vw__host_free(whole);
+    vw__result_free(report);
 }

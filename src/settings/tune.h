@@ -16,40 +16,28 @@
 #include "base/arena.h"
 #include "settings/setting_table.h"
 
-#define VW__MOST_CANDIDATES 64
-#define VW__MOST_CONF_BYTES 160 /* of a string made here; recorded ones may be longer */
+#define VW__TUNE_MOST_CANDIDATES 64
+#define VW__TUNE_MOST_CONF_BYTES 160 /* of a string made here; recorded ones may be longer */
 
-typedef struct vw__candidate {
+typedef struct vw__tune_candidate {
     vw__setting_kind kind;
     vw_replay_result result; /* policy and conf are there before it is tried */
     vw__card card;
     bool needs_fraction_call; /* set_per_process_memory_fraction(1.0): before 2.10 no option can */
     bool is_recommended;      /* by pages on the web, whatever the program */
-} vw__candidate;
+} vw__tune_candidate;
 
-typedef struct vw__tuning {
+typedef struct vw__tune_work {
     const vw__replay_work *work;
     vw__arena *arena; /* for the strings */
     uint64_t card_bytes;
-    vw__candidate candidates[VW__MOST_CANDIDATES];
+    vw__tune_candidate candidates[VW__TUNE_MOST_CANDIDATES];
     size_t candidate_count;
     uint64_t slow_ns; /* more than this in the driver is slow */
-} vw__tuning;
+} vw__tune_work;
 
-/* tune_candidates.c: what to try, out of setting_table.h. Options that the version has not, and
- * settings that come to the same as one before, are left out. */
-VW_MUST_CHECK vw_status vw__tune_add_defaults(vw__tuning *tuning);
-VW_MUST_CHECK vw_status vw__tune_add_options(vw__tuning *tuning);
-VW_MUST_CHECK vw_status vw__tune_add_combinations(vw__tuning *tuning);
-
-/* Of our own engine's modes the one that copies live data too: where the other was tried, and does
- * not complete. */
-VW_MUST_CHECK vw_status vw__tune_add_rescue(vw__tuning *tuning);
-
-/* Is it an engine of our own? */
-bool vw__candidate_is_vramwise(const vw__candidate *candidate);
-
-/* tune.c: is `a` better than `b`? A strict order. */
-bool vw__tune_is_better(const vw__tuning *tuning, const vw__candidate *a, const vw__candidate *b);
+/* Returns whether `a` is better than `b`; a strict order. */
+bool vw__tune_is_better(const vw__tune_work *tuning, const vw__tune_candidate *a,
+                        const vw__tune_candidate *b);
 
 #endif /* VW_SETTINGS_TUNE_H */

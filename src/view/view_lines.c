@@ -1,7 +1,7 @@
 /* view_lines.c - see view_lines.h. */
 #include "view/view_lines.h"
 
-#include "analysis/script_parts.h" /* vw__is_growth, vw__is_release */
+#include "analysis/script_events.h" /* vw__is_growth, vw__is_release */
 #include "base/error.h"
 #include "base/host_memory.h"
 

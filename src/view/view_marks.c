@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h> /* qsort */
 
-#include "analysis/script_parts.h" /* vw__script_find_trims */
+#include "analysis/script_events.h" /* vw__script_find_trims */
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"

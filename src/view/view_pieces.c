@@ -16,9 +16,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "analysis/layout_follow.h" /* vw__end_of */
 #include "analysis/regions.h"
-#include "analysis/script_parts.h" /* vw__is_growth, vw__is_release, vw__script_segment_at */
+#include "analysis/script_events.h" /* vw__is_growth, vw__is_release, vw__script_segment_at */
+#include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 
@@ -164,7 +164,7 @@ static vw_status keep_rest(piece_work *work, uint32_t of, uint64_t begin, uint64
 static vw_status give_back(piece_work *work, const vw__model_event *event, bool is_expandable,
                            uint32_t instant)
 {
-    uint64_t end = vw__end_of(event->address, event->size_bytes);
+    uint64_t end = vw__add_capped_u64(event->address, event->size_bytes);
     size_t at = count_up_to(work, event->address), kept_count = 0;
     uint32_t kept[2];
     if (event->size_bytes == 0)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "analysis/replay_line.h"
-#include "analysis/script_parts.h" /* vw__is_growth, vw__is_release */
+#include "analysis/script_events.h" /* vw__is_growth, vw__is_release */
 #include "base/error.h"
 #include "settings/setting_table.h"
 

@@ -2,7 +2,10 @@
  *
  * A page says when it was last changed, and counters are as of then: the time between two readings
  * is that between their changes, however late a reader came. A counter that went back is another
- * process's, or a reset: no rate. */
+ * process's, or a reset: no rate.
+ *
+ * The pace is that of the later half of the log of steps, so that a slow start does not count for
+ * ever. */
 #include "vramwise/watch.h"
 
 #include <math.h>
@@ -93,7 +96,7 @@ static uint64_t last_step_ns(const vw_job_device *device)
     return vw__max_u64(logged->at_ns, first->at_ns + taken_ns);
 }
 
-/* Of a job of which no step ended between the readings: as fast as ever, or standing still. */
+/* The rate of a job that ended no step between the readings: as fast as ever, or 0. */
 static double steady_rate(const vw_job_device *device, uint64_t now_ns, double step_seconds)
 {
     if (device->step_count == 0 || !(step_seconds > 0))
@@ -151,7 +154,7 @@ static void find_memory(const vw_machine_row *row, vw_job_figures *out)
 static void find_silence(const vw_machine *now, const vw_job_device *device, vw_job_figures *out)
 {
     if (device->updated_ns == 0)
-        return; /* it has told of a step, and nothing else yet */
+        return; /* it has reported a step, and nothing else yet */
     out->silent_ns = now->read_ns > device->updated_ns ? now->read_ns - device->updated_ns : 0;
     out->is_silent = out->silent_ns > SILENT_NS;
 }
@@ -185,4 +188,26 @@ vw_status vw_job_figures_find(const vw_machine *before, const vw_machine *now,
     }
     *out = found;
     return VW_OK;
+}
+
+/* ---- the pace of steps ----------------------------------------------------------------------- */
+
+uint64_t vw_job_step_ns(const vw_job_device *device)
+{
+    if (device == NULL || device->step_count < 2)
+        return VW_LIVE_UNKNOWN;
+    const vw_job_step *last = &device->steps[device->step_count - 1];
+    const vw_job_step *middle = &device->steps[(device->step_count - 1) / 2];
+    if (last->step <= middle->step || last->at_ns <= middle->at_ns)
+        return VW_LIVE_UNKNOWN;
+    return (last->at_ns - middle->at_ns) / (last->step - middle->step);
+}
+
+double vw_job_input_share(const vw_job_device *device)
+{
+    uint64_t step_ns = device != NULL ? device->values[VW_LIVE_STEP_NS] : VW_LIVE_UNKNOWN;
+    uint64_t wait_ns = device != NULL ? device->values[VW_LIVE_INPUT_WAIT_NS] : VW_LIVE_UNKNOWN;
+    if (step_ns == VW_LIVE_UNKNOWN || wait_ns == VW_LIVE_UNKNOWN || step_ns == 0)
+        return -1;
+    return wait_ns < step_ns ? (double)wait_ns / (double)step_ns : 1;
 }

@@ -40,4 +40,16 @@ size_t vw__machine_most_rows(const vw__machine_parts *parts);
 /* Fills `rows` and returns their number. */
 size_t vw__machine_join(const vw__machine_parts *parts, vw_machine_row *rows);
 
+/* ---- process_read.c: what /proc says about a process -------------------------------------------
+ *
+ * The process is somebody's, and may end meanwhile: what cannot be read is unknown, which is not an
+ * error. Texts may hold any bytes. */
+
+/* How it was started, "python3 train.py --epochs 3", without the folder of the program and cut to
+ * fit; "" where that is not known. */
+void vw__process_command(long process, char out[VW_JOB_TEXT_BYTES]);
+
+/* The variables of its environment that say which GPUs it sees. */
+void vw__process_environment(long process, vw__job_environment *out);
+
 #endif /* VW_WATCH_MACHINE_JOIN_H */

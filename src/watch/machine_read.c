@@ -13,7 +13,6 @@
 #include "base/host_memory.h"
 #include "device/nvml_load.h"
 #include "watch/machine_join.h"
-#include "watch/process_read.h"
 
 enum {
     MOST_GPUS = 64,
@@ -75,7 +74,7 @@ static bool is_listed(const process_list *list, size_t gpu, long process)
     return false;
 }
 
-/* One that computes and draws is told twice. */
+/* NVML lists a process that computes and draws twice. */
 static void add_process(process_list *list, size_t gpu, const vw_process_memory *entry)
 {
     if (list->count == list->capacity || is_listed(list, gpu, (long)entry->pid))

@@ -5,7 +5,7 @@
  *   vramwise_live_bytes{pid="4711",program="train.py",device="0"} 1073741824
  *
  * All lines of a family stand together, so the families are the outer loop and the devices the
- * inner one. A field of live.h is a family by itself; what else is told is in the tables below.
+ * inner one. A field of live.h is a family by itself; the other families are in the tables below.
  *
  * Prometheus wants base units and, of a counter, the ending _total: nanoseconds become seconds, by
  * their digits and not by way of a double. A label named `job` would be its own, and rename ours:
@@ -216,7 +216,7 @@ static void append_states(exposition *made)
         counts[made->jobs->jobs[i].state] += is_meant(made, &made->jobs->jobs[i]);
     begin_family(made, "jobs", VW_LIVE_GAUGE,
                  "Processes with a page: those that could be read, those of a vramwise whose pages "
-                 "this one cannot read, and those whose page did not hold still.");
+                 "this one cannot read, and those whose page kept changing.");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         vw__append_format(&made->text, PREFIX "jobs{state=\"%s\"} %zu\n", names[i], counts[i]);
 }
@@ -228,9 +228,10 @@ static void append_leftovers(exposition *made)
         const char *name, *help;
         size_t count;
     } families[] = {
-        {"stale_pages", "Pages of ended processes that this look found, and removed if it could.",
+        {"stale_pages",
+         "Pages of ended processes that this scan found, and removed where it could.",
          made->jobs->stale_count},
-        {"refused_pages", "Files with the name of a page that are none, or not ours to read.",
+        {"refused_pages", "Files named like a page that are invalid or unreadable.",
          made->jobs->refused_count},
     };
     for (size_t i = 0; i < sizeof families / sizeof families[0] && made->run == NULL; i++) {
@@ -309,7 +310,7 @@ static void append_field(exposition *made, size_t field)
     }
 }
 
-/* Of a page that was changed after we began to read: none. */
+/* A page that changed after reading began has age 0. */
 static number age_of(const exposition *made, const row *of)
 {
     uint64_t updated_ns = of->device->updated_ns, read_ns = made->jobs->read_ns;
@@ -324,7 +325,7 @@ static number room_of(const exposition *made, const row *of)
     return whole(of->outlook.room_bytes);
 }
 
-/* 0 where it is none, if there are steps to tell by. */
+/* 0 without a leak; unknown without steps. */
 static number leak_of(const exposition *made, const row *of)
 {
     (void)made;
@@ -347,7 +348,7 @@ static void append_outlooks(exposition *made)
         const char *name, *help;
         number (*find)(const exposition *made, const row *of);
     } families[] = {
-        {"page_age_seconds", "Time since the process last told of the device.", age_of},
+        {"page_age_seconds", "Time since the process last reported the device.", age_of},
         {"room_bytes",
          "What live bytes can still grow by: idle memory and what the device has free, or less "
          "where there is a limit.",
@@ -385,7 +386,7 @@ static vw_status make(exposition *made, const vw_output *output)
 vw_status vw_jobs_metrics(const vw_jobs *jobs, const char *run, const vw_output *output)
 {
     if (jobs == NULL)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT, "metrics need jobs to tell of, not NULL");
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected jobs, found NULL");
     exposition made = {.jobs = jobs, .run = run};
     vw__byte_buffer_init(&made.text);
     vw_status status = make(&made, output);

@@ -1,6 +1,6 @@
-/* process_read.c - see process_read.h. An environment can be long, so it is read in pieces, and of
+/* process_read.c - see machine_join.h. An environment can be long, so it is read in pieces, and of
  * each variable only as much is kept as the longest that matters. */
-#include "watch/process_read.h"
+#include "watch/machine_join.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -47,8 +47,8 @@ def faults_of(text):
 def mixed_moments(text):
     """How many sentences have numbers of two moments, and which of them contradict themselves."""
     bytes_of = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-    found = re.search(r"When most was reserved, ([\d.]+) (\w+) of ([\d.]+) (\w+) lay idle; never were more than "
-                      r"([\d.]+) (\w+) live", " ".join(text.split()))
+    found = re.search(r"At the peak of reserved memory, ([\d.]+) (\w+) of ([\d.]+) (\w+) were idle; at most "
+                      r"([\d.]+) (\w+) were ever live", " ".join(text.split()))
     if found is None:
         return 0, []
     idle, reserved, live = (float(found.group(i)) * bytes_of[found.group(i + 1)] for i in (1, 3, 5))

@@ -8,7 +8,7 @@
 
 #include "base/host_memory.h"
 #include "format/byte_source.h"
-#include "ranks/rank_name.h"
+#include "ranks/rank_files.h"
 #include "ranks/rank_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

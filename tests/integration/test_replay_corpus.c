@@ -168,10 +168,10 @@ static bool prepare_quietly(void *context)
 {
     const vw_recording *recording = context;
     vw__replay_work work;
-    vw__replay_notes notes;
+    vw__notes notes;
     vw__arena arena;
     vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
-    vw__replay_notes_init(&notes, &arena);
+    vw__notes_init(&notes, &arena);
     vw_status status =
         vw__replay_work_init(&work, recording->model, NULL, VW_BUSIEST_DEVICE, &notes);
     if (status == VW_OK) {

@@ -45,9 +45,9 @@ static vw_status make_stats(vw__model *model, vw_recording_stats **stats)
     return vw_recording_stats_make(&recording, NULL, stats);
 }
 
-static vw__summary_job *begin_job(vw__summary_job *job, const vw__model *model)
+static vw__stats_summary_job *begin_job(vw__stats_summary_job *job, const vw__model *model)
 {
-    vw__summary_job_begin(job, model, vw__model_trace_of(model, DEVICE), "2.11");
+    vw__stats_summary_job_begin(job, model, vw__model_trace_of(model, DEVICE), "2.11");
     return job;
 }
 
@@ -71,15 +71,15 @@ static void a_machine_that_refuses_a_thread_gives_the_same_summary(void **state)
     (void)state;
     vw__model *model = long_trace(true);
     vw_recording_stats *with = NULL, *without = NULL;
-    vw__summary_job job;
+    vw__stats_summary_job job;
     pthread_attr_t usual;
     assert_true(begin_job(&job, model)->is_running);
-    vw__summary_job_deinit(&job);
+    vw__stats_summary_job_deinit(&job);
     assert_int_equal(make_stats(model, &with), VW_OK);
 
     refuse_threads(true, &usual);
     bool is_running = begin_job(&job, model)->is_running;
-    vw__summary_job_deinit(&job);
+    vw__stats_summary_job_deinit(&job);
     vw_status status = make_stats(model, &without);
     refuse_threads(false, &usual);
     assert_int_equal(pthread_attr_destroy(&usual), 0);
@@ -140,16 +140,17 @@ static void a_failure_on_the_other_thread_keeps_its_words(void **state)
 {
     (void)state;
     vw__model *model = long_trace(true);
-    vw__summary_job job;
+    vw__stats_summary_job job;
     vw__arena arena;
     const char *summary = NULL, *reason = NULL;
     vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
     vw__host_memory_fail_at(1); /* nobody else asks for any */
     assert_true(begin_job(&job, model)->is_running);
-    assert_int_equal(vw__summary_job_finish(&job, &arena, &summary, &reason), VW_ERR_HOST_MEMORY);
+    assert_int_equal(vw__stats_summary_job_finish(&job, &arena, &summary, &reason),
+                     VW_ERR_HOST_MEMORY);
     assert_string_equal(vw_last_error(), job.failure);
     assert_non_null(strstr(vw_last_error(), "out of host memory"));
-    vw__summary_job_deinit(&job);
+    vw__stats_summary_job_deinit(&job);
     vw__arena_deinit(&arena);
     vw__model_destroy(model);
 }
@@ -158,9 +159,9 @@ static void a_job_that_nobody_finishes_is_waited_for_and_leaves_nothing(void **s
 {
     (void)state;
     vw__model *model = long_trace(true);
-    vw__summary_job job;
+    vw__stats_summary_job job;
     uint64_t before_bytes = vw__host_memory_get_use().in_use_bytes;
-    vw__summary_job_deinit(begin_job(&job, model));
+    vw__stats_summary_job_deinit(begin_job(&job, model));
     assert_false(job.is_running);
     assert_int_equal(vw__host_memory_get_use().in_use_bytes, before_bytes);
     vw__model_destroy(model);

@@ -10,7 +10,9 @@
 #include "support/cmocka_here.h"
 
 typedef struct doctor_case {
-    vw__case given;
+    vw__doctor_input input;
+    vw__doctor_facts facts;
+    vw__doctor_result result;
     vw__diagnosis_draft draft;
     vw_doctor_options options;
 } doctor_case;
@@ -19,31 +21,30 @@ typedef struct doctor_case {
 static inline bool doctor_case_try_open(doctor_case *made, const vw_recording *recording,
                                         uint64_t card_bytes)
 {
-    vw__case *given = &made->given;
+    vw__doctor_facts *facts = &made->facts;
     memset(made, 0, sizeof *made);
     made->options =
         (vw_doctor_options){.struct_size = sizeof made->options, .card_bytes = card_bytes};
     vw__diagnosis_init(&made->draft, VW_SOURCE_RECORDING);
-    given->recording = recording;
-    given->options = &made->options;
-    given->draft = &made->draft;
-    given->model = recording->model;
-    if (vw__recording_trace(given->model, VW_BUSIEST_DEVICE, &given->trace) != VW_OK ||
-        vw__timeline_make(given->model, given->trace, &given->timeline) != VW_OK ||
-        vw__attribution_init(&given->attribution, given->model) != VW_OK ||
-        vw__steps_find_in(&given->timeline, &given->attribution, &given->steps) != VW_OK)
+    made->input = (vw__doctor_input){recording, &made->options};
+    made->result.draft = &made->draft;
+    facts->model = recording->model;
+    if (vw__recording_trace(facts->model, VW_BUSIEST_DEVICE, &facts->trace) != VW_OK ||
+        vw__timeline_make(facts->model, facts->trace, &facts->timeline) != VW_OK ||
+        vw__attribution_init(&facts->attribution, facts->model) != VW_OK ||
+        vw__steps_find_in(&facts->timeline, &facts->attribution, &facts->steps) != VW_OK)
         return false;
-    given->peak_instant = given->timeline.peak_instant;
-    given->peak_bytes = given->timeline.peak_live_bytes;
+    facts->peak_instant = facts->timeline.peak_instant;
+    facts->peak_bytes = facts->timeline.peak_live_bytes;
     return true;
 }
 
 static inline void doctor_case_close(doctor_case *made)
 {
-    vw__doctor_close_trials(&made->given);
-    vw__steps_deinit(&made->given.steps);
-    vw__attribution_deinit(&made->given.attribution);
-    vw__timeline_deinit(&made->given.timeline);
+    vw__doctor_close_trials(&made->facts);
+    vw__steps_deinit(&made->facts.steps);
+    vw__attribution_deinit(&made->facts.attribution);
+    vw__timeline_deinit(&made->facts.timeline);
     vw__diagnosis_deinit(&made->draft);
 }
 
@@ -52,7 +53,7 @@ static inline void doctor_case_open(doctor_case *made, const vw_recording *recor
                                     uint64_t card_bytes)
 {
     if (!doctor_case_try_open(made, recording, card_bytes) ||
-        vw__doctor_find_failure(&made->given) != VW_OK)
+        vw__doctor_find_failure(&made->input, &made->facts, &made->result) != VW_OK)
         fail_msg("%s", vw_last_error());
 }
 

@@ -78,6 +78,14 @@ static inline void record_conf(hand_made_recording *hand, const char *conf)
                      VW_OK);
 }
 
+/* Our own recorder made it, in a pool with that engine. */
+static inline void record_engine(hand_made_recording *hand, const char *engine)
+{
+    vw__model_settings *settings = vw__model_builder_settings(hand->builder);
+    assert_int_equal(vw__model_add_string(hand->builder, engine, strlen(engine), &settings->engine),
+                     VW_OK);
+}
+
 static inline const vw_recording *record_end(hand_made_recording *hand)
 {
     assert_int_equal(vw__model_add_trace(hand->builder, 0, 0, hand->event_count), VW_OK);

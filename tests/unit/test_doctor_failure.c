@@ -79,13 +79,13 @@ static void the_numbers_are_those_that_pytorch_printed(void **state)
         doctor_case made;
         open_failure(expected, &stored);
         doctor_case_open(&made, stored.recording, 0);
-        const vw__failure *failure = &made.given.failure;
+        const vw__failure *failure = &made.facts.failure;
         const vw_memory_numbers *numbers = &failure->numbers;
         char *text = read_text(stored.json_path);
         assert_true(failure->has_happened);
         assert_false(failure->is_replayed);
         assert_int_equal(failure->failure_count, 1);
-        assert_int_equal(made.given.trace->events[failure->event].action, VW_ACTION_OOM);
+        assert_int_equal(made.facts.trace->events[failure->event].action, VW_ACTION_OOM);
         expect_words(expected->name, text, "Tried to allocate %s.", numbers->tried_bytes);
         expect_words(expected->name, text, "of which %s is free", numbers->free_bytes);
         expect_words(expected->name, text, "%s is allocated by PyTorch", numbers->allocated_bytes);
@@ -106,7 +106,7 @@ static void a_limit_is_concluded_where_one_explains_everything(void **state)
         doctor_case made;
         open_failure(expected, &stored);
         doctor_case_open(&made, stored.recording, 0);
-        const vw_memory_numbers *numbers = &made.given.failure.numbers;
+        const vw_memory_numbers *numbers = &made.facts.failure.numbers;
         uint64_t cap_bytes = (uint64_t)(expected->cap_gib * (double)GIB);
         assert_true(numbers->allowed_bytes != VW_UNKNOWN);
         assert_true(numbers->allowed_bytes >= cap_bytes / 10 * 9); /* half way: close to it */
@@ -137,7 +137,7 @@ static void a_run_that_had_to_give_its_cache_back_is_close_to_its_limit(void **s
             end--;
         make_partial(&stored, 0, end, &part);
         doctor_case_open(&made, &part.recording, 0);
-        assert_false(made.given.failure.has_happened);
+        assert_false(made.facts.failure.has_happened);
         assert_non_null(vw__diagnosis_find(&made.draft, "near-limit"));
         doctor_case_close(&made);
         vw_recording_close(stored.recording);
@@ -166,7 +166,7 @@ static void on_a_card_as_large_as_the_limit_there_is_no_limit_to_blame(void **st
         uint64_t card_bytes = (uint64_t)(expected->cap_gib * (double)GIB);
         open_failure(expected, &stored);
         doctor_case_open(&made, stored.recording, card_bytes);
-        const vw__failure *failure = &made.given.failure;
+        const vw__failure *failure = &made.facts.failure;
         assert_true(failure->has_happened);
         assert_true(failure->is_replayed);
         assert_int_equal(failure->numbers.total_bytes, card_bytes);
@@ -186,8 +186,8 @@ static void on_a_card_with_room_nothing_fails(void **state)
     doctor_case made;
     open_stored("oom_genuine.native.pickle.xz", &stored);
     doctor_case_open(&made, stored.recording, 24 * GIB);
-    assert_false(made.given.failure.has_happened);
-    assert_int_equal(made.given.failure.failure_count, 1); /* in the recording */
+    assert_false(made.facts.failure.has_happened);
+    assert_int_equal(made.facts.failure.failure_count, 1); /* in the recording */
     assert_true(has_reason(&made.draft, "nothing fails"));
     doctor_case_close(&made);
     vw_recording_close(stored.recording);
@@ -200,11 +200,11 @@ static void a_run_that_never_failed_fails_on_a_card_that_is_too_small(void **sta
     doctor_case made;
     open_stored("train_eval_phases.native.pickle.xz", &stored);
     doctor_case_open(&made, stored.recording, 0);
-    assert_false(made.given.failure.has_happened);
-    assert_int_equal(made.given.failure.failure_count, 0);
+    assert_false(made.facts.failure.has_happened);
+    assert_int_equal(made.facts.failure.failure_count, 0);
     doctor_case_close(&made);
     doctor_case_open(&made, stored.recording, 3 * GIB);
-    const vw__failure *failure = &made.given.failure;
+    const vw__failure *failure = &made.facts.failure;
     assert_true(failure->has_happened);
     assert_true(failure->instant <= failure->event);
     assert_true(failure->numbers.free_bytes < failure->numbers.tried_bytes);
@@ -220,9 +220,9 @@ static void what_was_there_before_the_trace_can_be_too_much_for_a_card(void **st
     doctor_case made;
     open_recording_in(STORED_RECORDINGS "/shapes", "late.shapes.pickle.xz", &stored);
     doctor_case_open(&made, stored.recording, 4 * MIB);
-    assert_true(made.given.failure.has_happened);
-    assert_int_equal(made.given.failure.event, 0);
-    assert_int_equal(made.given.failure.instant, 0);
+    assert_true(made.facts.failure.has_happened);
+    assert_int_equal(made.facts.failure.event, 0);
+    assert_int_equal(made.facts.failure.instant, 0);
     doctor_case_close(&made);
     vw_recording_close(stored.recording);
 }
@@ -246,7 +246,7 @@ static void a_full_device_needs_no_limit(void **state)
     record_begin(&hand);
     record_refusal(&hand, 10 * MIB);
     doctor_case_open(&made, record_end(&hand), 0);
-    const vw_memory_numbers *numbers = &made.given.failure.numbers;
+    const vw_memory_numbers *numbers = &made.facts.failure.numbers;
     assert_int_equal(numbers->tried_bytes, 30 * MIB);
     assert_int_equal(numbers->free_bytes, 10 * MIB);
     assert_int_equal(numbers->allocated_bytes, 40 * MIB);
@@ -254,7 +254,7 @@ static void a_full_device_needs_no_limit(void **state)
     assert_true(numbers->allowed_bytes == VW_UNKNOWN);
     assert_true(numbers->total_bytes == VW_UNKNOWN);
     assert_int_equal(numbers->device, 0);
-    assert_int_equal(made.given.failure.instant, 6);
+    assert_int_equal(made.facts.failure.instant, 6);
     assert_false(has_reason(&made.draft, "limit"));
     doctor_case_close(&made);
     record_dispose(&hand);
@@ -269,9 +269,9 @@ static void a_refusal_below_what_was_granted_later_is_no_limits(void **state)
     record_refusal(&hand, GIB);
     record_new(&hand, A + 100 * MIB, 80 * MIB, 80 * MIB); /* 140 in all: more than was refused */
     doctor_case_open(&made, record_end(&hand), 0);
-    assert_true(made.given.failure.numbers.allowed_bytes == VW_UNKNOWN);
+    assert_true(made.facts.failure.numbers.allowed_bytes == VW_UNKNOWN);
     assert_true(has_reason(&made.draft, "no limit explains it"));
-    assert_int_equal(vw__numbers_judge(&made.given.failure.numbers, NULL).verdict,
+    assert_int_equal(vw__numbers_judge(&made.facts.failure.numbers, NULL).verdict,
                      VW_VERDICT_UNKNOWN); /* the card is not known: refused, or held by others */
     doctor_case_close(&made);
     record_dispose(&hand);
@@ -289,8 +289,8 @@ static void what_waits_for_other_streams_is_not_allocated_any_more(void **state)
     record_event(&hand, VW_ACTION_OOM, 0, 30 * MIB);
     record_event(&hand, VW_ACTION_FREE_COMPLETED, A, 20 * MIB);
     doctor_case_open(&made, record_end(&hand), 0);
-    assert_int_equal(made.given.failure.numbers.allocated_bytes, 40 * MIB);
-    assert_int_equal(made.given.failure.numbers.reserved_bytes, 60 * MIB);
+    assert_int_equal(made.facts.failure.numbers.allocated_bytes, 40 * MIB);
+    assert_int_equal(made.facts.failure.numbers.reserved_bytes, 60 * MIB);
     doctor_case_close(&made);
     record_dispose(&hand);
 }
@@ -304,10 +304,10 @@ static void the_first_of_several_failures_is_judged_and_another_kind_is_named(vo
     record_refusal(&hand, GIB);
     record_event(&hand, VW_ACTION_OOM, GIB, 16 * MIB); /* this would have fit in what is idle */
     doctor_case_open(&made, record_end(&hand), 0);
-    assert_int_equal(made.given.failure.failure_count, 2);
-    assert_int_equal(made.given.failure.event, 6);
-    assert_int_equal(made.given.failure.numbers.tried_bytes, 30 * MIB);
-    assert_int_equal(vw__numbers_judge(&made.given.failure.numbers, NULL).verdict,
+    assert_int_equal(made.facts.failure.failure_count, 2);
+    assert_int_equal(made.facts.failure.event, 6);
+    assert_int_equal(made.facts.failure.numbers.tried_bytes, 30 * MIB);
+    assert_int_equal(vw__numbers_judge(&made.facts.failure.numbers, NULL).verdict,
                      VW_VERDICT_CAPPED);
     assert_true(has_reason(&made.draft, "is another case: fragmentation"));
     doctor_case_close(&made);
@@ -337,14 +337,14 @@ static void what_only_just_fits_on_a_card_has_failed_there(void **state)
     record_event(&hand, VW_ACTION_OOM, GIB, 80 * MIB);
     const vw_recording *recording = record_end(&hand);
     doctor_case_open(&made, recording, 160 * MIB);
-    assert_true(made.given.failure.has_happened);
-    assert_true(made.given.failure.is_replayed);
+    assert_true(made.facts.failure.has_happened);
+    assert_true(made.facts.failure.is_replayed);
     assert_true(has_reason(&made.draft, "the next one like it fails"));
-    assert_int_equal(vw__numbers_judge(&made.given.failure.numbers, NULL).verdict,
+    assert_int_equal(vw__numbers_judge(&made.facts.failure.numbers, NULL).verdict,
                      VW_VERDICT_GENUINE);
     doctor_case_close(&made);
     doctor_case_open(&made, recording, 400 * MIB);
-    assert_false(made.given.failure.has_happened);
+    assert_false(made.facts.failure.has_happened);
     doctor_case_close(&made);
     record_dispose(&hand);
 }
@@ -363,7 +363,7 @@ static void what_fits_with_room_for_another_has_not_failed(void **state)
     record_free(&hand, A + 60 * MIB, 140 * MIB);
     record_event(&hand, VW_ACTION_OOM, GIB, 80 * MIB);
     doctor_case_open(&made, record_end(&hand), 230 * MIB);
-    assert_false(made.given.failure.has_happened);
+    assert_false(made.facts.failure.has_happened);
     doctor_case_close(&made);
     record_dispose(&hand);
 }
@@ -380,7 +380,8 @@ static bool find_failure(void *context)
     const sweep *what = context;
     doctor_case made;
     bool is_done = doctor_case_try_open(&made, what->recording, what->card_bytes) &&
-                   vw__doctor_find_failure(&made.given) == VW_OK && !made.draft.has_failed;
+                   vw__doctor_find_failure(&made.input, &made.facts, &made.result) == VW_OK &&
+                   !made.draft.has_failed;
     doctor_case_close(&made);
     return is_done;
 }

@@ -22,7 +22,7 @@ static vw__finding_draft *examine(doctor_case *made, const vw_recording *recordi
                                   uint64_t card_bytes)
 {
     doctor_case_open(made, recording, card_bytes);
-    if (vw__doctor_fragmentation(&made->given) != VW_OK)
+    if (vw__doctor_fragmentation(&made->input, &made->facts, &made->result) != VW_OK)
         fail_msg("%s", vw_last_error());
     assert_false(made->draft.has_failed);
     return vw__diagnosis_find(&made->draft, "fragmentation");
@@ -74,8 +74,8 @@ static void a_run_that_reserves_far_more_than_it_uses_has_the_finding(void **sta
     vw__finding_draft *finding = examine(&made, stored.recording, 0);
     assert_non_null(finding);
     vw__layout layout;
-    assert_int_equal(vw__layout_at(made.given.model, made.given.trace,
-                                   made.given.timeline.peak_reserved_instant, &layout),
+    assert_int_equal(vw__layout_at(made.facts.model, made.facts.trace,
+                                   made.facts.timeline.peak_reserved_instant, &layout),
                      VW_OK);
     assert_int_equal(finding->bytes, layout.idle_bytes);
     vw__layout_deinit(&layout);
@@ -85,7 +85,7 @@ static void a_run_that_reserves_far_more_than_it_uses_has_the_finding(void **sta
     assert_non_null(expandable);
     assert_ptr_equal(expandable, &finding->remedies[0]); /* it gives back most here */
     assert_int_equal(expandable->basis, VW_BASIS_REPLAYED);
-    assert_true(expandable->saves_bytes > made.given.timeline.peak_reserved_bytes / 3);
+    assert_true(expandable->saves_bytes > made.facts.timeline.peak_reserved_bytes / 3);
     assert_true(has_words(expandable->how, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"));
     assert_non_null(find_remedy(finding, "empty the cache between phases, never inside the loop"));
     check_order(finding);
@@ -141,11 +141,11 @@ static void at_a_failure_the_pieces_and_what_holds_them_are_named(void **state)
     doctor_case made;
     open_stored("oom_fragmented.native.pickle.xz", &stored);
     vw__finding_draft *finding = examine(&made, stored.recording, 0);
-    const vw_memory_numbers *numbers = &made.given.failure.numbers;
+    const vw_memory_numbers *numbers = &made.facts.failure.numbers;
     assert_non_null(finding);
     assert_int_equal(finding->bytes, numbers->reserved_bytes - numbers->allocated_bytes);
     assert_true(has_words(finding->title, "700 MiB were refused"));
-    assert_true(has_evidence(finding, "Single blocks"));
+    assert_true(has_evidence(finding, "cannot be released: each still holds one live block"));
     assert_true(finding->where_count > 0);
     assert_true(has_words(finding->where[0], "train.py:172"));
     assert_non_null(find_remedy(finding, "to the host and back"));
@@ -204,7 +204,7 @@ static void the_line_of_the_blocks_that_hold_segments_comes_first(void **state)
     assert_non_null(finding);
     assert_true(finding->where_count > 0);
     assert_string_equal(finding->where[0], "train.py:10 keep");
-    assert_true(has_evidence(finding, "Partly used: "));
+    assert_true(has_evidence(finding, " are partly used, with "));
     doctor_case_close(&made);
     vw__model_view_deinit(&view);
     vw__model_destroy(model);
@@ -270,8 +270,8 @@ static void without_a_layout_nothing_is_claimed(void **state)
     record_free(&hand, A, 512);
     record_event(&hand, VW_ACTION_OOM, GIB, 30 * MIB);
     assert_null(examine(&made, record_end(&hand), 0));
-    assert_true(made.given.failure.has_happened);
-    assert_true(made.given.failure.numbers.reserved_bytes == VW_UNKNOWN);
+    assert_true(made.facts.failure.has_happened);
+    assert_true(made.facts.failure.numbers.reserved_bytes == VW_UNKNOWN);
     doctor_case_close(&made);
     record_dispose(&hand);
 }
@@ -286,16 +286,17 @@ static void settings_are_replayed_and_the_recorded_one_comes_out_as_recorded(voi
     vw__tried_settings tried;
     open_stored("train_eval_phases.native.pickle.xz", &stored);
     doctor_case_open(&made, stored.recording, 0);
-    assert_int_equal(vw__doctor_try_settings(&made.given, VW__SETTINGS_FOR_REMEDIES, &tried),
-                     VW_OK);
+    assert_int_equal(
+        vw__doctor_try_settings(&made.input, &made.facts, VW__SETTINGS_FOR_REMEDIES, &tried),
+        VW_OK);
     assert_false(tried.is_as_failed);
     assert_true(tried.card_bytes == VW_UNKNOWN);
     assert_int_equal(tried.tried[0].kind, VW__SETTING_RECORDED);
-    assert_int_equal(tried.tried[0].peak_reserved_bytes, made.given.timeline.peak_reserved_bytes);
+    assert_int_equal(tried.tried[0].peak_reserved_bytes, made.facts.timeline.peak_reserved_bytes);
     bool has_kind[VW__SETTING_KINDS] = {false};
     for (size_t i = 0; i < tried.count; i++) {
         has_kind[tried.tried[i].kind] = true;
-        assert_true(tried.tried[i].peak_reserved_bytes >= made.given.peak_bytes);
+        assert_true(tried.tried[i].peak_reserved_bytes >= made.facts.peak_bytes);
     }
     assert_true(has_kind[VW__SETTING_EXPANDABLE]);
     assert_true(has_kind[VW__SETTING_MAX_SPLIT]);
@@ -318,8 +319,9 @@ static void what_cannot_be_replayed_has_no_settings_and_is_no_failure(void **sta
     record_new(&hand, A, 20 * MIB, 4 * MIB);
     record_event(&hand, VW_ACTION_ALLOC, A, 4 * MIB); /* where a block is live */
     doctor_case_open(&made, record_end(&hand), 0);
-    assert_int_equal(vw__doctor_try_settings(&made.given, VW__SETTINGS_FOR_REMEDIES, &tried),
-                     VW_OK);
+    assert_int_equal(
+        vw__doctor_try_settings(&made.input, &made.facts, VW__SETTINGS_FOR_REMEDIES, &tried),
+        VW_OK);
     assert_int_equal(tried.count, 0);
     doctor_case_close(&made);
     record_dispose(&hand);
@@ -333,11 +335,12 @@ static void at_a_failure_everything_is_tried_under_the_limit_that_refused_it(voi
     vw__tried_settings tried;
     open_stored("oom_fragmented.native.pickle.xz", &stored);
     doctor_case_open(&made, stored.recording, 0);
-    assert_int_equal(vw__doctor_try_settings(&made.given, VW__SETTINGS_FOR_REMEDIES, &tried),
-                     VW_OK);
+    assert_int_equal(
+        vw__doctor_try_settings(&made.input, &made.facts, VW__SETTINGS_FOR_REMEDIES, &tried),
+        VW_OK);
     assert_true(tried.is_as_failed);
     assert_true(tried.is_limited);
-    assert_int_equal(tried.card_bytes, made.given.failure.limit_least_bytes);
+    assert_int_equal(tried.card_bytes, made.facts.failure.limit_least_bytes);
     for (size_t i = 0; i < tried.count; i++)
         assert_true(tried.tried[i].peak_reserved_bytes <= tried.card_bytes);
     doctor_case_close(&made);
@@ -384,13 +387,13 @@ static vw__finding_draft *remedies_of(doctor_case *made, const vw__tried_setting
                                 .wanted_bytes = has_failed ? 11 * GIB : 0};
     memset(made, 0, sizeof *made);
     vw__diagnosis_init(&made->draft, VW_SOURCE_RECORDING);
-    made->given.draft = &made->draft;
-    made->given.failure.has_happened = has_failed;
-    made->given.failure.event = 100;
+    made->result.draft = &made->draft;
+    made->facts.failure.has_happened = has_failed;
+    made->facts.failure.event = 100;
     memcpy(tried.tried, results, count * sizeof *results);
     vw__finding_draft *finding =
         vw__diagnosis_add(&made->draft, "fragmentation", VW_UNKNOWN, "made up");
-    vw__doctor_add_setting_remedies(&made->given, &tried, finding);
+    vw__doctor_add_setting_remedies(&made->facts, &made->result, &tried, finding);
     return finding;
 }
 
@@ -497,8 +500,9 @@ static bool examine_again(void *context)
 {
     doctor_case made;
     bool is_done = doctor_case_try_open(&made, context, 0) &&
-                   vw__doctor_find_failure(&made.given) == VW_OK &&
-                   vw__doctor_fragmentation(&made.given) == VW_OK && !made.draft.has_failed;
+                   vw__doctor_find_failure(&made.input, &made.facts, &made.result) == VW_OK &&
+                   vw__doctor_fragmentation(&made.input, &made.facts, &made.result) == VW_OK &&
+                   !made.draft.has_failed;
     doctor_case_close(&made);
     return is_done;
 }

@@ -156,19 +156,18 @@ typedef struct examined {
     const vw_finding *finding; /* NULL: none */
 } examined;
 
-static vw_status make_case(const examined *patient, vw__case *given)
+static vw_status find_facts(const examined *patient, vw__doctor_facts *facts)
 {
-    given->failure = patient->failure;
-    given->kept_graph_bytes = patient->kept_graph_bytes;
-    vw_status status = vw__timeline_make(given->model, given->trace, &given->timeline);
+    facts->failure = patient->failure;
+    vw_status status = vw__timeline_make(facts->model, facts->trace, &facts->timeline);
     if (status == VW_OK)
-        status = vw__attribution_init(&given->attribution, given->model);
+        status = vw__attribution_init(&facts->attribution, facts->model);
     if (status == VW_OK)
-        status = vw__steps_find_in(&given->timeline, &given->attribution, &given->steps);
+        status = vw__steps_find_in(&facts->timeline, &facts->attribution, &facts->steps);
     if (status == VW_OK)
         status =
-            vw__roles_find(&given->timeline, &given->attribution, &given->steps, &given->roles);
-    given->peak_instant = given->timeline.peak_instant;
+            vw__roles_find(&facts->timeline, &facts->attribution, &facts->steps, &facts->roles);
+    facts->peak_instant = facts->timeline.peak_instant;
     return status;
 }
 
@@ -176,23 +175,23 @@ static vw_status examine(examined *patient)
 {
     static const vw_doctor_options options = {.struct_size = sizeof options};
     vw__diagnosis_draft draft;
-    vw__case given = {.model = patient->model,
-                      .trace = vw__model_trace_of(patient->model, 0),
-                      .options = &options,
-                      .draft = &draft};
+    const vw__doctor_input input = {.options = &options};
+    vw__doctor_facts facts = {.model = patient->model,
+                              .trace = vw__model_trace_of(patient->model, 0)};
+    vw__doctor_result result = {.draft = &draft, .kept_graph_bytes = patient->kept_graph_bytes};
     vw__diagnosis_init(&draft, VW_SOURCE_RECORDING);
-    vw_status status = make_case(patient, &given);
+    vw_status status = find_facts(patient, &facts);
     if (status == VW_OK)
-        status = vw__doctor_peak(&given);
+        status = vw__doctor_peak(&input, &facts, &result);
     if (status == VW_OK)
         status = vw__diagnosis_finish(&draft, &patient->diagnosis);
     else
         vw__diagnosis_deinit(&draft);
-    vw__roles_deinit(&given.roles);
-    vw__doctor_close_trials(&given);
-    vw__steps_deinit(&given.steps);
-    vw__attribution_deinit(&given.attribution);
-    vw__timeline_deinit(&given.timeline);
+    vw__roles_deinit(&facts.roles);
+    vw__doctor_close_trials(&facts);
+    vw__steps_deinit(&facts.steps);
+    vw__attribution_deinit(&facts.attribution);
+    vw__timeline_deinit(&facts.timeline);
     return status;
 }
 
@@ -278,7 +277,7 @@ static void assert_saves(const vw_remedy *remedy, uint64_t at_least, uint64_t at
 
 /* ---- what was alive -------------------------------------------------------------------------- */
 
-static void at_the_peak_roles_lines_pass_and_step_are_told(void **state)
+static void the_peak_is_told_by_category_line_pass_and_step(void **state)
 {
     (void)state;
     program made;
@@ -292,13 +291,14 @@ static void at_the_peak_roles_lines_pass_and_step_are_told(void **state)
     const vw_finding *finding = patient.finding;
     assert_int_equal(finding->bytes, (100 + 10 + 800 + 1 + 100 + 200) * MIB); /* gradients made */
     assert_string_equal(finding->title, "At its peak 1.18 GiB were alive: activations 66 %, "
-                                        "optimizer 17 %, weights 8.3 %, gradients 8.3 %.");
+                                        "optimizer 17 %, weights 8.3 %, backward 8.3 %.");
     assert_string_equal(finding->parts[0].name, "activations");
     assert_int_equal(part_of(finding, "activations"), 801);
     assert_int_equal(part_of(finding, "optimizer"), 200);
     assert_int_equal(part_of(finding, "weights"), 100);
-    assert_int_equal(part_of(finding, "gradients"), 100);
-    assert_int_equal(part_of(finding, "data"), 10);
+    assert_int_equal(part_of(finding, "backward"), 100);
+    assert_true(has_evidence(finding, "Of backward, 100 MiB outlive the pass"));
+    assert_int_equal(part_of(finding, "other"), 10);
     for (size_t i = 1; i < finding->part_count; i++)
         assert_true(finding->parts[i - 1].bytes >= finding->parts[i].bytes);
 
@@ -335,11 +335,11 @@ static void in_a_forward_pass_that_failed_activations_are_known_by_earlier_ones(
 
     const vw_finding *finding = patient.finding;
     assert_int_equal(finding->bytes, 960 * MIB);
-    assert_int_equal(strncmp(finding->title, "When it failed 960 MiB were alive: activations 63 %",
-                             strlen("When it failed 960 MiB were alive: activations 63 %")),
+    assert_int_equal(strncmp(finding->title, "When it failed 960 MiB were alive: activations 68 %",
+                             strlen("When it failed 960 MiB were alive: activations 68 %")),
                      0);
-    assert_int_equal(part_of(finding, "activations"), 600);
-    assert_int_equal(part_of(finding, "temporaries"), 50);
+    assert_int_equal(part_of(finding, "activations"), 650);
+    assert_true(has_evidence(finding, "before their own pass ends: 50.0 MiB of activations."));
     assert_true(has_evidence(finding, "It failed in a forward pass, in step 3"));
     assert_true(has_evidence(finding, "Of the 200 MiB asked for, 140 MiB were missing"));
     discharge(&patient);
@@ -728,7 +728,7 @@ static void every_lack_of_host_memory_is_reported_and_nothing_leaks(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(at_the_peak_roles_lines_pass_and_step_are_told),
+        cmocka_unit_test(the_peak_is_told_by_category_line_pass_and_step),
         cmocka_unit_test(in_a_forward_pass_that_failed_activations_are_known_by_earlier_ones),
         cmocka_unit_test(without_stacks_nothing_is_claimed),
         cmocka_unit_test(where_nothing_was_alive_nothing_is_said),

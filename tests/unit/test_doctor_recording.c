@@ -101,7 +101,7 @@ static void growth_up_to_a_limit_is_a_leak_and_the_limit_is_named(void **state)
                                                 "about 67"));
     assert_true(has_reason(diagnosis, "a limit was set, and all requests agree with one between "
                                       "664 MiB"));
-    assert_true(has_reason(diagnosis, "is what it grew up to; a higher one puts the end off"));
+    assert_true(has_reason(diagnosis, "is what it grew up to"));
     vw_diagnosis_free(diagnosis);
 }
 

@@ -20,7 +20,7 @@ static vw__finding_draft *examine(doctor_case *made, const vw_recording *recordi
                                   uint64_t card_bytes)
 {
     doctor_case_open(made, recording, card_bytes);
-    if (vw__doctor_stranded(&made->given) != VW_OK)
+    if (vw__doctor_stranded(&made->input, &made->facts, &made->result) != VW_OK)
         fail_msg("%s", vw_last_error());
     assert_false(made->draft.has_failed);
     return vw__diagnosis_find(&made->draft, "stranded");
@@ -37,10 +37,10 @@ static void check_stored(const stored_recording *one)
 {
     doctor_case made;
     vw__finding_draft *finding = examine(&made, one->recording, 0);
-    if (made.given.is_stranded != is_of_streams(one->name) ||
-        (finding != NULL) != made.given.is_stranded)
+    if (made.result.is_stranded != is_of_streams(one->name) ||
+        (finding != NULL) != made.result.is_stranded)
         fail_msg("%s: %s", one->name,
-                 made.given.is_stranded ? "stranded" : "nothing is stranded, it says");
+                 made.result.is_stranded ? "stranded" : "nothing is stranded, it says");
     doctor_case_close(&made);
 }
 
@@ -63,14 +63,14 @@ static void check_finding(const stored_recording *one)
     const vw_recording *const both[] = {one->recording, &cut};
     for (size_t i = 0; i < 2; i++) {
         vw__finding_draft *finding = examine(&made, both[i], 0);
-        assert_true(made.given.is_stranded);
+        assert_true(made.result.is_stranded);
         assert_non_null(finding);
-        assert_int_equal(finding->bytes, made.given.stranded_bytes);
-        assert_true(finding->bytes >= made.given.timeline.peak_reserved_bytes / 4);
+        assert_int_equal(finding->bytes, made.result.stranded_bytes);
+        assert_true(finding->bytes >= made.facts.timeline.peak_reserved_bytes / 4);
         assert_true(finding->where_count > 0);
         assert_true(has_words(finding->where[finding->where_count - 1], "streams"));
         assert_true(finding->evidence_count >= 3); /* replayed, and two streams */
-        const vw_remedy *waiting = find_remedy(finding, "in place of record_stream()");
+        const vw_remedy *waiting = find_remedy(finding, "instead of record_stream()");
         assert_non_null(waiting);
         assert_int_equal(waiting->basis, VW_BASIS_REPLAYED);
         assert_true(waiting->saves_bytes > 0);
@@ -183,7 +183,7 @@ static void what_one_stream_would_not_need_is_stranded(void **state)
     write_two_streams(&made, SIDE);
     finish(&made, &done);
     vw__finding_draft *finding = examine(&examined, &done.recording, 0);
-    assert_true(examined.given.is_stranded);
+    assert_true(examined.result.is_stranded);
     assert_non_null(finding);
     assert_int_equal(finding->bytes, 200 * MIB);
     const vw_remedy *remedy = find_remedy(finding, "on one stream");
@@ -208,7 +208,7 @@ static void a_program_with_one_stream_strands_nothing(void **state)
     write_two_streams(&made, 0);
     finish(&made, &done);
     assert_null(examine(&examined, &done.recording, 0));
-    assert_int_equal(examined.given.stranded_bytes, 0);
+    assert_int_equal(examined.result.stranded_bytes, 0);
     doctor_case_close(&examined);
     dispose(&done);
 }
@@ -228,10 +228,10 @@ static void frees_that_wait_for_another_stream_strand_what_they_free(void **stat
         event(&made, VW_ACTION_FREE_COMPLETED, A + i * 200 * MIB, 100 * MIB, 0, VW__DEFAULT_POOL);
     finish(&made, &done);
     vw__finding_draft *finding = examine(&examined, &done.recording, 0);
-    assert_true(examined.given.is_stranded);
+    assert_true(examined.result.is_stranded);
     assert_non_null(finding);
     assert_int_equal(finding->bytes, 300 * MIB);
-    const vw_remedy *remedy = find_remedy(finding, "in place of record_stream()");
+    const vw_remedy *remedy = find_remedy(finding, "instead of record_stream()");
     assert_non_null(remedy);
     assert_int_equal(remedy->saves_bytes, 300 * MIB);
     doctor_case_close(&examined);
@@ -258,7 +258,7 @@ static void a_request_that_another_stream_could_have_served_is_stranded(void **s
     write_refusal(&made, SIDE, VW__DEFAULT_POOL);
     finish(&made, &done);
     vw__finding_draft *finding = examine(&examined, &done.recording, 0);
-    assert_true(examined.given.is_stranded);
+    assert_true(examined.result.is_stranded);
     assert_non_null(finding);
     assert_int_equal(finding->bytes, 394 * MIB);
     assert_true(has_words(finding->title, "300 MiB were refused"));
@@ -279,7 +279,7 @@ static void so_is_one_that_a_private_pool_could_have_served(void **state)
     write_refusal(&made, 0, PRIVATE);
     finish(&made, &done);
     vw__finding_draft *finding = examine(&examined, &done.recording, 0);
-    assert_true(examined.given.is_stranded);
+    assert_true(examined.result.is_stranded);
     assert_non_null(finding);
     assert_non_null(find_remedy(finding, "share one pool"));
     doctor_case_close(&examined);
@@ -306,8 +306,8 @@ static void pieces_that_would_not_have_served_it_anywhere_are_not_blamed(void **
     event(&made, VW_ACTION_OOM, GIB, 250 * MIB, 0, VW__DEFAULT_POOL);
     finish(&made, &done);
     assert_null(examine(&examined, &done.recording, 0));
-    assert_int_equal(examined.given.stranded_bytes, (196 + 101) * MIB); /* enough, in all */
-    assert_false(examined.given.is_stranded);
+    assert_int_equal(examined.result.stranded_bytes, (196 + 101) * MIB); /* enough, in all */
+    assert_false(examined.result.is_stranded);
     doctor_case_close(&examined);
     dispose(&done);
 }
@@ -321,7 +321,7 @@ static void idle_memory_of_its_own_stream_is_not_stranded(void **state)
     write_refusal(&made, 0, VW__DEFAULT_POOL);
     finish(&made, &done);
     assert_null(examine(&examined, &done.recording, 0));
-    assert_false(examined.given.is_stranded);
+    assert_false(examined.result.is_stranded);
     doctor_case_close(&examined);
     dispose(&done);
 }
@@ -332,8 +332,9 @@ static bool examine_again(void *context)
 {
     doctor_case made;
     bool is_done = doctor_case_try_open(&made, context, 0) &&
-                   vw__doctor_find_failure(&made.given) == VW_OK &&
-                   vw__doctor_stranded(&made.given) == VW_OK && !made.draft.has_failed;
+                   vw__doctor_find_failure(&made.input, &made.facts, &made.result) == VW_OK &&
+                   vw__doctor_stranded(&made.input, &made.facts, &made.result) == VW_OK &&
+                   !made.draft.has_failed;
     doctor_case_close(&made);
     return is_done;
 }

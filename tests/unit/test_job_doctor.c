@@ -235,7 +235,7 @@ static void of_a_page_without_numbers_nothing_is_claimed(void **state)
     put_numbers(&made, 0, VW_UNKNOWN, VW_UNKNOWN, VW_UNKNOWN);
     vw_diagnosis *found = diagnose_on(&made, 0);
     assert_int_equal(found->verdict, VW_VERDICT_UNKNOWN);
-    assert_string_equal(found->sentence, "The job has told nothing of its memory yet.");
+    assert_string_equal(found->sentence, "The job has not reported its memory yet.");
     vw_diagnosis_free(found);
     put_numbers(&made, 0, VW_UNKNOWN, GIB, VW_UNKNOWN);
     assert_int_equal(verdict_of(&made), VW_VERDICT_HEALTHY);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "analysis/live_bytes.h"
-#include "analysis/script_parts.h" /* vw__is_growth */
+#include "analysis/script_events.h" /* vw__is_growth */
 #include "analysis/timeline.h"
 #include "model/model_check.h"
 

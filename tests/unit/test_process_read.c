@@ -1,5 +1,5 @@
 /* test_process_read.c - what /proc tells, of children that are started as a test wants them. */
-#include "watch/process_read.h"
+#include "watch/machine_join.h"
 
 #include <signal.h>
 #include <stdlib.h>

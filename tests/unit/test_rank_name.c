@@ -1,5 +1,5 @@
 /* test_rank_name.c - whose file it is, by its name. */
-#include "ranks/rank_name.h"
+#include "ranks/rank_files.h"
 
 #include <string.h>
 

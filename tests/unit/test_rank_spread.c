@@ -1,5 +1,5 @@
 /* test_rank_spread.c - who is out of line. */
-#include "ranks/rank_spread.h"
+#include "ranks/rank_parts.h"
 
 #include <string.h>
 

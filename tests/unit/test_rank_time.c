@@ -1,5 +1,5 @@
 /* test_rank_time.c - the time of day at the beginning of a line. */
-#include "ranks/rank_time.h"
+#include "ranks/rank_text.h"
 
 #include <string.h>
 

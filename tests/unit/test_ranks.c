@@ -186,8 +186,9 @@ static void times_of_two_kinds_are_not_compared(void **state)
     job_folder_put(&job, "rank1.log", "2026-03-01 12:00:00 " OOM);
     vw_ranks_report *report = examine();
     assert_int_equal(report->first_rank, VW_UNKNOWN);
-    assert_string_equal(report->first_reason,
-                        "of some ranks a recording says when, of others a log without a time zone");
+    assert_string_equal(
+        report->first_reason,
+        "some ranks have times from recordings, others from logs without a time zone");
     vw_ranks_report_free(report);
     job_folder_put(&job, "rank1.log", "1970-01-01 00:00:00.008Z " OOM);
     report = examine();

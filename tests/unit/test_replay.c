@@ -20,8 +20,8 @@ static vw_replay_result run_on(vw__card card, const char *conf)
 {
     vw__replay_work work = work_on_hand();
     vw_replay_result result = {.policy = "conf"};
-    assert_int_equal(vw__replay_run(&work, vw__torch_setting(conf), card, false, NULL, &result),
-                     VW_OK);
+    assert_int_equal(
+        vw__replay_run(&work, vw__policy_torch_setting(conf), card, false, NULL, &result), VW_OK);
     return result;
 }
 
@@ -91,7 +91,7 @@ static void what_was_live_before_the_recording_may_be_too_much_already(void **st
     (void)state;
     hand_begin(&hand);
     hand_alloc(&hand, 0, 30 * MIB);
-    hand.ops[0].first_event = hand.ops[0].end_event = VW__BEFORE_RECORDING;
+    hand.ops[0].first_event = hand.ops[0].end_event = VW__SCRIPT_BEFORE_RECORDING;
     vw_replay_result result = run_on(vw__card_of(20 * MIB), "");
     assert_true(result.has_oom);
     assert_int_equal(result.oom_event, VW_UNKNOWN);
@@ -133,7 +133,8 @@ static void a_card_of_any_size_can_be_asked_for(void **state)
         bool is_enough = sizes[i] > 40 * MIB;
         assert_int_equal(run_on(vw__card_of(sizes[i]), "").is_complete, is_enough);
         assert_int_equal(run_on(vw__card_of(sizes[i]), EXPANDABLE).is_complete, is_enough);
-        assert_int_equal(run_on(vw__card_with_limit(sizes[i] / 2), "").is_complete, is_enough);
+        assert_int_equal(run_on(vw__replay_card_with_limit(sizes[i] / 2), "").is_complete,
+                         is_enough);
         assert_int_equal(run_on(vw__card_of(sizes[i]), "").card_bytes, sizes[i]);
     }
 }
@@ -146,9 +147,9 @@ static void a_trial_ends_with_the_first_request_that_is_not_served(void **state)
     hand_alloc(&hand, 0, 12 * MIB);
     vw__replay_work work = work_on_hand();
     vw_replay_result result = {.policy = NULL};
-    assert_int_equal(
-        vw__replay_run(&work, vw__torch_setting(""), vw__card_of(20 * MIB), true, NULL, &result),
-        VW_OK);
+    assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""), vw__card_of(20 * MIB),
+                                    true, NULL, &result),
+                     VW_OK);
     assert_true(result.has_oom);
     assert_int_equal(result.events_done, 0);
     assert_int_equal(result.peak_reserved_bytes, 0);
@@ -179,15 +180,15 @@ static void empty_cache_is_called_before_the_operations_named(void **state)
     vw__replay_work work = work_on_hand();
     size_t trims[] = {0, 2, 3};
     vw_replay_result result = {.policy = NULL};
-    assert_int_equal(
-        vw__replay_run(&work, vw__torch_setting(""), vw__card_without_end(), false, NULL, &result),
-        VW_OK);
+    assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""), vw__card_without_end(),
+                                    false, NULL, &result),
+                     VW_OK);
     assert_int_equal(result.calls.alloc, 1);
     work.trims = trims;
     work.trim_count = 3;
-    assert_int_equal(
-        vw__replay_run(&work, vw__torch_setting(""), vw__card_without_end(), false, NULL, &result),
-        VW_OK);
+    assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""), vw__card_without_end(),
+                                    false, NULL, &result),
+                     VW_OK);
     assert_int_equal(result.calls.alloc, 2);
     assert_int_equal(result.calls.free, 1);
     assert_int_equal(result.trims, 3);
@@ -201,14 +202,14 @@ static void a_limit_of_the_process_lets_garbage_be_collected(void **state)
     hand_free(&hand, 0);
     hand_alloc(&hand, 0, 70 * MIB);
     const char *conf = "garbage_collection_threshold:0.5";
-    vw_replay_result limited = run_on(vw__card_with_limit(100 * MIB), conf);
+    vw_replay_result limited = run_on(vw__replay_card_with_limit(100 * MIB), conf);
     assert_true(limited.is_complete);
     assert_int_equal(limited.card_bytes, 100 * MIB);
     assert_int_equal(limited.retries, 0); /* collected in time */
     vw_replay_result sized = run_on(vw__card_of(100 * MIB), conf);
     assert_true(sized.is_complete);
     assert_int_equal(sized.retries, 1); /* PyTorch does not collect without a fraction */
-    vw_replay_result refused = run_on(vw__card_with_limit(70 * MIB - 1), "");
+    vw_replay_result refused = run_on(vw__replay_card_with_limit(70 * MIB - 1), "");
     assert_true(refused.has_oom);
 }
 
@@ -222,12 +223,13 @@ static void a_limit_is_held_to_the_byte(void **state)
         vw__replay_work work = work_on_hand();
         vw_replay_result result = {.policy = NULL};
         work.torch_version = versions[i];
-        assert_int_equal(vw__replay_run(&work, vw__torch_setting(""), vw__card_with_limit(70 * MIB),
-                                        false, NULL, &result),
+        assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""),
+                                        vw__replay_card_with_limit(70 * MIB), false, NULL, &result),
                          VW_OK);
         assert_true(result.is_complete);
-        assert_int_equal(vw__replay_run(&work, vw__torch_setting(""),
-                                        vw__card_with_limit(70 * MIB - 1), false, NULL, &result),
+        assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""),
+                                        vw__replay_card_with_limit(70 * MIB - 1), false, NULL,
+                                        &result),
                          VW_OK);
         assert_false(result.is_complete);
     }
@@ -241,9 +243,9 @@ static void a_recording_that_claims_the_impossible_is_refused(void **state)
     hand_alloc(&hand, 1, UINT64_C(1) << 60);
     vw__replay_work work = work_on_hand();
     vw_replay_result result = {.policy = "untouched"};
-    assert_int_equal(
-        vw__replay_run(&work, vw__torch_setting(""), vw__card_without_end(), false, NULL, &result),
-        VW_ERR_CORRUPT_FILE);
+    assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""), vw__card_without_end(),
+                                    false, NULL, &result),
+                     VW_ERR_CORRUPT_FILE);
     assert_non_null(strstr(vw_last_error(), "event 1"));
     assert_non_null(strstr(vw_last_error(), "1152921504606846976"));
     assert_string_equal(result.policy, "untouched");
@@ -269,8 +271,8 @@ static void a_setting_that_cannot_be_used_is_named(void **state)
     hand_alloc(&hand, 0, 1000);
     vw__replay_work work = work_on_hand();
     vw_replay_result result = {.policy = NULL};
-    assert_int_equal(vw__replay_run(&work, vw__torch_setting("max_splat:1"), vw__card_without_end(),
-                                    false, NULL, &result),
+    assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting("max_splat:1"),
+                                    vw__card_without_end(), false, NULL, &result),
                      VW_ERR_BAD_SETTING);
     assert_non_null(strstr(vw_last_error(), "\"max_splat:1\""));
     assert_non_null(strstr(vw_last_error(), "Unrecognized key"));
@@ -285,13 +287,13 @@ static void a_run_that_is_stopped_says_so(void **state)
     vw_replay_result result = {.policy = NULL};
     progress_log log = {.stop_at = 0};
     vw__replay_progress progress = {log_progress, &log, 0.25, 0.5};
-    assert_int_equal(vw__replay_run(&work, vw__torch_setting(""), vw__card_without_end(), false,
-                                    &progress, &result),
+    assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""), vw__card_without_end(),
+                                    false, &progress, &result),
                      VW_OK);
     assert_true(log.last == 0.75);
     log = (progress_log){.stop_at = 1};
-    assert_int_equal(vw__replay_run(&work, vw__torch_setting(""), vw__card_without_end(), false,
-                                    &progress, &result),
+    assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""), vw__card_without_end(),
+                                    false, &progress, &result),
                      VW_ERR_WRONG_STATE);
 }
 
@@ -344,9 +346,9 @@ static void settled_driver_time_has_the_calls_of_empty_cache_that_were_put_in(vo
     vw_replay_result result = {.policy = NULL};
     work.trims = trims;
     work.trim_count = 2;
-    assert_int_equal(
-        vw__replay_run(&work, vw__torch_setting(""), vw__card_without_end(), false, NULL, &result),
-        VW_OK);
+    assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""), vw__card_without_end(),
+                                    false, NULL, &result),
+                     VW_OK);
     assert_int_equal(result.calls.free, 2);
     assert_int_equal(result.calls.alloc, 3);
     uint64_t take_ns = result.device_ns - result.settled_device_ns; /* the first alone */
@@ -388,7 +390,7 @@ static void engine_vramwise_does_not_follow_the_recording(void **state)
     hand_begin(&hand);
     hand_alloc(&hand, 0, 30 * MIB);
     hand.events[0] = (vw__model_event){.action = VW_ACTION_SEGMENT_ALLOC, .address = 1};
-    vw__followed_op followed[] = {{.op = 0, .reserved_bytes = 30 * MIB}};
+    vw__replay_followed_op followed[] = {{.op = 0, .reserved_bytes = 30 * MIB}};
     char recorded_conf[] = "";
     vw__replay_work work = work_on_hand();
     vw_replay_result result = {.policy = "vramwise"};
@@ -396,8 +398,8 @@ static void engine_vramwise_does_not_follow_the_recording(void **state)
     work.recorded_conf = recorded_conf;
     work.followed = followed;
     work.followed_count = 1;
-    assert_int_equal(vw__replay_follow_length(&work, vw__card_without_end(), &followed_length),
-                     VW_OK);
+    assert_int_equal(
+        vw__replay_follow_length(&work, vw__card_without_end(), &followed_length, NULL), VW_OK);
     assert_int_equal(followed_length, 0); /* else nothing is proved here */
     assert_int_equal(
         vw__replay_run(&work, engines[0], vw__card_without_end(), false, NULL, &result), VW_OK);
@@ -415,7 +417,7 @@ static void how_far_a_recording_is_followed_is_asked_with_its_calls_of_empty_cac
         .action = VW_ACTION_SEGMENT_ALLOC, .address = 4096 * MIB, .size_bytes = 30 * MIB};
     hand.events[3] = (vw__model_event){
         .action = VW_ACTION_SEGMENT_FREE, .address = 4096 * MIB, .size_bytes = 30 * MIB};
-    vw__followed_op followed[] = {{.op = 0, .reserved_bytes = 30 * MIB}, {.op = 2}};
+    vw__replay_followed_op followed[] = {{.op = 0, .reserved_bytes = 30 * MIB}, {.op = 2}};
     char recorded_conf[] = "";
     vw__replay_work work = work_on_hand();
     vw_replay_result result = {.policy = NULL};
@@ -424,14 +426,14 @@ static void how_far_a_recording_is_followed_is_asked_with_its_calls_of_empty_cac
     work.followed = followed;
     work.followed_count = 2;
     work.skips_empty_cache = true;
-    assert_int_equal(
-        vw__replay_run(&work, vw__torch_setting(""), vw__card_without_end(), false, NULL, &result),
-        VW_OK);
+    assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""), vw__card_without_end(),
+                                    false, NULL, &result),
+                     VW_OK);
     assert_true(result.is_complete);
     assert_int_equal(result.calls.free, 0);
     assert_int_equal(result.events_done, 4);
-    assert_int_equal(vw__replay_follow_length(&work, vw__card_without_end(), &followed_length),
-                     VW_OK);
+    assert_int_equal(
+        vw__replay_follow_length(&work, vw__card_without_end(), &followed_length, NULL), VW_OK);
     assert_int_equal(followed_length, 2);
 }
 
@@ -441,7 +443,8 @@ static uint64_t smallest_card(const char *conf)
 {
     vw__replay_work work = work_on_hand();
     uint64_t bytes = 0;
-    assert_int_equal(vw__replay_smallest_card(&work, vw__torch_setting(conf), NULL, &bytes), VW_OK);
+    assert_int_equal(vw__replay_smallest_card(&work, vw__policy_torch_setting(conf), NULL, &bytes),
+                     VW_OK);
     return bytes;
 }
 

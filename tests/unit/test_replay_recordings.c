@@ -204,6 +204,44 @@ static void engines_of_our_own_are_policies_without_an_option_string(void **stat
     record_dispose(&recording);
 }
 
+static void recorded_is_the_engine_that_made_the_recording(void **state)
+{
+    static const struct {
+        const char *engine, *policies[4];
+        size_t count;
+    } cases[] = {
+        {"vramwise", {"vramwise", "native", "expandable"}, 3},
+        {"torch", {"recorded", "expandable", "vramwise"}, 3},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        hand_made_recording recording;
+        vw_replay_report *all = NULL, *asked = NULL;
+        const vw_replay_run recorded = {.policy = "recorded"}, vramwise = {.policy = "vramwise"};
+        const vw_replay_run both[] = {recorded, vramwise};
+        vw_replay_options options = plain_options();
+        record_begin(&recording);
+        record_small_program(&recording);
+        record_conf(&recording, "");
+        record_engine(&recording, cases[i].engine);
+        assert_int_equal(vw_recording_replay(record_end(&recording), &options, &all), VW_OK);
+        assert_int_equal(all->result_count, cases[i].count);
+        for (size_t k = 0; k < cases[i].count; k++)
+            assert_string_equal(all->results[k].policy, cases[i].policies[k]);
+        options.runs = both;
+        options.run_count = 2;
+        assert_int_equal(vw_recording_replay(&recording.recording, &options, &asked), VW_OK);
+        const vw_replay_result *own = &asked->results[0], *paged = &asked->results[1];
+        bool is_ours = strcmp(cases[i].engine, "vramwise") == 0;
+        assert_string_equal(own->policy, cases[i].policies[0]);
+        assert_int_equal(own->calls.create == paged->calls.create, is_ours);
+        assert_int_equal(has_note(asked, "made with engine vramwise"), is_ours);
+        vw_replay_report_free(asked);
+        vw_replay_report_free(all);
+        record_dispose(&recording);
+    }
+}
+
 static void the_card_of_a_recording_that_filled_its_device_is_what_it_had_there(void **state)
 {
     (void)state;
@@ -550,6 +588,7 @@ int main(void)
         cmocka_unit_test(recorded_settings_of_another_version_are_left_out_and_said_to_be),
         cmocka_unit_test(policies_that_are_not_there_are_refused_with_those_that_are),
         cmocka_unit_test(engines_of_our_own_are_policies_without_an_option_string),
+        cmocka_unit_test(recorded_is_the_engine_that_made_the_recording),
         cmocka_unit_test(the_card_of_a_recording_that_filled_its_device_is_what_it_had_there),
         cmocka_unit_test(the_limit_of_a_recording_that_was_refused_early_is_what_was_served),
         cmocka_unit_test(an_expandable_request_proves_more_than_it_grew_by),

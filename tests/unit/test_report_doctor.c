@@ -298,14 +298,18 @@ static void a_limit_concluded_from_a_recording_is_an_estimate(void **state)
     keep_wording("a limit that a recording shows");
     assert_shows("GPU 0|about 8.00 GiB|free 131.00 GiB ");
     assert_lacks("left ");
-    diagnosis.numbers.total_bytes = 140 * SAMPLE_GIB;
-    text_of(&diagnosis, NULL);
-    assert_shows("GPU 0|about 8.00 GiB|140.00 GiB");
-    assert_lacks("left ");
+    const uint64_t live_bytes = diagnosis.numbers.allocated_bytes;
     diagnosis.numbers.allocated_bytes = VW_UNKNOWN; /* no bar */
     text_of(&diagnosis, NULL);
     keep_wording("the same without a bar");
     assert_shows("\nlimit 8.00 GiB |about");
+    /* A recording of vramwise's own states the card and its limit. */
+    diagnosis.numbers.allocated_bytes = live_bytes;
+    diagnosis.numbers.total_bytes = 140 * SAMPLE_GIB;
+    text_of(&diagnosis, NULL);
+    keep_wording("a limit that a recording states");
+    assert_shows("GPU 0|limited to 8.00 GiB|140.00 GiB");
+    assert_lacks("about 8.00 GiB");
 }
 
 /* The sentence may speak of another moment than the numbers do. The headings are in the golden

@@ -282,10 +282,10 @@ static void what_was_live_before_the_trace_is_requested_first_by_rising_address(
     assert_int_equal(script.initial_count, 2);
     assert_int_equal(script.ops[0].size_bytes, 2 * MIB - 100); /* as requested, by the end state */
     assert_int_equal(script.ops[1].size_bytes, 3 * MIB);       /* by its free */
-    assert_int_equal(script.ops[0].first_event, VW__BEFORE_RECORDING);
+    assert_int_equal(script.ops[0].first_event, VW__SCRIPT_BEFORE_RECORDING);
     assert_int_equal(script.initial_live_bytes, 5 * MIB);
     assert_int_equal(script.peak_live_bytes, 5 * MIB);
-    assert_int_equal(script.peak_event, VW__BEFORE_RECORDING);
+    assert_int_equal(script.peak_event, VW__SCRIPT_BEFORE_RECORDING);
     assert_int_equal(script.dropped_event_count, 0);
     vw__script_deinit(&script);
 }
@@ -320,7 +320,7 @@ static void a_trace_that_ends_inside_a_request_loses_only_that(void **state)
     make(&hand, &script);
     assert_kinds(&script, "a");
     assert_false(script.has_end_state);
-    assert_int_equal(script.first_dropped_event, VW__BEFORE_RECORDING);
+    assert_int_equal(script.first_dropped_event, VW__SCRIPT_BEFORE_RECORDING);
     vw__script_deinit(&script);
 }
 
@@ -559,7 +559,7 @@ static void more_events_than_numbers_for_them_are_refused(void **state)
     hand_model hand;
     vw__script script;
     begin(&hand);
-    hand.trace.event_count = VW__BEFORE_RECORDING - 1;
+    hand.trace.event_count = VW__SCRIPT_BEFORE_RECORDING - 1;
     assert_int_equal(vw__script_make(&hand.model, &hand.trace, &script), VW_ERR_UNSUPPORTED);
 }
 

@@ -18,8 +18,8 @@ static void every_row_is_a_policy_with_an_option_string(void **state)
         assert_non_null(policy);
         assert_non_null(vw__setting_conf(&rows[i]));
         assert_int_equal(rows[i].conf != NULL, strcmp(rows[i].policy, "conf") == 0);
-        assert_int_equal(policy->engine != NULL,
-                         vw__setting_kind_is_vramwise((vw__setting_kind)rows[i].kind));
+        assert_int_equal(policy->engine != NULL, rows[i].kind == VW__SETTING_VRAMWISE ||
+                                                     rows[i].kind == VW__SETTING_RESCUE);
         assert_true(rows[i].users != 0);
     }
 }
@@ -47,7 +47,7 @@ static void the_newest_pytorch_takes_every_option(void **state)
     (void)state;
     for (size_t i = 0; i < count; i++) {
         bool is_default = true;
-        if (vw__setting_kind_is_vramwise((vw__setting_kind)rows[i].kind))
+        if (vw__policy_is_vramwise(rows[i].policy))
             continue;
         assert_int_equal(
             vw__replay_same_settings("2.11", vw__setting_conf(&rows[i]), "", &is_default), VW_OK);
@@ -70,12 +70,12 @@ static void the_planner_and_the_page_have_the_same_three(void **state)
 
 static void tune_tries_whatever_anybody_else_tries(void **state)
 {
-    const unsigned others =
-        VW__FOR_DOCTOR | VW__FOR_DOCTOR_REFINED | VW__FOR_PLAN | VW__FOR_VIEW | VW__FOR_TUNE_PAIRS;
+    const unsigned others = VW__FOR_DOCTOR | VW__FOR_DOCTOR_REFINED | VW__FOR_PLAN | VW__FOR_VIEW |
+                            VW__SETTING_FOR_TUNE_PAIRS;
     const vw__setting_row *row;
     (void)state;
     for (size_t i = 0; (row = vw__setting_row_for(others, i)) != NULL; i++)
-        assert_true((row->users & VW__FOR_TUNE) != 0);
+        assert_true((row->users & VW__SETTING_FOR_TUNE) != 0);
 }
 
 int main(void)

@@ -46,7 +46,7 @@ static void the_card_is_the_recordings_or_the_one_that_is_named(void **state)
     stored_recording one;
     vw__trials trials;
     const vw__card named = vw__card_of(1000 * MIB), endless = vw__card_without_end();
-    vw__recorded_card recorded;
+    vw__replay_recorded_card recorded;
     (void)state;
     open_stored("train_eval_phases.native.pickle.xz", &one); /* it never ran out */
     open_trials(one.recording, NULL, &trials);
@@ -58,7 +58,7 @@ static void the_card_is_the_recordings_or_the_one_that_is_named(void **state)
     open_stored("oom_fragmented.native.pickle.xz", &one); /* under a limit */
     open_trials(one.recording, NULL, &trials);
     assert_true(trials.is_card_known && trials.has_limit);
-    assert_int_equal(vw__recorded_card_granted(&trials.work, &recorded), VW_OK);
+    assert_int_equal(vw__replay_recorded_card_find(&trials.work, &recorded), VW_OK);
     assert_int_equal(trials.card.shown_bytes, recorded.bytes);
     vw__trials_close(&trials);
     open_trials(one.recording, &named, &trials);
@@ -103,6 +103,27 @@ static void what_was_recorded_and_what_the_version_refuses_are_not_new(void **st
     vw_recording_close(one.recording);
 }
 
+static void a_recording_of_engine_vramwise_is_tried_with_it(void **state)
+{
+    hand_made_recording hand;
+    vw__trials trials;
+    vw_replay_result result;
+    (void)state;
+    record_begin(&hand);
+    record_new(&hand, A, 20 * MIB, 4 * MIB);
+    record_free(&hand, A, 4 * MIB);
+    record_engine(&hand, "vramwise");
+    open_trials(record_end(&hand), NULL, &trials);
+    assert_int_equal(vw__trials_try(&trials, NULL, &result), VW_OK);
+    assert_string_equal(result.policy, "vramwise");
+    assert_true(result.calls.create != 0); /* pages */
+    assert_false(is_new(&trials, VW__SETTING_VRAMWISE));
+    assert_false(is_new(&trials, VW__SETTING_EXPANDABLE)); /* it does not read that option */
+    assert_true(is_new(&trials, VW__SETTING_RESCUE));
+    vw__trials_close(&trials);
+    record_dispose(&hand);
+}
+
 /* ---- host memory ----------------------------------------------------------------------------- */
 
 static bool try_again(void *context)
@@ -138,6 +159,7 @@ int main(void)
         cmocka_unit_test(a_setting_is_replayed_once),
         cmocka_unit_test(the_card_is_the_recordings_or_the_one_that_is_named),
         cmocka_unit_test(what_was_recorded_and_what_the_version_refuses_are_not_new),
+        cmocka_unit_test(a_recording_of_engine_vramwise_is_tried_with_it),
         cmocka_unit_test(every_lack_of_host_memory_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

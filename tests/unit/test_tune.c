@@ -76,23 +76,43 @@ static vw_tune_report *tune(const vw_recording *recording, vw_tune_options optio
 static void settings_are_put_in_the_order_that_the_top_of_the_source_states(void **state)
 {
     (void)state;
-    static const vw__tuning tuning = {.card_bytes = 3200 * MIB, .slow_ns = 1000};
+    static const vw__tune_work tuning = {.card_bytes = 3200 * MIB, .slow_ns = 1000};
     static const vw_replay_result in_order[] = {
-        {.conf = "a:1", .is_complete = true, .peak_reserved_bytes = 2000 * MIB},
-        {.conf = "", .is_complete = true, .peak_reserved_bytes = 2101 * MIB},
-        {.conf = "a:1,b:2", .is_complete = true, .peak_reserved_bytes = 1999 * MIB + MIB * 3},
-        {.conf = "", .is_complete = true, .peak_reserved_bytes = 1000 * MIB, .device_ns = 1001},
-        {.conf = "", .is_complete = true, .peak_reserved_bytes = 900 * MIB, .retries = 1},
-        {.conf = "c:3", .is_complete = true, .peak_reserved_bytes = 900 * MIB, .retries = 1},
-        {.conf = "", .is_complete = true, .peak_reserved_bytes = 900 * MIB, .retries = 2},
-        {.conf = "d:4", .events_done = 100, .peak_reserved_bytes = 800 * MIB},
-        {.conf = "", .events_done = 99, .peak_reserved_bytes = 700 * MIB},
-        {.conf = "", .events_done = 99, .peak_reserved_bytes = 701 * MIB},
+        {.policy = "conf", .conf = "a:1", .is_complete = true, .peak_reserved_bytes = 2000 * MIB},
+        {.policy = "conf", .conf = "", .is_complete = true, .peak_reserved_bytes = 2101 * MIB},
+        {.policy = "conf",
+         .conf = "a:1,b:2",
+         .is_complete = true,
+         .peak_reserved_bytes = 1999 * MIB + MIB * 3},
+        {.policy = "conf",
+         .conf = "",
+         .is_complete = true,
+         .peak_reserved_bytes = 1000 * MIB,
+         .device_ns = 1001},
+        {.policy = "conf",
+         .conf = "",
+         .is_complete = true,
+         .peak_reserved_bytes = 900 * MIB,
+         .retries = 1},
+        {.policy = "conf",
+         .conf = "c:3",
+         .is_complete = true,
+         .peak_reserved_bytes = 900 * MIB,
+         .retries = 1},
+        {.policy = "conf",
+         .conf = "",
+         .is_complete = true,
+         .peak_reserved_bytes = 900 * MIB,
+         .retries = 2},
+        {.policy = "conf", .conf = "d:4", .events_done = 100, .peak_reserved_bytes = 800 * MIB},
+        {.policy = "conf", .conf = "", .events_done = 99, .peak_reserved_bytes = 700 * MIB},
+        {.policy = "conf", .conf = "", .events_done = 99, .peak_reserved_bytes = 701 * MIB},
     };
     enum { COUNT = sizeof in_order / sizeof in_order[0] };
     for (size_t i = 0; i < COUNT; i++) {
         for (size_t j = 0; j < COUNT; j++) {
-            const vw__candidate first = {.result = in_order[i]}, second = {.result = in_order[j]};
+            const vw__tune_candidate first = {.result = in_order[i]},
+                                     second = {.result = in_order[j]};
             assert_int_equal(vw__tune_is_better(&tuning, &first, &second), i < j);
         }
     }
@@ -254,23 +274,36 @@ static void options_that_a_version_has_not_are_not_tried(void **state)
 static void engines_of_our_own_come_behind_what_pytorch_completes_with(void **state)
 {
     (void)state;
-    static const vw__tuning tuning = {.card_bytes = 3200 * MIB, .slow_ns = 1000};
-    static const vw__candidate in_order[] = {
+    static const vw__tune_work tuning = {.card_bytes = 3200 * MIB, .slow_ns = 1000};
+    static const vw__tune_candidate in_order[] = {
         {.kind = VW__SETTING_EXPANDABLE,
-         .result = {.conf = "a:1", .is_complete = true, .peak_reserved_bytes = 2000 * MIB}},
+         .result = {.policy = "expandable",
+                    .conf = "a:1",
+                    .is_complete = true,
+                    .peak_reserved_bytes = 2000 * MIB}},
         {.kind = VW__SETTING_DEFAULTS,
-         .result = {.conf = "",
+         .result = {.policy = "native",
+                    .conf = "",
                     .is_complete = true,
                     .peak_reserved_bytes = 2100 * MIB,
                     .device_ns = 5000,
                     .retries = 3}},
         {.kind = VW__SETTING_VRAMWISE,
-         .result = {.conf = "", .is_complete = true, .peak_reserved_bytes = 1000 * MIB}},
+         .result = {.policy = "vramwise",
+                    .conf = "",
+                    .is_complete = true,
+                    .peak_reserved_bytes = 1000 * MIB}},
         {.kind = VW__SETTING_RESCUE,
-         .result = {.conf = "", .is_complete = true, .peak_reserved_bytes = 1001 * MIB}},
-        {.kind = VW__SETTING_VRAMWISE, .result = {.conf = "", .events_done = 100}},
-        {.kind = VW__SETTING_DEFAULTS, .result = {.conf = "", .events_done = 99}},
-        {.kind = VW__SETTING_VRAMWISE, .result = {.conf = "", .events_done = 99}},
+         .result = {.policy = "vramwise:rescue",
+                    .conf = "",
+                    .is_complete = true,
+                    .peak_reserved_bytes = 1001 * MIB}},
+        {.kind = VW__SETTING_VRAMWISE,
+         .result = {.policy = "vramwise", .conf = "", .events_done = 100}},
+        {.kind = VW__SETTING_DEFAULTS,
+         .result = {.policy = "native", .conf = "", .events_done = 99}},
+        {.kind = VW__SETTING_VRAMWISE,
+         .result = {.policy = "vramwise", .conf = "", .events_done = 99}},
     };
     enum { COUNT = sizeof in_order / sizeof in_order[0] };
     for (size_t i = 0; i < COUNT; i++)
@@ -301,6 +334,25 @@ static void engine_vramwise_is_tried_always_and_rescue_where_it_fails(void **sta
 
 /* Every other block of 2 MiB goes, and then one is asked for that needs what they left: PyTorch's
  * segments hold a live block each, but pages can be had. */
+static void a_recording_of_engine_vramwise_is_tried_with_it_once(void **state)
+{
+    (void)state;
+    hand_made_recording recording;
+    record_begin(&recording);
+    record_growing_program(&recording);
+    record_engine(&recording, "vramwise");
+    vw_tune_report *report = tune(record_end(&recording), on_card(1000 * MIB));
+    size_t count = 0;
+    for (size_t i = 0; i < report->tried_count; i++)
+        count += strcmp(report->tried[i].policy, "vramwise") == 0;
+    assert_int_equal(count, 1);
+    assert_string_equal(report->recorded->policy, "vramwise");
+    assert_non_null(find_policy(report, "native"));
+    assert_null(find_policy(report, "recorded"));
+    vw_tune_report_free(report);
+    record_dispose(&recording);
+}
+
 static void where_nothing_of_pytorchs_fits_engine_vramwise_is_best(void **state)
 {
     (void)state;
@@ -486,6 +538,7 @@ int main(void)
         cmocka_unit_test(options_that_a_version_has_not_are_not_tried),
         cmocka_unit_test(engines_of_our_own_come_behind_what_pytorch_completes_with),
         cmocka_unit_test(engine_vramwise_is_tried_always_and_rescue_where_it_fails),
+        cmocka_unit_test(a_recording_of_engine_vramwise_is_tried_with_it_once),
         cmocka_unit_test(where_nothing_of_pytorchs_fits_engine_vramwise_is_best),
         cmocka_unit_test(garbage_collection_is_tried_with_the_call_it_needs),
         cmocka_unit_test(recorded_settings_that_cannot_be_used_leave_the_defaults_in_their_place),

@@ -1,15 +1,67 @@
-/* script_releases.c - which memory was given back by empty_cache(), and which inside a request.
+/* script_events.c - segments of the end state by address, and which releases were an
+ * empty_cache()'s.
  *
- * The two look alike in a trace, and differ in a replay: a request releases because it found no
- * room, and counts as a retry; an empty_cache() is the program's own doing. Where stacks were
- * recorded they tell: whatever a request causes carries the request's own capture of the stack, the
- * same one, not merely an equal one.
+ * Releases by empty_cache() and releases inside a request look alike in a trace, and differ in a
+ * replay: a request releases because it found no room, and counts as a retry; the program itself
+ * calls empty_cache(). Recorded stacks decide: every event that a request causes carries the
+ * request's own capture of the stack, the same one, not merely an equal one.
  *
  * Without stacks only the place is left. A release right before a request that then took new
  * memory, or failed, may be the request's; with no limit on splitting both readings lead to the
  * same layout, so it is taken for the request's, and verify tries the other where that differs. Any
  * other release cannot have been inside a request. */
-#include "analysis/script_parts.h"
+#include "analysis/script_events.h"
+
+#include <limits.h>
+
+#include "analysis/script_parts.h" /* vw__script_is_flipped */
+
+/* ---- segments at the end --------------------------------------------------------------------- */
+
+/* Devices rise, the host's comes last. */
+static unsigned rank_of(int device)
+{
+    return device < 0 ? UINT_MAX : (unsigned)device;
+}
+
+static size_t count_below(const vw__model *model, unsigned rank)
+{
+    size_t low = 0, high = model->segment_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (rank_of(model->segments[middle].device) < rank)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void vw__script_segments_of(const vw__model *model, int device, size_t *first, size_t *end)
+{
+    unsigned rank = rank_of(device);
+    *first = count_below(model, rank);
+    *end = rank == UINT_MAX ? model->segment_count : count_below(model, rank + 1);
+}
+
+const vw__model_segment *vw__script_segment_at(const vw__model *model, int device, uint64_t address)
+{
+    size_t first, end;
+    vw__script_segments_of(model, device, &first, &end);
+    while (first < end) {
+        size_t middle = first + (end - first) / 2;
+        const vw__model_segment *segment = &model->segments[middle];
+        if (address < segment->address)
+            end = middle;
+        else if (address - segment->address >= segment->total_bytes)
+            first = middle + 1;
+        else
+            return segment;
+    }
+    return NULL;
+}
+
+/* ---- releases -------------------------------------------------------------------------------- */
 
 /* Going backwards: what comes after the event being looked at. */
 typedef struct following {

@@ -1,4 +1,4 @@
-/* verify_limit.c - the memory limit and the card's size, as far as a trace shows them.
+/* limit_evidence.c - the memory limit and the card's size, as far as a trace shows them.
  *
  * A snapshot holds neither, but events are evidence. A request that took memory from the device
  * proves that the limit is at least what was held then plus what was asked for; one that failed, or
@@ -8,21 +8,23 @@
  * the card has: the limit counts whole segments, and the driver only the pages that are mapped.
  *
  * Garbage collection gives memory back inside a request as well, without any failure, from a
- * threshold that depends on the limit. What it proves is a weaker bound, and the limit must be
- * searched for (verify.c).
+ * threshold that depends on the limit. It proves a weaker bound, and the limit must be searched for
+ * (verify.c, replay_card.c).
  *
  * The card's size matters because an expandable segment reserves nine eighths of it. Any size will
  * do under which every reservation holds what was mapped in it and none reaches the next. */
-#include "analysis/verify_parts.h"
+#include "analysis/limit_evidence.h"
 
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "analysis/array.h"
+#include "analysis/recording.h" /* vw__recording_read_conf */
 #include "analysis/regions.h"
-#include "analysis/script_parts.h"
+#include "analysis/script_events.h"
 #include "engine/torch/torch_rounding.h"
-#include "engine/torch/torch_versions.h"
 
+#define MOST_HELD_BYTES (UINT64_C(1) << 45)
 #define LARGE_CARD_BYTES (UINT64_C(1) << 40)
 #define LARGEST_CARD_BYTES                                                                         \
     (UINT64_C(1) << 44) /* books are kept for every page of a reservation                          \
@@ -32,8 +34,10 @@
 typedef struct device_request {
     uint64_t held_before_bytes;
     uint64_t held_at_growth_bytes; /* when it succeeded, or failed for good */
+    uint64_t first_growth_bytes;   /* what the first event of it took */
     uint64_t most_held_bytes;      /* in the course of it */
     uint64_t segment_bytes;        /* what the limit is held against */
+    uint64_t device_free_bytes;    /* when it failed */
     bool has_released;             /* before it grew or failed */
     bool has_grown;
     bool has_failed_midway;    /* it mapped some pages, and then gave memory back */
@@ -43,39 +47,81 @@ typedef struct device_request {
 typedef struct evidence_search {
     const vw__script *script;
     vw__torch_settings settings;
+    uint64_t initial_bytes; /* held before the first event */
     uint64_t held_bytes;
+    size_t next_event; /* that is not in held_bytes yet */
     vw__limit_evidence *out;
     size_t refusal_capacity;
     bool is_unlimited; /* more was granted than the card has: no limit was in force */
 } evidence_search;
 
+static void count_event(evidence_search *search, const vw__model_event *event)
+{
+    if (vw__is_growth(event->action))
+        search->held_bytes = vw__add_capped_u64(search->held_bytes, event->size_bytes);
+    else if (vw__is_release(event->action))
+        search->held_bytes -= vw__min_u64(event->size_bytes, search->held_bytes);
+}
+
+/* Bytes held before the first event: those at the end, less those that were added. 0 for a trace
+ * that begins at the first allocation. */
+static uint64_t initially_held(const vw__script *script)
+{
+    const vw__model *model = script->model;
+    uint64_t held_bytes = 0;
+    size_t first, end;
+    if (!script->is_truncated)
+        return 0;
+    vw__script_segments_of(model, script->trace->device, &first, &end);
+    for (size_t i = first; i < end; i++)
+        held_bytes += model->segments[i].total_bytes;
+    for (size_t i = 0; i < script->trace->event_count; i++) {
+        const vw__model_event *event = &script->trace->events[i];
+        if (vw__is_growth(event->action))
+            held_bytes -= event->size_bytes;
+        else if (vw__is_release(event->action))
+            held_bytes += event->size_bytes;
+    }
+    return held_bytes <= MOST_HELD_BYTES ? held_bytes : 0; /* modulo 2^64: a file may claim any */
+}
+
+static void begin_walk(evidence_search *search)
+{
+    search->held_bytes = search->initial_bytes;
+    search->next_event = 0;
+}
+
+/* Follows the events of an operation, and those before it that belong to no operation. */
 static device_request read_request(evidence_search *search, const vw__script_op *op)
 {
     const vw__model_event *events = search->script->trace->events;
+    while (search->next_event < op->first_event)
+        count_event(search, &events[search->next_event++]);
     device_request request = {.held_before_bytes = search->held_bytes,
                               .most_held_bytes = search->held_bytes};
     uint64_t rounded_bytes = op->size_bytes < VW__TORCH_MOST_REQUESTED_BYTES
                                  ? vw__torch_round_size(&search->settings, op->size_bytes)
                                  : 0;
     request.segment_bytes = vw__torch_segment_size(&search->settings, rounded_bytes);
-    for (size_t i = op->first_event; i < op->end_event; i++) {
-        if (vw__is_release(events[i].action)) {
+    for (; search->next_event < op->end_event; search->next_event++) {
+        const vw__model_event *event = &events[search->next_event];
+        if (vw__is_release(event->action)) {
             request.has_released = request.has_released || !request.has_grown;
             request.has_failed_midway = request.has_failed_midway || request.has_grown;
-            search->held_bytes -= vw__min_u64(events[i].size_bytes, search->held_bytes);
-        } else if (vw__is_growth(events[i].action)) {
-            if (!request.has_grown)
-                request.held_at_growth_bytes = search->held_bytes;
+        } else if (vw__is_growth(event->action) && !request.has_grown) {
+            request.held_at_growth_bytes = search->held_bytes;
+            request.first_growth_bytes = event->size_bytes;
             request.has_grown = true;
-            search->held_bytes += events[i].size_bytes;
-            request.most_held_bytes = vw__max_u64(request.most_held_bytes, search->held_bytes);
         }
+        count_event(search, event);
+        request.most_held_bytes = vw__max_u64(request.most_held_bytes, search->held_bytes);
     }
     if (op->kind == VW__SCRIPT_OOM) {
-        uint64_t free_bytes = events[op->end_event - 1].address;
         request.held_at_growth_bytes = search->held_bytes;
+        request.device_free_bytes = events[op->end_event - 1].address;
         request.is_refused_by_driver =
-            free_bytes < (search->settings.is_expandable ? rounded_bytes : request.segment_bytes);
+            request.device_free_bytes <
+            (search->settings.is_expandable ? rounded_bytes : request.segment_bytes);
     }
     return request;
 }
@@ -85,25 +131,40 @@ static bool is_request(const vw__script_op *op)
     return op->kind == VW__SCRIPT_ALLOC || op->kind == VW__SCRIPT_OOM;
 }
 
-static uint64_t sum(uint64_t a, uint64_t b)
+static void note_granted(vw__limit_evidence *out, const device_request *request)
 {
-    uint64_t result;
-    return vw__add_u64(a, b, &result) ? result : UINT64_MAX;
+    uint64_t held_bytes = request->held_at_growth_bytes;
+    uint64_t grown_bytes = vw__max_u64(request->segment_bytes, request->first_growth_bytes);
+    out->at_least_bytes =
+        vw__max_u64(out->at_least_bytes, vw__add_capped_u64(held_bytes, request->segment_bytes));
+    out->most_held_bytes =
+        vw__max_u64(out->most_held_bytes, vw__add_capped_u64(held_bytes, grown_bytes));
 }
 
-/* What all requests were granted. Events between operations count as well. */
+static void note_oom(vw__limit_evidence *out, const device_request *request)
+{
+    if (out->has_oom)
+        return;
+    out->has_oom = true;
+    out->is_oom_by_driver = request->is_refused_by_driver;
+    out->oom_held_bytes = request->held_at_growth_bytes;
+    out->oom_tried_bytes = request->segment_bytes;
+    out->oom_device_bytes = request->device_free_bytes;
+}
+
+/* Finds the most that was granted, and the first request that failed. */
 static void find_least(evidence_search *search)
 {
-    search->held_bytes = 0;
+    begin_walk(search);
     for (size_t i = 0; i < search->script->op_count; i++) {
         const vw__script_op *op = &search->script->ops[i];
         if (op->first_event >= op->end_event)
             continue;
         device_request request = read_request(search, op);
-        if (is_request(op) && op->kind != VW__SCRIPT_OOM && request.has_grown)
-            search->out->at_least_bytes =
-                vw__max_u64(search->out->at_least_bytes,
-                            sum(request.held_at_growth_bytes, request.segment_bytes));
+        if (op->kind == VW__SCRIPT_OOM)
+            note_oom(search->out, &request);
+        else if (op->kind == VW__SCRIPT_ALLOC && request.has_grown)
+            note_granted(search->out, &request);
     }
 }
 
@@ -113,22 +174,16 @@ static void find_least(evidence_search *search)
 static vw_status add_refusal(evidence_search *search, size_t op, uint64_t capacity_bytes)
 {
     vw__limit_evidence *out = search->out;
-    if (out->refusal_count == search->refusal_capacity) {
-        size_t capacity = search->refusal_capacity * 2 + 8;
-        vw__driver_refusal *grown = vw__host_realloc(out->refusals, capacity * sizeof *grown);
-        if (grown == NULL)
-            return vw__fail_host_memory(capacity * sizeof *grown, "requests that were refused");
-        out->refusals = grown;
-        search->refusal_capacity = capacity;
-    }
-    out->refusals[out->refusal_count++] = (vw__driver_refusal){op, capacity_bytes};
+    VW__TRY(vw__array_make_room(&out->refusals, &search->refusal_capacity, out->refusal_count,
+                                sizeof *out->refusals, "requests that were refused"));
+    out->refusals[out->refusal_count++] = (vw__limit_refusal){op, capacity_bytes};
     return VW_OK;
 }
 
-/* Below what a request that gave memory back first proves the limit to be. */
+/* The bound below which a request that gave memory back first proves the limit to be. */
 static uint64_t refused_bytes(const evidence_search *search, const device_request *request)
 {
-    uint64_t refused = sum(request->held_before_bytes, request->segment_bytes);
+    uint64_t refused = vw__add_capped_u64(request->held_before_bytes, request->segment_bytes);
     double threshold = search->settings.garbage_collection_threshold;
     if (threshold <= 0.0)
         return refused;
@@ -141,7 +196,7 @@ static vw_status find_least_refused(evidence_search *search)
 {
     vw__limit_evidence *out = search->out;
     bool collects = search->settings.garbage_collection_threshold > 0.0;
-    search->held_bytes = 0;
+    begin_walk(search);
     for (size_t i = 0; i < search->script->op_count; i++) {
         const vw__script_op *op = &search->script->ops[i];
         if (op->first_event >= op->end_event)
@@ -150,7 +205,8 @@ static vw_status find_least_refused(evidence_search *search)
         if (!is_request(op) || request.is_refused_by_driver)
             continue;
         if (op->kind == VW__SCRIPT_OOM) {
-            uint64_t refused = sum(request.held_at_growth_bytes, request.segment_bytes);
+            uint64_t refused =
+                vw__add_capped_u64(request.held_at_growth_bytes, request.segment_bytes);
             if (refused > out->at_least_bytes && !search->is_unlimited)
                 out->below_bytes = vw__min_u64(out->below_bytes, refused);
             out->needs_search = out->needs_search || collects;
@@ -168,7 +224,7 @@ static vw_status find_least_refused(evidence_search *search)
     return VW_OK;
 }
 
-double vw__fraction_for_limit(uint64_t limit_bytes, uint64_t total_bytes)
+double vw__limit_fraction(uint64_t limit_bytes, uint64_t total_bytes)
 {
     if (limit_bytes >= total_bytes)
         return 1.0;
@@ -178,23 +234,17 @@ double vw__fraction_for_limit(uint64_t limit_bytes, uint64_t total_bytes)
 vw_status vw__limit_evidence_find(const vw__script *script, const char *torch_version,
                                   const char *conf, uint64_t total_bytes, vw__limit_evidence *out)
 {
-    vw__torch_rules rules;
-    int version = 0;
     evidence_search search = {.script = script, .out = out};
     *out = (vw__limit_evidence){.below_bytes = UINT64_MAX};
-    VW__TRY(vw__torch_parse_version(torch_version, &version));
-    VW__TRY(vw__torch_rules_for(version, &rules));
-    vw__torch_settings_init(&search.settings);
-    vw_status status =
-        vw__torch_settings_apply(&search.settings, &rules, conf, VW__TORCH_SETTINGS_LIKE_TORCH);
-    if (status == VW_OK) {
-        out->is_simple = search.settings.max_split_size_bytes == VW__TORCH_UNLIMITED &&
-                         search.settings.garbage_collection_threshold <= 0.0;
-        out->has_conf_fraction = search.settings.per_process_memory_fraction < 1.0;
-        find_least(&search);
-        search.is_unlimited = out->at_least_bytes > total_bytes;
-        status = find_least_refused(&search);
-    }
+    VW__TRY(vw__recording_read_conf(torch_version, conf, &search.settings));
+    out->is_simple = search.settings.max_split_size_bytes == VW__TORCH_UNLIMITED &&
+                     search.settings.garbage_collection_threshold <= 0.0;
+    out->has_conf_fraction = search.settings.per_process_memory_fraction < 1.0;
+    search.initial_bytes = initially_held(script);
+    out->at_least_bytes = out->most_held_bytes = search.initial_bytes;
+    find_least(&search);
+    search.is_unlimited = out->at_least_bytes > total_bytes;
+    vw_status status = find_least_refused(&search);
     vw__torch_settings_deinit(&search.settings);
     if (status != VW_OK)
         vw__limit_evidence_deinit(out);
@@ -248,7 +298,7 @@ static vw_status follow_regions(const vw__script *script, vw__regions *regions,
     return VW_OK;
 }
 
-vw_status vw__total_memory_guess(const vw__script *script, uint64_t *out)
+vw_status vw__limit_guess_total(const vw__script *script, uint64_t *out)
 {
     reservation_bounds bounds = {.most_bytes = UINT64_MAX};
     vw__regions regions;
