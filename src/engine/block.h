@@ -215,4 +215,32 @@ static inline void vw__block_absorb_next(vw__block *block)
         block->next->previous = block;
 }
 
+/* Records of a block's neighbours, before and after it; NULL where there is none. */
+typedef struct vw__block_pair {
+    vw__block *before;
+    vw__block *after;
+} vw__block_pair;
+
+/* Leaves `block`, which is in no index, with just the given range of its addresses. What it had
+ * before and after the range gets records of its own, which are returned: linked, in no index, and
+ * with their remembered fields cleared. Two records must be spare. */
+static inline vw__block_pair vw__block_cut_out(vw__block_source *source, vw__block *block,
+                                               uint64_t address, uint64_t size_bytes)
+{
+    vw__block_pair rest = {NULL, NULL};
+    uint64_t before_bytes = address - block->address;
+    uint64_t after_bytes = block->size_bytes - before_bytes - size_bytes;
+    if (before_bytes > 0) {
+        rest.before = vw__block_make(source, block->segment, block->address, before_bytes, 0);
+        vw__block_link_before(rest.before, block);
+    }
+    if (after_bytes > 0) {
+        rest.after = vw__block_make(source, block->segment, address + size_bytes, after_bytes, 0);
+        vw__block_link_after(rest.after, block);
+    }
+    block->address = address;
+    block->size_bytes = size_bytes;
+    return rest;
+}
+
 #endif /* VW_ENGINE_BLOCK_H */

@@ -31,6 +31,18 @@ vw__block *vw__engine_find(vw__engine *engine, vw_device_ptr address)
     return block;
 }
 
+vw_status vw__engine_find_free_at(vw__engine *engine, const vw__lane *lane, vw_device_ptr address,
+                                  uint64_t size_bytes, vw__block **out)
+{
+    vw__block *block = vw__engine_find(engine, address);
+    if (block == NULL || block->state != VW__BLOCK_FREE || vw__block_lane(block) != lane ||
+        block->address + block->size_bytes - address < size_bytes)
+        return vw__fail(VW_ERR_OUT_OF_MEMORY,
+                        "Could not allocate CUDA storage at exact address %#" PRIx64, address);
+    *out = block;
+    return VW_OK;
+}
+
 static vw_block_state public_state(const vw__block *block)
 {
     switch ((vw__block_state)block->state) {

@@ -23,6 +23,11 @@
 
 vw__block *vw__engine_find(vw__engine *engine, vw_device_ptr address);
 
+/* For allocate_at(): the free block of `lane` that has `size_bytes` from `address` on.
+ * VW_ERR_OUT_OF_MEMORY: there is none. */
+vw_status vw__engine_find_free_at(vw__engine *engine, const vw__lane *lane, vw_device_ptr address,
+                                  uint64_t size_bytes, vw__block **out);
+
 /* Blocks without memory of their own (vw__block_has_memory) are not told: they end a segment. */
 void vw__engine_walk(vw__engine *engine, const vw_walker *walker);
 uint64_t vw__engine_largest_free(const vw__engine *engine, const vw_stream *only_stream);

@@ -36,6 +36,20 @@ vw__shelf *vw__engine_route(vw__engine *engine, vw_stream stream, vw__size_kind 
     return chosen != NULL ? &chosen->shelves[kind] : &engine->shelves[kind];
 }
 
+vw__block *vw__private_find_on_oom(vw__engine *engine, const vw__shelf *wanting,
+                                   vw__block *(*find)(void *context, vw__shelf *shelf),
+                                   void *context)
+{
+    vw__block *found = NULL;
+    if (wanting->private_pool != NULL)
+        return NULL;
+    for (vw__private_pool *pool = engine->private_pools; pool != NULL && found == NULL;
+         pool = pool->next)
+        if (pool->use_on_oom)
+            found = find(context, &pool->shelves[wanting->kind]);
+    return found;
+}
+
 /* ---- capturing ------------------------------------------------------------------------------- */
 
 static bool device_says_capturing(const vw__engine *engine, vw_stream stream)

@@ -43,6 +43,14 @@ bool vw__engine_is_capturing(const vw__engine *engine, vw_stream stream);
 /* Must a trim leave the default pool alone, because of a scope or a capture? */
 bool vw__engine_keeps_default_pools(const vw__engine *engine);
 
+/* For a request of the default pool that finds no memory: looks for a free block in the private
+ * pools that were made with use_on_oom, in the order of their creation, with `find` on the shelf of
+ * the same size kind. The block stays that pool's. NULL: no pool has one, or `wanting` is a private
+ * pool's shelf. */
+vw__block *vw__private_find_on_oom(vw__engine *engine, const vw__shelf *wanting,
+                                   vw__block *(*find)(void *context, vw__shelf *shelf),
+                                   void *context);
+
 /* ---- the table's entries --------------------------------------------------------------------- */
 
 vw_status vw__private_retain(vw__engine *engine, vw_private_id id,

@@ -27,6 +27,7 @@ EXPANDABLE = "src/engine/torch/torch_expandable.c"
 ROUNDING = "src/engine/torch/torch_rounding.c"
 ROUNDING_H = "src/engine/torch/torch_rounding.h"
 FREE_INDEX_H = "src/engine/free_index.h"
+SHELF_H = "src/engine/shelf.h"
 
 # (the rule that is broken, file, text that occurs there once, replacement)
 MUTANTS = [
@@ -45,10 +46,10 @@ MUTANTS = [
     ("blocks for oversize requests are not split", ROUNDING_H,
      "return rounded_bytes < max_split_bytes && rest_bytes",
      "return rest_bytes"),
-    ("a freed block joins the one before", ENGINE,
+    ("a freed block joins the one before", SHELF_H,
      "bool joins_previous = previous != NULL && previous->state == VW__BLOCK_FREE;",
      "bool joins_previous = previous != NULL && previous->state == VW__BLOCK_FREE && next == NULL;"),
-    ("a freed block joins the one behind", ENGINE,
+    ("a freed block joins the one behind", SHELF_H,
      "bool joins_next = next != NULL && next->state == VW__BLOCK_FREE;",
      "bool joins_next = next != NULL && next->state == VW__BLOCK_FREE && previous != NULL;"),
     ("up to 1 MiB is small", ROUNDING_H,

@@ -6,8 +6,6 @@
  * engine/torch. The way back merges with both neighbours at once. */
 #include "engine/paged/paged_engine.h"
 
-#include <inttypes.h>
-
 #include "base/error.h"
 #include "engine/paged/paged_spill.h"
 #include "engine/torch/torch_rounding.h"
@@ -23,15 +21,11 @@ VW__INLINE uint64_t round_size(uint64_t requested_bytes)
 VW__INLINE vw__block *hand_out(vw__paged_engine *engine, vw__lane *lane, const vw__request *request,
                                uint64_t size_bytes, vw__block *block, bool is_splitting)
 {
-    if (is_splitting) {
-        vw__block *low =
-            vw__block_make(&engine->base.records, block->segment, block->address, size_bytes, 0);
-        vw__block_link_before(low, block);
-        vw__free_index_shrink(&lane->free, block, size_bytes);
-        block = low;
-    } else {
+    if (is_splitting)
+        block =
+            vw__lane_split_low(&engine->base.records, lane, block, size_bytes, 0, block->age_base);
+    else
         vw__free_index_remove(&lane->free, block);
-    }
     block->state = VW__BLOCK_LIVE;
     block->requested_bytes = request->size_bytes;
     block->tag = request->tag;
@@ -117,41 +111,15 @@ vw_status vw__paged_allocate(vw__engine *base, const vw__request *request, vw__b
 
 /* ---- the way back ---------------------------------------------------------------------------- */
 
-VW__INLINE void settle_free(vw__paged_engine *engine, vw__lane *lane, vw__block *block, int64_t age)
-{
-    vw__block_source *records = &engine->base.records;
-    vw__block *previous = block->previous, *next = block->next;
-    bool joins_previous = previous != NULL && previous->state == VW__BLOCK_FREE;
-    bool joins_next = next != NULL && next->state == VW__BLOCK_FREE;
-    block->state = VW__BLOCK_FREE;
-    block->age_base = age;
-    if (joins_previous)
-        vw__block_absorb_previous(block);
-    if (joins_next) {
-        vw__block_absorb_next(block);
-        if (joins_previous) {
-            vw__free_index_remove(&lane->free, previous);
-            vw__block_give_back(records, previous);
-        }
-        vw__free_index_replace(&lane->free, next, block);
-        vw__block_give_back(records, next);
-    } else if (joins_previous) {
-        vw__free_index_replace(&lane->free, previous, block);
-        vw__block_give_back(records, previous);
-    } else {
-        vw__free_index_insert(&lane->free, block);
-    }
-}
-
 void vw__paged_settle_free(vw__paged_engine *engine, vw__block *block, int64_t age)
 {
-    settle_free(engine, vw__block_lane(block), block, age);
+    vw__lane_settle_free(&engine->base.records, vw__block_lane(block), block, age);
 }
 
 void vw__paged_free_part(vw__paged_engine *engine, vw__block *block)
 {
     if (engine->stats.shared_pages == 0 || !vw__paged_free_in_guests(engine, block))
-        settle_free(engine, vw__block_lane(block), block, engine->clock);
+        vw__paged_settle_free(engine, block, engine->clock);
 }
 
 static __attribute__((noinline)) void free_watched(vw__paged_engine *engine, vw__block *block)
@@ -170,7 +138,7 @@ void vw__paged_free(vw__engine *base, vw__block *block)
         free_watched(engine, block);
         return;
     }
-    settle_free(engine, vw__block_lane(block), block, engine->clock);
+    vw__lane_settle_free(&engine->base.records, vw__block_lane(block), block, engine->clock);
 }
 
 /* ---- an exact address ------------------------------------------------------------------------ */
@@ -182,11 +150,8 @@ vw_status vw__paged_allocate_at(vw__engine *base, const vw__request *request, vw
     uint64_t size_bytes = round_size(request->size_bytes);
     vw__shelf *shelf = shelf_for(engine, request, size_bytes);
     vw__lane *lane = vw__shelf_lane(shelf, request->stream);
-    vw__block *block = vw__engine_find(base, address);
-    if (block == NULL || block->state != VW__BLOCK_FREE || vw__block_lane(block) != lane ||
-        block->address + block->size_bytes - address < size_bytes)
-        return vw__fail(VW_ERR_OUT_OF_MEMORY,
-                        "Could not allocate CUDA storage at exact address %#" PRIx64, address);
+    vw__block *block = NULL;
+    VW__TRY(vw__engine_find_free_at(base, lane, address, size_bytes, &block));
     *prefix = NULL;
     if (block->address < address) {
         const vw__request fake = {address - block->address, request->stream, request->tag};

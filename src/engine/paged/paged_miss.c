@@ -380,22 +380,17 @@ static vw_status make_room_and_try(miss *request, room_maker make_room, uint64_t
     return status;
 }
 
-/* The free block of a private pool that lets itself be used, or NULL. It stays that pool's. */
-static vw__block *find_on_oom(const miss *request)
+static vw__block *find_elsewhere(void *context, vw__shelf *shelf)
 {
-    if (request->lane->shelf->private_pool != NULL)
-        return NULL;
-    for (vw__private_pool *pool = request->engine->base.private_pools; pool != NULL;
-         pool = pool->next) {
-        vw__shelf *shelf = &pool->shelves[request->lane->shelf->kind];
-        const vw__lane *lane = vw__shelf_lane(shelf, request->lane->stream);
-        vw__block *block = pool->use_on_oom && lane != NULL
-                               ? vw__free_index_best_fit(&lane->free, request->size_bytes)
-                               : NULL;
-        if (block != NULL)
-            return block;
-    }
-    return NULL;
+    const miss *request = context;
+    const vw__lane *lane = vw__shelf_lane(shelf, request->lane->stream);
+    return lane != NULL ? vw__free_index_best_fit(&lane->free, request->size_bytes) : NULL;
+}
+
+static vw__block *find_on_oom(miss *request)
+{
+    return vw__private_find_on_oom(&request->engine->base, request->lane->shelf, find_elsewhere,
+                                   request);
 }
 
 static vw_status serve(vw__paged_engine *engine, vw__lane *lane, uint64_t size_bytes,

@@ -18,13 +18,11 @@
  * same memory again. */
 #include "engine/torch/torch_engine.h"
 
-#include <inttypes.h>
-
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "engine/driver_calls.h"
-#include "engine/inspect.h" /* vw__engine_find */
+#include "engine/inspect.h" /* vw__engine_find_free_at */
 #include "engine/torch/torch_rounding.h"
 
 /* ---- small things shared by the engine's files ----------------------------------------------- */
@@ -56,62 +54,6 @@ void vw__torch_drop_segment(vw__torch_engine *engine, vw__segment *segment)
     vw__host_free(segment->pages);
     vw__host_free(segment->page_is_mapped);
     vw__engine_drop_segment(&engine->base, segment);
-}
-
-typedef struct merged {
-    int64_t blocks;
-    int64_t bytes;
-} merged;
-
-/* Previous first, then next, as PyTorch: `block` is the record that survives. */
-VW__INLINE merged settle_free(vw__torch_engine *engine, vw__lane *lane, vw__block *block)
-{
-    vw__block_source *records = &engine->base.records;
-    vw__block *previous = block->previous, *next = block->next;
-    bool joins_previous = previous != NULL && previous->state == VW__BLOCK_FREE;
-    bool joins_next = next != NULL && next->state == VW__BLOCK_FREE;
-    merged sum = {joins_previous + joins_next, 0};
-    if (joins_previous) {
-        sum.bytes += (int64_t)previous->size_bytes;
-        vw__block_absorb_previous(block);
-    }
-    if (joins_next) {
-        sum.bytes += (int64_t)next->size_bytes;
-        vw__block_absorb_next(block);
-        if (joins_previous) {
-            vw__lane_remove(lane, previous);
-            vw__block_give_back(records, previous);
-        }
-        vw__lane_replace(lane, next, block);
-        vw__block_give_back(records, next);
-    } else if (joins_previous) {
-        vw__lane_replace(lane, previous, block);
-        vw__block_give_back(records, previous);
-    } else {
-        vw__lane_insert(lane, block);
-    }
-    return sum;
-}
-
-void vw__torch_settle_free(vw__torch_engine *engine, vw__lane *lane, vw__block *block)
-{
-    settle_free(engine, lane, block);
-}
-
-void vw__torch_settle_unmapped(vw__torch_engine *engine, vw__lane *lane, vw__block *block)
-{
-    vw__block *previous = block->previous, *next = block->next;
-    if (previous != NULL && previous->state == VW__BLOCK_UNMAPPED) {
-        vw__lane_remove_unmapped(lane, previous);
-        vw__block_absorb_previous(block);
-        vw__block_give_back(&engine->base.records, previous);
-    }
-    if (next != NULL && next->state == VW__BLOCK_UNMAPPED) {
-        vw__lane_remove_unmapped(lane, next);
-        vw__block_absorb_next(block);
-        vw__block_give_back(&engine->base.records, next);
-    }
-    vw__lane_insert_unmapped(lane, block);
 }
 
 /* ---- step 1: best fit ------------------------------------------------------------------------ */
@@ -264,24 +206,28 @@ static vw_status take_new_block(vw__torch_engine *engine, vw__search *search, bo
 
 /* ---- step 5: pools that serve others rather than let them fail ------------------------------- */
 
+typedef struct elsewhere {
+    vw__torch_engine *engine;
+    vw__search search;
+} elsewhere;
+
+static vw__block *find_elsewhere(void *context, vw__shelf *shelf)
+{
+    elsewhere *place = context;
+    place->search.shelf = shelf;
+    place->search.lane = vw__shelf_lane(shelf, place->search.stream);
+    return find_free_block(place->engine, &place->search);
+}
+
 static vw__block *take_from_private_pools(vw__torch_engine *engine, vw__search *search)
 {
-    if (search->shelf->private_pool != NULL)
-        return NULL;
-    for (vw__private_pool *pool = engine->base.private_pools; pool != NULL; pool = pool->next) {
-        if (!pool->use_on_oom)
-            continue;
-        vw__search elsewhere = *search;
-        elsewhere.shelf = &pool->shelves[search->shelf->kind];
-        elsewhere.lane = vw__shelf_lane(elsewhere.shelf, search->stream);
-        elsewhere.is_expandable = false;
-        vw__block *block = find_free_block(engine, &elsewhere);
-        if (block != NULL) {
-            *search = elsewhere; /* the block stays the private pool's */
-            return block;
-        }
-    }
-    return NULL;
+    elsewhere place = {engine, *search};
+    place.search.is_expandable = false;
+    vw__block *block =
+        vw__private_find_on_oom(&engine->base, search->shelf, find_elsewhere, &place);
+    if (block != NULL)
+        *search = place.search; /* the block stays the private pool's */
+    return block;
 }
 
 /* ---- steps 2 to 7 ---------------------------------------------------------------------------- */
@@ -366,10 +312,8 @@ VW__INLINE vw__block *carve(vw__torch_engine *engine, const vw__search *search, 
         return block;
     }
     vw__block *low =
-        vw__block_make(&engine->base.records, block->segment, block->address, search->size_bytes,
-                       vw__torch_block_tie_break(engine, block->segment));
-    vw__block_link_before(low, block);
-    vw__lane_shrink(search->lane, block, search->size_bytes);
+        vw__lane_split_low(&engine->base.records, search->lane, block, search->size_bytes,
+                           vw__torch_block_tie_break(engine, block->segment), search->shelf->clock);
     if (is_counted) {
         if (was_split) {
             vw__count_down(&counters->inactive_split_bytes, kind, (int64_t)search->size_bytes);
@@ -461,15 +405,16 @@ void vw__torch_free(vw__engine *base, vw__block *block)
     vw__torch_engine *engine = vw__torch_of(base);
     vw__lane *lane = vw__block_lane(block);
     block->tag = 0;
-    merged change = settle_free(engine, lane, block);
+    vw__lane_joined joined =
+        vw__lane_settle_free(&engine->base.records, lane, block, lane->shelf->clock);
     if (!vw__block_is_expandable(block)) {
         vw__counters *counters = base->owner.counters;
         if (vw__block_is_split(block)) {
-            change.blocks--;
-            change.bytes -= (int64_t)block->size_bytes;
+            joined.blocks--;
+            joined.bytes -= (int64_t)block->size_bytes;
         }
-        vw__count_by(&counters->inactive_split, lane->shelf->kind, -change.blocks);
-        vw__count_by(&counters->inactive_split_bytes, lane->shelf->kind, -change.bytes);
+        vw__count_by(&counters->inactive_split, lane->shelf->kind, -joined.blocks);
+        vw__count_by(&counters->inactive_split_bytes, lane->shelf->kind, -joined.bytes);
     }
 }
 
@@ -483,11 +428,8 @@ vw_status vw__torch_allocate_at(vw__engine *base, const vw__request *request, vw
     vw__torch_engine *engine = vw__torch_of(base);
     vw__search search;
     VW__TRY(begin_search(engine, request, &search));
-    vw__block *block = vw__engine_find(base, address);
-    if (block == NULL || block->state != VW__BLOCK_FREE || vw__block_lane(block) != search.lane ||
-        block->address + block->size_bytes - address < search.size_bytes)
-        return vw__fail(VW_ERR_OUT_OF_MEMORY,
-                        "Could not allocate CUDA storage at exact address %#" PRIx64, address);
+    vw__block *block = NULL;
+    VW__TRY(vw__engine_find_free_at(base, search.lane, address, search.size_bytes, &block));
     *prefix = NULL;
     if (block->address < address) {
         vw__search before = search;
@@ -507,13 +449,10 @@ vw_status vw__torch_allocate_at(vw__engine *base, const vw__request *request, vw
 static void part_before(vw__torch_engine *engine, vw__lane *lane, vw__block *block,
                         uint64_t address)
 {
-    uint64_t before_bytes = address - block->address;
     vw__block *before =
-        vw__block_make(&engine->base.records, block->segment, block->address, before_bytes,
-                       vw__torch_block_tie_break(engine, block->segment));
+        vw__lane_split_low(&engine->base.records, lane, block, address - block->address,
+                           vw__torch_block_tie_break(engine, block->segment), lane->shelf->clock);
     before->segment_tag = block->segment_tag;
-    vw__block_link_before(before, block);
-    vw__lane_shrink(lane, block, before_bytes);
     vw__lane_insert(lane, before);
 }
 

@@ -59,11 +59,6 @@ void vw__torch_free(vw__engine *engine, vw__block *block);
 /* The number a new record gets under the version's tie-break rule. */
 uint32_t vw__torch_block_tie_break(vw__torch_engine *engine, const vw__segment *segment);
 
-/* `block`, which is in no index, becomes FREE or UNMAPPED: joined with neighbours of that state,
- * and indexed. */
-void vw__torch_settle_free(vw__torch_engine *engine, vw__lane *lane, vw__block *block);
-void vw__torch_settle_unmapped(vw__torch_engine *engine, vw__lane *lane, vw__block *block);
-
 /* As vw__engine_add_segment() and its counterpart, with the tie-break that the version gives, and
  * the pages of an expandable segment freed. */
 vw__segment *vw__torch_add_segment(vw__torch_engine *engine, vw__lane *lane, uint64_t address,

@@ -104,12 +104,24 @@ static vw_status map_pages(vw__torch_engine *engine, vw__segment *segment, size_
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* A record for a part of `block`, not yet linked. There must be a spare one. */
-static vw__block *part_of(vw__torch_engine *engine, const vw__block *block, uint64_t address,
-                          uint64_t size_bytes)
+/* Cuts `block` out of what it was, and gives the rests the numbers of new records. */
+static vw__block_pair cut_out(vw__torch_engine *engine, vw__block *block, uint64_t address,
+                              uint64_t size_bytes)
 {
-    return vw__block_make(&engine->base.records, block->segment, address, size_bytes,
-                          vw__torch_block_tie_break(engine, block->segment));
+    vw__block_pair rest = vw__block_cut_out(&engine->base.records, block, address, size_bytes);
+    if (rest.before != NULL)
+        rest.before->tie_break = vw__torch_block_tie_break(engine, block->segment);
+    if (rest.after != NULL)
+        rest.after->tie_break = vw__torch_block_tie_break(engine, block->segment);
+    return rest;
+}
+
+static void give_back(vw__torch_engine *engine, vw__block_pair gone)
+{
+    if (gone.before != NULL)
+        vw__block_give_back(&engine->base.records, gone.before);
+    if (gone.after != NULL)
+        vw__block_give_back(&engine->base.records, gone.after);
 }
 
 /* Maps pages at the start of an unmapped block, at least `want_bytes` of them; the block becomes
@@ -127,14 +139,10 @@ static vw_status map_block(vw__torch_engine *engine, vw__block *block, uint64_t 
 
     uint64_t mapped_address = block->address, mapped_bytes = pages * segment->page_bytes;
     vw__lane_remove_unmapped(lane, block);
-    if (mapped_bytes < block->size_bytes) {
-        vw__block *rest =
-            part_of(engine, block, block->address + mapped_bytes, block->size_bytes - mapped_bytes);
-        vw__block_link_after(rest, block);
-        block->size_bytes = mapped_bytes;
-        vw__lane_insert_unmapped(lane, rest);
-    }
-    vw__torch_settle_free(engine, lane, block);
+    vw__block_pair rest = cut_out(engine, block, mapped_address, mapped_bytes);
+    if (rest.after != NULL)
+        vw__lane_insert_unmapped(lane, rest.after);
+    vw__lane_settle_free(&engine->base.records, lane, block, lane->shelf->clock);
 
     vw__engine_count_held(&engine->base, lane->shelf, (int64_t)mapped_bytes);
     engine->base.owner.counters->num_device_alloc++;
@@ -185,22 +193,13 @@ vw_status vw__torch_shrink_expandable(vw__torch_engine *engine, vw__block *block
         return status;
 
     uint64_t gone_address = page_address(segment, first), gone_bytes = pages * segment->page_bytes;
-    uint64_t before_bytes = gone_address - block->address;
-    uint64_t after_bytes = block->size_bytes - before_bytes - gone_bytes;
     vw__lane_remove(lane, block);
-    if (before_bytes > 0) {
-        vw__block *before = part_of(engine, block, block->address, before_bytes);
-        vw__block_link_before(before, block);
-        vw__lane_insert(lane, before);
-    }
-    if (after_bytes > 0) {
-        vw__block *after = part_of(engine, block, gone_address + gone_bytes, after_bytes);
-        vw__block_link_after(after, block);
-        vw__lane_insert(lane, after);
-    }
-    block->address = gone_address;
-    block->size_bytes = gone_bytes;
-    vw__torch_settle_unmapped(engine, lane, block);
+    vw__block_pair rest = cut_out(engine, block, gone_address, gone_bytes);
+    if (rest.before != NULL)
+        vw__lane_insert(lane, rest.before);
+    if (rest.after != NULL)
+        vw__lane_insert(lane, rest.after);
+    give_back(engine, vw__lane_settle_unmapped(lane, block));
 
     vw__engine_count_held(&engine->base, lane->shelf, -(int64_t)gone_bytes);
     engine->base.owner.counters->num_device_free++;
