@@ -6,7 +6,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "engine/private_pools.h"
-#include "engine/segments.h"
+#include "engine/engine_base.h"
 
 /* ---- finding and walking --------------------------------------------------------------------- */
 

@@ -17,7 +17,7 @@
 
 #include "vramwise/vramwise.h" /* vw_walker */
 #include "base/error.h"
-#include "engine/engine.h"
+#include "engine/engine_base.h"
 
 /* ---- the table's entries --------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
  *
  * A scope routes requests to a private pool while it is open. Requests look through the open
  * scopes and take the first whose filter accepts their stream. In which order, and what counts as
- * capturing, is the release's: `wording` has the switches (torch_versions.h). */
+ * capturing, is the engine's choice (vw__engine_routing). */
 #include "engine/private_pools.h"
 
 #include <inttypes.h>
@@ -29,7 +29,7 @@ vw__shelf *vw__engine_route(vw__engine *engine, vw_stream stream, vw__size_kind 
     for (vw__scope *scope = engine->scopes; scope != NULL; scope = scope->older) {
         if (scope->filter == NULL || scope->filter(scope->context, stream)) {
             chosen = scope->pool;
-            if (engine->wording->scopes_newest_first)
+            if (engine->routing.newest_scope_first)
                 break;
         }
     }
@@ -65,17 +65,16 @@ bool vw__engine_is_capturing(const vw__engine *engine, vw_stream stream)
 {
     if (engine->scopes == NULL)
         return false;
-    return engine->wording->capturing == VW__TORCH_CAPTURING_ANY_SCOPE ||
-           device_says_capturing(engine, stream);
+    return engine->routing.scopes_count_as_captures || device_says_capturing(engine, stream);
 }
 
 /* PyTorch asks for the calling thread's current stream; we know the streams that allocated in the
  * open scopes, and a capture under way is on one of them. */
 bool vw__engine_keeps_default_pools(const vw__engine *engine)
 {
-    if (engine->scopes == NULL || engine->wording->scope_release == VW__TORCH_RELEASE_IN_SCOPES)
+    if (engine->scopes == NULL || engine->routing.keeps_default == VW__ENGINE_KEEP_NOTHING)
         return false;
-    if (engine->wording->scope_release == VW__TORCH_RELEASE_OUTSIDE_SCOPES)
+    if (engine->routing.keeps_default == VW__ENGINE_KEEP_IN_SCOPES)
         return true;
     for (const vw__scope *scope = engine->scopes; scope != NULL; scope = scope->older)
         for (int kind = VW__SMALL; kind <= VW__LARGE; kind++)

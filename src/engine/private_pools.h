@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "vramwise/vramwise.h" /* vw_private_id, vw_private_options, vw_scope_filter */
-#include "engine/engine.h"
+#include "engine/engine_base.h"
 #include "engine/shelf.h"
 
 typedef struct vw__private_pool {

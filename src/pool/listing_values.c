@@ -44,7 +44,7 @@ static void read_pool(const vw_pool *pool, uint64_t *values)
         atomic_load_explicit(&pool->driver_meter.call_count, memory_order_relaxed);
     values[VW_LIVE_DRIVER_NS] =
         atomic_load_explicit(&pool->driver_meter.elapsed_ns, memory_order_relaxed);
-    if (!pool->is_paged || vw_pool_get_paged_stats(pool, &paged) != VW_OK)
+    if (!vw__pool_move_stats(pool, &paged))
         return;
     values[VW_LIVE_COPIED_BYTES] = paged.copied_bytes;
     values[VW_LIVE_SPILLED_BYTES] = paged.spilled_bytes;

@@ -109,7 +109,7 @@ vw_status vw__oom_report_and_unlock(vw_pool *pool, const vw__request *request,
                                     const vw__refusal *refusal, vw_status status)
 {
     const vw_device *device = pool->device;
-    const vw__torch_rules *rules = pool->engine->wording; /* set at creation, then read-only */
+    const vw__torch_rules *rules = &pool->wording; /* set at creation, then read-only */
     vw_oom_report report = gather(pool, request, refusal, status);
     if (status == VW_ERR_OUT_OF_MEMORY)
         count_and_tell(pool, &report, refusal->private_id, request->tag);

@@ -5,6 +5,7 @@
 
 #include "vramwise/vramwise.h"
 #include "engine/engine.h"
+#include "engine/torch/torch_versions.h" /* vw__torch_rules */
 
 /* Called under the pool's lock for a request that the engine refused with `status`
  * (VW_ERR_OUT_OF_MEMORY or VW_ERR_REJECTED). Counts it, tells the sink, gathers the numbers, ends

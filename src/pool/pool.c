@@ -13,7 +13,6 @@
 
 #include <inttypes.h>
 
-#include "engine/torch/torch_rounding.h" /* VW__TORCH_MOST_REQUESTED_BYTES */
 #include "pool/oom_report.h"
 
 /* ---- before an allocation -------------------------------------------------------------------- */
@@ -114,7 +113,7 @@ static __attribute__((cold, noinline)) vw_status serve_odd_size(uint64_t size_by
 
 static inline bool is_odd_size(uint64_t size_bytes)
 {
-    return size_bytes - 1 >= VW__TORCH_MOST_REQUESTED_BYTES - 1;
+    return size_bytes - 1 >= VW__ENGINE_MOST_REQUESTED_BYTES - 1;
 }
 
 VW__NAMED_CALL vw_status vw_alloc(vw_pool *pool, uint64_t size_bytes, vw_stream stream,
@@ -161,11 +160,13 @@ static vw_status serve_at(vw_pool *pool, const vw__request *request, vw_device_p
                           const void *caller, vw_device_ptr *out, uint64_t *served_bytes)
 {
     vw__engine *engine = pool->engine;
-    if (address % VW__TORCH_MIN_BLOCK_BYTES != 0)
+    if (address % VW__ENGINE_GRID_BYTES != 0)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "address %#" PRIx64 " is no multiple of 512",
                         address);
     vw__pool_lock(pool);
-    vw_status status = get_ready(pool, 2);
+    vw_status status = engine->table->allocate_at != NULL
+                           ? get_ready(pool, 2)
+                           : vw__pool_unsupported(pool, "exact addresses");
     vw__pool_begin_request(pool, caller);
     if (status == VW_OK && pool->order.pending_count != 0 &&
         !engine->table->is_capturing(engine, request->stream))

@@ -2,7 +2,7 @@
  *
  *   pool.c             the two hot paths: vw_alloc, vw_free
  *   pool_lifecycle.c   create, destroy, settings
- *   pool_conf.c        the settings in force, as PyTorch shows them
+ *   pool_conf.c        the settings in force
  *   stream_order.c     frees that wait for other streams
  *   pool_private.c     private pools
  *   pool_stats.c       statistics, put together from counters
@@ -11,7 +11,8 @@
  *   pool_restore.c     a private pool as it was at a checkpoint
  *   pool_sharing.c     what other processes and other GPUs may use
  *   shared_memory.c    other processes' memory; of no pool
- *   pool_paged.c       what only an engine that moves memory has: pins, advice, its statistics
+ *   pool_paged.c       for engines that move memory: pins, advice, statistics
+ *   host_stock.c       handles in host memory, made ahead and kept, for engines that spill
  *   pool_check.c       every invariant, walked
  *   listing.c          pools that others can watch; listing_values.c: what they tell
  *   oom_report.c       the out-of-memory report; oom_text.c has each release's words for it
@@ -34,8 +35,10 @@
 #include "base/fork_guard.h"
 #include "base/ranked_mutex.h"
 #include "engine/driver_calls.h"
-#include "engine/engine.h"
-#include "engine/shelf.h"
+#include "engine/engine_base.h"
+#include "engine/engine_list.h"          /* vw__engine_kind */
+#include "engine/torch/torch_versions.h" /* vw__torch_rules */
+#include "pool/host_stock.h"
 #include "pool/listing.h"
 #include "pool/stream_order.h"
 
@@ -57,10 +60,13 @@ struct vw_pool {
     int64_t max_split_at_creation;  /* as memory_stats() shows it; read-only */
     bool (*reclaim)(void *context); /* set at creation, then read-only; may be NULL */
     void *reclaim_context;
-    bool is_shareable;        /* set at creation, then read-only */
-    bool is_fallback;         /* engine "vramwise" was asked for, and "torch" serves; read-only */
-    bool is_paged;            /* the engine moves memory; read-only */
-    vw_safe_point safe_point; /* set at creation, then read-only; both functions, or none */
+    bool is_shareable;               /* set at creation, then read-only */
+    vw_safe_point safe_point;        /* set at creation, then read-only; both functions, or none */
+    vw__torch_rules wording;         /* the release whose texts and statistics users are shown;
+                                        set at creation, then read-only */
+    vw__host_stock *host_stock;      /* owned, with its thread; NULL: the engine wants none */
+    vw_pinned_budget *pinned_budget; /* for the stock, like the next; set at creation */
+    uint64_t spill_bytes;
     vw__driver_meter driver_meter; /* atomic: some calls are made without the lock */
     vw__listing listing;           /* the list's, not the pool's lock's */
 };
@@ -191,6 +197,23 @@ static inline vw_status vw__pool_take_back(vw_pool *pool, vw__block *block)
     vw__pool_complete_free(pool, block);
     return VW_OK;
 }
+
+/* vw_pool_create(), with an engine of any kind: options->engine does not choose. */
+vw_status vw__pool_create(vw_device *device, const vw_pool_options *options,
+                          const vw__engine_kind *kind, vw_pool **out);
+
+/* The use count of a private pool. Under the lock. */
+static inline int vw__pool_use_count(const vw_pool *pool, vw_private_id id)
+{
+    const vw__engine_table *table = pool->engine->table;
+    return table->private_use_count != NULL ? table->private_use_count(pool->engine, id) : 0;
+}
+
+/* VW_ERR_UNSUPPORTED: the engine's table leaves out what `what` takes. */
+vw_status vw__pool_unsupported(const vw_pool *pool, const char *what);
+
+/* Statistics of memory that moves, after struct_size. False: the engine has none. */
+bool vw__pool_move_stats(const vw_pool *pool, vw_paged_stats *stats);
 
 /* pool_stats.c: since the pool was made, whatever was reset. Under the lock. */
 vw__forgotten vw__pool_ever(const vw_pool *pool);

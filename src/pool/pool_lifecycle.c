@@ -5,8 +5,6 @@
 
 #include "vramwise/live.h"
 #include "base/host_memory.h"
-#include "engine/paged/paged_engine.h" /* vw__paged_engine_create */
-#include "engine/torch/torch_engine.h" /* vw__torch_engine_create */
 
 /* ---- what the engine asks of its pool -------------------------------------------------------- */
 
@@ -58,41 +56,62 @@ static void leave_safe_point(void *context)
     pool->safe_point.leave(pool->safe_point.context);
 }
 
-/* ---- create and destroy ---------------------------------------------------------------------- */
-
-/* One line per engine. Without virtual memory there are no pages to move: plain segments serve. */
-static vw_status create_engine(const vw__engine_owner *owner, const vw_pool_options *options,
-                               vw__engine **out, bool *is_fallback)
+static vw_status open_host_lender(void *context, vw__host_lender *out)
 {
-    int version = VW__TORCH_DEFAULT_VERSION;
-    bool is_torch = options->engine == NULL || strcmp(options->engine, "torch") == 0;
-    if (options->torch_version != NULL)
-        VW__TRY(vw__torch_parse_version(options->torch_version, &version));
-    if (is_torch && options->spill_bytes != 0)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                        "a spill_bytes of %llu for engine \"torch\", which spills nothing",
-                        (unsigned long long)options->spill_bytes);
-    if (!is_torch && owner->device->properties.has_virtual_memory)
-        return vw__paged_engine_create(owner, options, version, out);
-    if (!is_torch)
-        VW__TRY(vw__paged_check_options(owner, options));
-    *is_fallback = !is_torch;
-    return vw__torch_engine_create(owner, options, version, out);
+    vw_pool *pool = context;
+    VW__TRY(vw__host_stock_create(pool->device, pool->pinned_budget, pool->spill_bytes,
+                                  &pool->host_stock));
+    *out = vw__host_stock_lender(pool->host_stock);
+    return VW_OK;
 }
 
-vw_status vw_pool_create(vw_device *device, const vw_pool_options *options, vw_pool **out)
+/* ---- create and destroy ---------------------------------------------------------------------- */
+
+static vw_status check_options(const vw_device *device, const vw_pool_options *options,
+                               vw_pool *const *out)
 {
-    static const vw_pool_options defaults = {.struct_size = sizeof defaults};
     if (device == NULL || out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a device and a place for the pool");
-    if (options == NULL)
-        options = &defaults;
     if (options->struct_size < sizeof *options)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "options of %zu bytes, expected at least %zu",
                         options->struct_size, sizeof *options);
     if ((options->safe_point.enter == NULL) != (options->safe_point.leave == NULL))
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected a safe point with both enter and leave, or neither");
+    return VW_OK;
+}
+
+static vw_status create_engine(vw_pool *pool, const vw__engine_kind *kind,
+                               const vw_pool_options *options, bool is_listed)
+{
+    const vw__engine_owner owner = {
+        .context = pool,
+        .counters = &pool->counters,
+        .device = pool->device,
+        .driver_meter = is_listed ? &pool->driver_meter : NULL,
+        .has_listener = &pool->has_sink,
+        .notice = pass_notice,
+        .finish_pending = finish_pending,
+        .reclaim = reclaim,
+        .pause_lock = pause_lock,
+        .resume_lock = resume_lock,
+        .enter_safe_point = enter_safe_point,
+        .leave_safe_point = leave_safe_point,
+        .open_host_lender = open_host_lender,
+    };
+    VW__TRY(vw__torch_rules_of(options->torch_version, &pool->wording));
+    if (kind == NULL)
+        VW__TRY(vw__engine_kind_of(options->engine, &kind));
+    return vw__engine_create(kind, &owner, options, &pool->engine);
+}
+
+vw_status vw__pool_create(vw_device *device, const vw_pool_options *options,
+                          const vw__engine_kind *kind, vw_pool **out)
+{
+    static const vw_pool_options defaults = {.struct_size = sizeof defaults};
+    if (options == NULL)
+        options = &defaults;
+    VW__TRY(check_options(device, options, out));
 
     vw__fork_guard_start();
     bool is_listed = !options->is_unlisted && vw_live_is_wanted();
@@ -109,33 +128,26 @@ vw_status vw_pool_create(vw_device *device, const vw_pool_options *options, vw_p
     pool->reclaim_context = options->reclaim_context;
     pool->safe_point = options->safe_point;
     pool->is_shareable = options->is_shareable;
+    pool->pinned_budget = options->pinned_budget;
+    pool->spill_bytes = options->spill_bytes;
 
-    const vw__engine_owner owner = {
-        .context = pool,
-        .counters = &pool->counters,
-        .device = device,
-        .driver_meter = is_listed ? &pool->driver_meter : NULL,
-        .has_listener = &pool->has_sink,
-        .notice = pass_notice,
-        .finish_pending = finish_pending,
-        .reclaim = reclaim,
-        .pause_lock = pause_lock,
-        .resume_lock = resume_lock,
-        .enter_safe_point = enter_safe_point,
-        .leave_safe_point = leave_safe_point,
-    };
-    vw_status status = create_engine(&owner, options, &pool->engine, &pool->is_fallback);
+    vw_status status = create_engine(pool, kind, options, is_listed);
     if (status != VW_OK) {
+        vw__host_stock_destroy(pool->host_stock);
         vw__host_free(pool);
         return status;
     }
     pool->max_split_at_creation = (int64_t)pool->engine->max_split_bytes; /* unlimited: -1 */
-    pool->is_paged = pool->engine->table->paged_stats != NULL;
     pool->listing = (vw__listing){.pool = pool, .device = device};
     if (is_listed)
         vw__listing_add(&pool->listing, pool->engine->table->name);
     *out = pool;
     return VW_OK;
+}
+
+vw_status vw_pool_create(vw_device *device, const vw_pool_options *options, vw_pool **out)
+{
+    return vw__pool_create(device, options, NULL, out);
 }
 
 void vw_pool_destroy(vw_pool *pool)
@@ -145,11 +157,17 @@ void vw_pool_destroy(vw_pool *pool)
     vw__listing_remove(&pool->listing);
     vw__stream_order_deinit(pool);
     pool->engine->table->destroy(pool->engine);
+    vw__host_stock_destroy(pool->host_stock);
     vw__address_map_deinit(&pool->live);
     vw__host_free(pool);
 }
 
 /* ---- while it runs --------------------------------------------------------------------------- */
+
+vw_status vw__pool_unsupported(const vw_pool *pool, const char *what)
+{
+    return vw__fail(VW_ERR_UNSUPPORTED, "engine \"%s\" has no %s", pool->engine->table->name, what);
+}
 
 VW__NAMED_CALL vw_status vw_pool_trim(vw_pool *pool)
 {
@@ -166,7 +184,9 @@ vw_status vw_pool_set_fraction(vw_pool *pool, double fraction)
 {
     VW__TRY(vw__pool_enter(pool));
     vw__pool_lock(pool);
-    vw_status status = pool->engine->table->set_fraction(pool->engine, fraction);
+    const vw__engine_table *table = pool->engine->table;
+    vw_status status = table->set_fraction != NULL ? table->set_fraction(pool->engine, fraction)
+                                                   : vw__pool_unsupported(pool, "memory limits");
     vw__pool_unlock(pool);
     return status;
 }
@@ -185,7 +205,9 @@ vw_status vw_pool_configure(vw_pool *pool, const char *conf)
 {
     VW__TRY(vw__pool_enter(pool));
     vw__pool_lock(pool);
-    vw_status status = pool->engine->table->configure(pool->engine, conf);
+    const vw__engine_table *table = pool->engine->table;
+    vw_status status = table->configure != NULL ? table->configure(pool->engine, conf)
+                                                : vw__pool_unsupported(pool, "settings");
     vw__pool_unlock(pool);
     return status;
 }

@@ -1,6 +1,8 @@
 /* pool_private.c - private pools: the engine's, under the pool's lock. */
 #include "pool/pool.h"
 
+static const char what[] = "private pools";
+
 vw_status vw_private_pool_retain(vw_pool *pool, vw_private_id id, const vw_private_options *options)
 {
     VW__TRY(vw__pool_enter(pool));
@@ -10,7 +12,10 @@ vw_status vw_private_pool_retain(vw_pool *pool, vw_private_id id, const vw_priva
                         "expected options of %zu bytes with both take and give_back, or neither",
                         sizeof *options);
     vw__pool_lock(pool);
-    vw_status status = pool->engine->table->private_retain(pool->engine, id, options);
+    const vw__engine_table *table = pool->engine->table;
+    vw_status status = table->private_retain != NULL
+                           ? table->private_retain(pool->engine, id, options)
+                           : vw__pool_unsupported(pool, what);
     vw__pool_unlock(pool);
     return status;
 }
@@ -20,7 +25,10 @@ vw_status vw_private_pool_begin(vw_pool *pool, vw_private_id id, vw_scope_filter
 {
     VW__TRY(vw__pool_enter(pool));
     vw__pool_lock(pool);
-    vw_status status = pool->engine->table->scope_begin(pool->engine, id, filter, context);
+    const vw__engine_table *table = pool->engine->table;
+    vw_status status = table->scope_begin != NULL
+                           ? table->scope_begin(pool->engine, id, filter, context)
+                           : vw__pool_unsupported(pool, what);
     vw__pool_unlock(pool);
     return status;
 }
@@ -29,7 +37,9 @@ vw_status vw_private_pool_end(vw_pool *pool, vw_private_id id)
 {
     VW__TRY(vw__pool_enter(pool));
     vw__pool_lock(pool);
-    vw_status status = pool->engine->table->scope_end(pool->engine, id);
+    const vw__engine_table *table = pool->engine->table;
+    vw_status status = table->scope_end != NULL ? table->scope_end(pool->engine, id)
+                                                : vw__pool_unsupported(pool, what);
     vw__pool_unlock(pool);
     return status;
 }
@@ -38,7 +48,9 @@ vw_status vw_private_pool_release(vw_pool *pool, vw_private_id id)
 {
     VW__TRY(vw__pool_enter(pool));
     vw__pool_lock(pool);
-    vw_status status = pool->engine->table->private_release(pool->engine, id);
+    const vw__engine_table *table = pool->engine->table;
+    vw_status status = table->private_release != NULL ? table->private_release(pool->engine, id)
+                                                      : vw__pool_unsupported(pool, what);
     vw__pool_unlock(pool);
     return status;
 }
@@ -48,7 +60,7 @@ int vw_private_pool_use_count(const vw_pool *pool, vw_private_id id)
     if (vw__pool_enter(pool) != VW_OK)
         return 0;
     vw__pool_lock(pool);
-    int count = pool->engine->table->private_use_count(pool->engine, id);
+    int count = vw__pool_use_count(pool, id);
     vw__pool_unlock(pool);
     return count;
 }
@@ -57,7 +69,10 @@ static vw_status set(vw_pool *pool, vw_private_id id, const bool *use_on_oom, co
 {
     VW__TRY(vw__pool_enter(pool));
     vw__pool_lock(pool);
-    vw_status status = pool->engine->table->private_set(pool->engine, id, use_on_oom, no_split);
+    const vw__engine_table *table = pool->engine->table;
+    vw_status status = table->private_set != NULL
+                           ? table->private_set(pool->engine, id, use_on_oom, no_split)
+                           : vw__pool_unsupported(pool, what);
     vw__pool_unlock(pool);
     return status;
 }

@@ -131,7 +131,7 @@ static vw_status finish_frees(vw_pool *pool, vw_private_state *now)
 
 static bool is_in_use(const vw_pool *pool, vw_private_id id)
 {
-    return pool->engine->table->private_use_count(pool->engine, id) > 0;
+    return vw__pool_use_count(pool, id) > 0;
 }
 
 /* ---- the checkpoint -------------------------------------------------------------------------- */
@@ -225,7 +225,10 @@ static vw_status list_live(vw_pool *pool, size_t count, live_list *list)
 /* Every record that put_back() may take: a block and what is before and after it, for each. */
 static vw_status see_to_room(vw_pool *pool, const vw_private_state *state)
 {
-    VW__TRY(pool->engine->table->see_to_records(pool->engine, 2 * state->block_count));
+    const vw__engine_table *table = pool->engine->table;
+    if (table->see_to_records == NULL || table->hand_out_at == NULL)
+        return vw__pool_unsupported(pool, "checkpoints of private pools");
+    VW__TRY(table->see_to_records(pool->engine, 2 * state->block_count));
     if (!vw__address_map_reserve(&pool->live, state->block_count))
         return vw__fail_host_memory(state->block_count * sizeof(vw__address_map_entry),
                                     "the addresses of a private pool");
@@ -272,13 +275,13 @@ static void put_back(vw_pool *pool, const state_range *range, const state_block 
     vw__block *block = engine->table->find(engine, range->address); /* holds all that is missing */
     uint64_t address = range->address;
     for (size_t i = 0; i < range->block_count; address += blocks[i++].size_bytes) {
-        if (!blocks[i].is_live && !engine->table->restores_as_torch)
+        if (!blocks[i].is_live && !engine->table->restores_free_blocks)
             continue;
         block = engine->table->hand_out_at(engine, block, address, blocks[i].size_bytes, tag);
         vw__pool_file_block(pool, block);
         block = block->next;
     }
-    if (!engine->table->restores_as_torch)
+    if (!engine->table->restores_free_blocks)
         return;
     address = range->address;
     for (size_t i = 0; i < range->block_count; address += blocks[i++].size_bytes)

@@ -203,7 +203,7 @@ static void tell_all(const listener *to, const vw__torch_rules *rules, const vw_
 static size_t count_private(const vw_pool *pool)
 {
     size_t count = 0;
-    if (pool->engine->wording->has_private_pool_stats)
+    if (pool->wording.has_private_pool_stats)
         for (const vw__private_stat *stat = pool->engine->private_stats; stat != NULL;
              stat = stat->next)
             count++;
@@ -244,7 +244,7 @@ vw_status vw_pool_walk_stats(const vw_pool *pool, vw_stat_visitor visit, void *c
     vw__pool_unlock(pool);
 
     const listener to = {visit, context};
-    tell_all(&to, pool->engine->wording, &stats, entries, count);
+    tell_all(&to, &pool->wording, &stats, entries, count);
     vw__host_free(entries);
     return VW_OK;
 }

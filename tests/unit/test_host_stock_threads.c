@@ -1,5 +1,5 @@
 /* test_host_stock_threads.c - handles in host memory: lent, kept, made ahead by a thread. */
-#include "engine/paged/host_stock.h"
+#include "pool/host_stock.h"
 
 #include <pthread.h>
 #include <time.h>
@@ -36,9 +36,9 @@ static void open_stock(vw_pinned_budget *budget, uint64_t limit_bytes)
     assert_int_equal(vw__host_stock_create(device, budget, limit_bytes, &stock), VW_OK);
 }
 
-static vw__host_stock_numbers look(void)
+static vw__host_numbers look(void)
 {
-    vw__host_stock_numbers numbers;
+    vw__host_numbers numbers;
     vw__host_stock_look(stock, &numbers);
     return numbers;
 }

@@ -51,14 +51,11 @@
 #ifndef VW_ENGINE_PAGED_PAGED_ENGINE_H
 #define VW_ENGINE_PAGED_PAGED_ENGINE_H
 
-#include "engine/engine.h"
+#include "engine/engine_base.h"
+#include "engine/engine_list.h" /* vw__engine_kind */
 #include "engine/inspect.h"
-#include "engine/paged/host_stock.h" /* vw__host_handle */
 #include "engine/private_pools.h"
-#include "engine/segments.h"
-#include "engine/shelf.h"
-#include "engine/torch/torch_settings.h"
-#include "engine/torch/torch_versions.h"
+#include "engine/torch/torch_conf.h"
 
 typedef struct vw__place vw__place;
 typedef struct vw__paged_handle vw__paged_handle;
@@ -137,9 +134,7 @@ typedef struct vw__candidate_handle {
 
 typedef struct vw__paged_engine {
     vw__engine base;
-    vw__torch_rules rules;
-    vw__torch_settings settings; /* of `conf`: only the memory fraction counts */
-    bool is_strict;
+    vw__torch_conf conf; /* of its settings only the memory fraction counts */
     vw__paged_mode mode;
     uint64_t unit_bytes;
     double idle_share;
@@ -449,11 +444,7 @@ vw_status vw__paged_walk_pieces(vw__engine *engine, const vw__block *under, vw__
 vw_status vw__paged_trim(vw__engine *engine, const vw_private_id *only);
 
 /* ---- paged_lifecycle.c ----------------------------------------------------------------------- */
-vw_status vw__paged_engine_create(const vw__engine_owner *owner, const vw_pool_options *options,
-                                  int version, vw__engine **out);
-
-/* Whether the options are such that an engine could be made of them: mode, budgets. */
-vw_status vw__paged_check_options(const vw__engine_owner *owner, const vw_pool_options *options);
+extern const vw__engine_kind vw__paged_kind;
 
 /* From now on every call answers VW_ERR_DEVICE with this text. */
 void vw__paged_turn_failed(vw__paged_engine *engine, const char *format, ...)

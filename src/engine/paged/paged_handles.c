@@ -280,7 +280,7 @@ static void abandon_left(vw__paged_engine *engine)
         engine->spill->left = handle->next;
         handle->home->next = NULL; /* a home is in no list: what is there is of another time */
         abandon_places(engine, handle->home);
-        vw__host_stock_give_back(engine->spill->stock, handle->on_host);
+        vw__paged_give_back_to_host(engine, handle->on_host);
         vw__host_free(handle);
     }
 }
@@ -297,7 +297,7 @@ void vw__paged_abandon(vw__paged_engine *engine)
         (void)vw__driver_unmap(&engine->base.owner, handle->home->address, handle->size_bytes);
         vw__host_free(handle->home);
         if (handle->on_host != NULL)
-            vw__host_stock_give_back(engine->spill->stock, handle->on_host);
+            vw__paged_give_back_to_host(engine, handle->on_host);
         else
             (void)vw__driver_release(&engine->base.owner, handle->device_handle);
         vw__paged_unlink_handle(engine, handle);

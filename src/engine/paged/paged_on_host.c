@@ -255,7 +255,7 @@ static void end_left(vw__paged_engine *engine, vw__paged_handle *handle)
     vw__paged_take_out(vw__block_lane(home->block), home->block);
     vw__paged_settle_unmapped(engine, home->block);
     vw__paged_give_back_place(engine, home);
-    vw__host_stock_give_back(engine->spill->stock, handle->on_host);
+    vw__paged_give_back_to_host(engine, handle->on_host);
     vw__host_free(handle);
 }
 

@@ -32,8 +32,8 @@ vw_status vw__paged_begin_spill(vw__paged_engine *engine, const vw_pool_options 
     vw__paged_spill *spill = vw__host_alloc_zeroed(1, sizeof *spill);
     if (spill == NULL)
         return vw__fail_host_memory(sizeof *spill, "spilling");
-    vw_status status = vw__host_stock_create(engine->base.owner.device, options->pinned_budget,
-                                             options->spill_bytes, &spill->stock);
+    const vw__engine_owner *owner = &engine->base.owner;
+    vw_status status = owner->open_host_lender(owner->context, &spill->host);
     if (status != VW_OK) {
         vw__host_free(spill);
         return status;
@@ -47,9 +47,6 @@ vw_status vw__paged_begin_spill(vw__paged_engine *engine, const vw_pool_options 
 
 void vw__paged_end_spill(vw__paged_engine *engine)
 {
-    if (engine->spill == NULL)
-        return;
-    vw__host_stock_destroy(engine->spill->stock);
     vw__host_free(engine->spill);
     engine->spill = NULL;
 }
@@ -154,9 +151,7 @@ static uint64_t card_bytes(const vw__paged_engine *engine)
 
 static uint64_t allowed_bytes(const vw__paged_engine *engine)
 {
-    vw__host_stock_numbers numbers;
-    vw__host_stock_look(engine->spill->stock, &numbers);
-    return numbers.free_bytes;
+    return vw__paged_host_numbers(engine).free_bytes;
 }
 
 /* What the request misses, the free memory of the pool and its room taken off. */
@@ -256,17 +251,17 @@ static bool is_time_to_wish(vw__paged_engine *engine)
 /* No host memory to think with: everything is made when it is needed. */
 void vw__paged_prepare_spill(vw__paged_engine *engine)
 {
-    uint64_t sizes_bytes[VW__HOST_STOCK_WISHES], sum_bytes = 0;
+    uint64_t sizes_bytes[VW__HOST_WISHES], sum_bytes = 0;
     size_t count = 0;
     vw__spill_list found = {.count = 0};
     if (!is_time_to_wish(engine))
         return;
     if (find_leaving(engine, &found) == VW_OK) {
-        for (; count < found.count && count < VW__HOST_STOCK_WISHES &&
+        for (; count < found.count && count < VW__HOST_WISHES &&
                sum_bytes + found.items[count].size_bytes <= engine->spill->ahead_bytes;
              count++)
             sum_bytes += sizes_bytes[count] = found.items[count].size_bytes;
-        vw__host_stock_wish(engine->spill->stock, sizes_bytes, count);
+        engine->spill->host.wish(engine->spill->host.context, sizes_bytes, count);
     }
     vw__host_free(found.items);
 }

@@ -6,13 +6,12 @@
 #ifndef VW_ENGINE_PAGED_PAGED_SPILL_H
 #define VW_ENGINE_PAGED_PAGED_SPILL_H
 
-#include "engine/paged/host_stock.h"
 #include "engine/paged/paged_engine.h"
 #include "engine/paged/spill_choice.h"
 
 struct vw__paged_spill {
-    vw__host_stock *stock; /* owned */
-    uint64_t ahead_bytes;  /* set at creation, then read-only, like the next */
+    vw__host_lender host;
+    uint64_t ahead_bytes; /* set at creation, then read-only, like the next */
     vw_spill_listener listener;
     vw__spill_clock clock;  /* its `now` is set before it is used */
     vw__paged_handle *left; /* in no other list */
@@ -52,6 +51,18 @@ typedef struct vw__spill_move {
     uint64_t gained_bytes; /* of the device's memory */
     uint64_t start_ns;
 } vw__spill_move;
+
+static inline void vw__paged_give_back_to_host(vw__paged_engine *engine, vw__host_handle *handle)
+{
+    engine->spill->host.give_back(engine->spill->host.context, handle);
+}
+
+static inline vw__host_numbers vw__paged_host_numbers(const vw__paged_engine *engine)
+{
+    vw__host_numbers numbers;
+    engine->spill->host.look(engine->spill->host.context, &numbers);
+    return numbers;
+}
 
 static inline uint64_t vw__paged_on_device_bytes(const vw__paged_engine *engine)
 {

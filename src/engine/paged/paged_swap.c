@@ -59,12 +59,12 @@ vw_status vw__paged_swap_out(vw__paged_engine *engine, vw__paged_handle *handle,
     VW__TRY(drop_ghosts(engine, handle));
     if (!vw__block_source_reserve(&engine->base.records, vw__paged_records_on_host(handle, first)))
         return vw__fail_host_memory(sizeof(vw__block), "block records");
-    VW__TRY(vw__host_stock_take(engine->spill->stock, handle->size_bytes, &on_host));
+    VW__TRY(engine->spill->host.take(engine->spill->host.context, handle->size_bytes, &on_host));
     vw_status status = vw__paged_copy_live(engine, handle, first, on_host->window, stream);
     if (status == VW_OK)
         status = exchange(engine, handle, on_host->device_handle);
     if (status != VW_OK) {
-        vw__host_stock_give_back(engine->spill->stock, on_host);
+        vw__paged_give_back_to_host(engine, on_host);
         return failure_or(engine, status);
     }
     vw__paged_enter_host(engine, handle, first, on_host);
@@ -92,6 +92,6 @@ vw_status vw__paged_swap_in(vw__paged_engine *engine, vw__paged_handle *handle, 
     engine->stats.returned_bytes += handle->used_bytes;
     engine->base.owner.counters->num_device_alloc++;
     vw__paged_leave_host(engine, handle, first, memory);
-    vw__host_stock_give_back(engine->spill->stock, on_host);
+    vw__paged_give_back_to_host(engine, on_host);
     return VW_OK;
 }

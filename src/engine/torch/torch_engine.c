@@ -29,14 +29,14 @@
 
 uint32_t vw__torch_block_tie_break(vw__torch_engine *engine, const vw__segment *segment)
 {
-    if (engine->rules.tie_break == VW__TORCH_TIE_BLOCK_COUNTER)
+    if (engine->conf.rules.tie_break == VW__TORCH_TIE_BLOCK_COUNTER)
         return ++engine->tie_breaks;
     return segment->tie_break;
 }
 
 static uint32_t segment_tie_break(vw__torch_engine *engine)
 {
-    return engine->rules.tie_break == VW__TORCH_TIE_ADDRESS ? 0 : ++engine->tie_breaks;
+    return engine->conf.rules.tie_break == VW__TORCH_TIE_ADDRESS ? 0 : ++engine->tie_breaks;
 }
 
 vw__segment *vw__torch_add_segment(vw__torch_engine *engine, vw__lane *lane, uint64_t address,
@@ -106,7 +106,7 @@ VW__INLINE vw__block *find_free_block(vw__torch_engine *engine, const vw__search
         if (block->size_bytes >= max_split_bytes)
             return NULL; /* oversize blocks are for oversize requests */
     } else if (block->size_bytes >=
-               search->size_bytes + engine->settings.max_non_split_rounding_bytes) {
+               search->size_bytes + engine->conf.settings.max_non_split_rounding_bytes) {
         return NULL; /* and not for much smaller ones */
     }
     return block;
@@ -128,7 +128,7 @@ static vw_status take_from_source(vw__torch_engine *engine, const vw__search *se
         *out = address;
         return VW_OK;
     }
-    if (!engine->settings.release_lock_on_device_malloc)
+    if (!engine->conf.settings.release_lock_on_device_malloc)
         return vw__driver_take(owner, search->segment_bytes, out);
     const vw__request *serving = engine->base.serving;
     engine->base.serving = NULL; /* others are served meanwhile */
@@ -187,9 +187,9 @@ static vw_status take_new_block(vw__torch_engine *engine, vw__search *search, bo
     uint64_t wanted_bytes = engine->base.held_bytes + search->segment_bytes;
     if (wanted_bytes > engine->base.limit_bytes)
         return VW_ERR_OUT_OF_MEMORY;
-    if (engine->settings.throw_on_device_oom) {
+    if (engine->conf.settings.throw_on_device_oom) {
         uint64_t total_bytes = engine->base.owner.device->properties.total_bytes;
-        double most = engine->settings.per_process_memory_fraction * (double)total_bytes;
+        double most = engine->conf.settings.per_process_memory_fraction * (double)total_bytes;
         if (wanted_bytes > (uint64_t)most) {
             counters->num_oom_rejections++;
             return VW_ERR_REJECTED;
@@ -256,7 +256,7 @@ static vw_status find_block_the_hard_way(vw__torch_engine *engine, vw__search *s
     vw_status status = take_new_block(engine, search, false, out);
     if (status != VW_ERR_OUT_OF_MEMORY)
         return status;
-    if (engine->rules.use_on_oom == VW__TORCH_USE_ON_OOM_BEFORE_RELEASE) {
+    if (engine->conf.rules.use_on_oom == VW__TORCH_USE_ON_OOM_BEFORE_RELEASE) {
         *out = take_from_private_pools(engine, search);
         if (*out != NULL)
             return VW_OK;
@@ -274,7 +274,7 @@ static vw_status find_block_the_hard_way(vw__torch_engine *engine, vw__search *s
         if (status != VW_ERR_OUT_OF_MEMORY)
             return status;
     }
-    if (engine->rules.use_on_oom == VW__TORCH_USE_ON_OOM_AFTER_RELEASE) {
+    if (engine->conf.rules.use_on_oom == VW__TORCH_USE_ON_OOM_AFTER_RELEASE) {
         *out = take_from_private_pools(engine, search);
         if (*out != NULL)
             return VW_OK;
@@ -339,7 +339,7 @@ VW__INLINE vw_status begin_search(vw__torch_engine *engine, const vw__request *r
                                   vw__search *search)
 {
     search->stream = request->stream;
-    search->size_bytes = vw__torch_round_size(&engine->settings, request->size_bytes);
+    search->size_bytes = vw__torch_round_size(&engine->conf.settings, request->size_bytes);
     if (__builtin_expect(search->size_bytes == 0, 0))
         return VW_ERR_BAD_SETTING; /* vw_last_error() says why */
     vw__size_kind kind = vw__torch_is_small(search->size_bytes) ? VW__SMALL : VW__LARGE;
@@ -349,7 +349,8 @@ VW__INLINE vw_status begin_search(vw__torch_engine *engine, const vw__request *r
     search->lane = vw__shelf_lane(search->shelf, request->stream);
     search->is_expandable = engine->is_expandable;
     const vw__private_pool *pool = search->shelf->private_pool;
-    if (pool != NULL && pool->source.take != NULL && engine->rules.custom_pools_ignore_expandable)
+    if (pool != NULL && pool->source.take != NULL &&
+        engine->conf.rules.custom_pools_ignore_expandable)
         search->is_expandable = false;
     return VW_OK;
 }
@@ -364,7 +365,7 @@ static __attribute__((noinline)) vw_status serve_a_miss(vw__torch_engine *engine
 {
     vw__private_pool *pool = search.shelf->private_pool;
     vw__block *block = NULL;
-    search.segment_bytes = vw__torch_segment_size(&engine->settings, search.size_bytes);
+    search.segment_bytes = vw__torch_segment_size(&engine->conf.settings, search.size_bytes);
     if (pool != NULL)
         pool->requests_in_progress++;
     engine->base.serving = request;

@@ -5,29 +5,26 @@
  *   torch_expandable.c      segments that grow and shrink page by page
  *   torch_reclaim.c         giving memory back: trim, retry, garbage collection
  *   torch_inspect.c         checking what is PyTorch's own; the rest is engine/inspect.h's
- *   torch_rounding, torch_settings, torch_versions    the numbers, the option string, the releases
+ *   torch_conf, torch_settings, torch_versions    the options, the settings string, the releases
+ *   torch_rounding          the numbers
  *
- * What another engine would do the same way is one folder up: segments, private pools, walking.
+ * What another engine would do the same way is one folder up: blocks, segments, private pools.
  *
  * The rules are PyTorch's, to the byte: where a comment says "as PyTorch" there is no better
  * reason, and none is needed. Where releases differ, torch_versions.h has a named switch. */
 #ifndef VW_ENGINE_TORCH_TORCH_ENGINE_H
 #define VW_ENGINE_TORCH_TORCH_ENGINE_H
 
-#include "engine/engine.h"
+#include "engine/engine_base.h"
+#include "engine/engine_list.h" /* vw__engine_kind */
 #include "engine/private_pools.h"
-#include "engine/segments.h"
-#include "engine/shelf.h"
-#include "engine/torch/torch_settings.h"
-#include "engine/torch/torch_versions.h"
+#include "engine/torch/torch_conf.h"
 
 typedef struct vw__torch_engine {
     vw__engine base;
-    vw__torch_rules rules;
-    vw__torch_settings settings;
+    vw__torch_conf conf;
     bool is_expandable; /* the setting, where version and device have it */
     bool counts_ages;   /* garbage collection is on: a threshold and a limit are set */
-    bool is_strict;     /* how option strings are read */
     bool is_shareable;  /* pages can be handed to other processes */
     size_t expandable_segments;
     uint32_t tie_breaks; /* given out so far */
@@ -43,9 +40,8 @@ typedef struct vw__search {
     bool is_expandable;
 } vw__search;
 
-/* Makes an engine that drives owner->device. VW_ERR_UNSUPPORTED: is_shareable, and it cannot. */
-vw_status vw__torch_engine_create(const vw__engine_owner *owner, const vw_pool_options *options,
-                                  int version, vw__engine **out);
+/* VW_ERR_UNSUPPORTED: is_shareable, and the device cannot share. */
+extern const vw__engine_kind vw__torch_kind;
 
 /* ---- torch_engine.c -------------------------------------------------------------------------- */
 vw_status vw__torch_allocate(vw__engine *engine, const vw__request *request, vw__block **out,

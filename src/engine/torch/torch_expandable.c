@@ -233,8 +233,8 @@ static uint64_t reserve_bytes(const vw__torch_engine *engine)
 {
     uint64_t total_bytes = engine->base.owner.device->properties.total_bytes;
     uint64_t full_bytes = total_bytes + total_bytes / 8;
-    const char *text = engine->settings.expandable_reserve;
-    if (!engine->rules.reserve_is_configurable || text == NULL)
+    const char *text = engine->conf.settings.expandable_reserve;
+    if (!engine->conf.rules.reserve_is_configurable || text == NULL)
         return full_bytes;
     char *unit;
     double number = strtod(text, &unit);
@@ -247,7 +247,7 @@ static vw_status reserve_segment(vw__torch_engine *engine, const vw__search *sea
 {
     uint64_t page_bytes = search->shelf->kind == VW__SMALL
                               ? VW__TORCH_SMALL_BUFFER_BYTES
-                              : engine->settings.large_segment_size_bytes;
+                              : engine->conf.settings.large_segment_size_bytes;
     uint64_t page_count = vw__ceil_div_u64(reserve_bytes(engine), page_bytes);
     uint64_t size_bytes = page_count * page_bytes;
     if (size_bytes < search->size_bytes)

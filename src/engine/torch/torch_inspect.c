@@ -44,7 +44,7 @@ static vw_status check_block(void *context, const vw__block *block)
 {
     splits *count = context;
     VW__CHECK(block->size_bytes % VW__TORCH_MIN_BLOCK_BYTES == 0 ||
-                  count->engine->rules.roundup == VW__TORCH_ROUNDUP_SINGLE_COUNT,
+                  count->engine->conf.rules.roundup == VW__TORCH_ROUNDUP_SINGLE_COUNT,
               "block %#" PRIx64 " has %" PRIu64 " bytes, no multiple of 512", block->address,
               block->size_bytes);
     VW__CHECK(block->state <= VW__BLOCK_UNMAPPED,

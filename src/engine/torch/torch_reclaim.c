@@ -155,7 +155,7 @@ static vw_status sweep(vw__torch_engine *engine, double oldest_kept, int64_t *to
 vw_status vw__torch_collect_garbage(vw__torch_engine *engine)
 {
     vw__shelf *shelf = &engine->base.shelves[VW__LARGE];
-    double threshold = engine->settings.garbage_collection_threshold;
+    double threshold = engine->conf.settings.garbage_collection_threshold;
     uint64_t threshold_bytes = (uint64_t)(threshold * (double)engine->base.limit_bytes);
     if (engine->base.held_bytes <= threshold_bytes)
         return VW_OK;

@@ -3,7 +3,7 @@
  * Whoever makes one reserves its bytes first, under the lock, makes it without, and then either
  * keeps the bytes or puts them back: so the limit holds whoever is at it at the same time. The
  * thread is a guest in someone's program: it takes no signals, and sleeps until there is a wish. */
-#include "engine/paged/host_stock.h"
+#include "pool/host_stock.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -23,8 +23,8 @@ struct vw__host_stock {
     pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t has_news;
     vw__host_handle *ready;
-    vw__host_stock_numbers numbers;
-    uint64_t wishes_bytes[VW__HOST_STOCK_WISHES];
+    vw__host_numbers numbers;
+    uint64_t wishes_bytes[VW__HOST_WISHES];
     size_t wish_count; /* 0: none, or given up */
     bool has_thread;
     bool is_ending;
@@ -259,7 +259,7 @@ static bool start_thread(vw__host_stock *stock)
 void vw__host_stock_wish(vw__host_stock *stock, const uint64_t *sizes_bytes, size_t count)
 {
     pthread_mutex_lock(&stock->lock);
-    stock->wish_count = count < VW__HOST_STOCK_WISHES ? count : VW__HOST_STOCK_WISHES;
+    stock->wish_count = count < VW__HOST_WISHES ? count : VW__HOST_WISHES;
     memcpy(stock->wishes_bytes, sizes_bytes, stock->wish_count * sizeof *sizes_bytes);
     if (!stock->has_thread)
         stock->has_thread = start_thread(stock);
@@ -269,7 +269,7 @@ void vw__host_stock_wish(vw__host_stock *stock, const uint64_t *sizes_bytes, siz
 
 /* ---- looking, and the end -------------------------------------------------------------------- */
 
-void vw__host_stock_look(vw__host_stock *stock, vw__host_stock_numbers *out)
+void vw__host_stock_look(vw__host_stock *stock, vw__host_numbers *out)
 {
     pthread_mutex_lock(&stock->lock);
     *out = stock->numbers;
@@ -279,6 +279,35 @@ void vw__host_stock_look(vw__host_stock *stock, vw__host_stock_numbers *out)
         stock->limit_bytes - lent_bytes,
         left_bytes < UINT64_MAX - out->ready_bytes ? left_bytes + out->ready_bytes : UINT64_MAX);
     pthread_mutex_unlock(&stock->lock);
+}
+
+static vw_status lend(void *context, uint64_t size_bytes, vw__host_handle **out)
+{
+    return vw__host_stock_take(context, size_bytes, out);
+}
+
+static void accept_back(void *context, vw__host_handle *handle)
+{
+    vw__host_stock_give_back(context, handle);
+}
+
+static void accept_wishes(void *context, const uint64_t *sizes_bytes, size_t count)
+{
+    vw__host_stock_wish(context, sizes_bytes, count);
+}
+
+static void show_numbers(void *context, vw__host_numbers *out)
+{
+    vw__host_stock_look(context, out);
+}
+
+vw__host_lender vw__host_stock_lender(vw__host_stock *stock)
+{
+    return (vw__host_lender){.context = stock,
+                             .take = lend,
+                             .give_back = accept_back,
+                             .wish = accept_wishes,
+                             .look = show_numbers};
 }
 
 void vw__host_stock_destroy(vw__host_stock *stock)
