@@ -18,7 +18,9 @@
 
 #include <stdint.h>
 
-/* Which half of a counter: blocks of up to 1 MiB, or larger ones. */
+#define VW__SMALL_BYTES (UINT64_C(1) << 20) /* up to this size a block counts as small */
+
+/* Which half of a counter: blocks of up to VW__SMALL_BYTES, or larger ones. */
 typedef enum vw__size_kind { VW__SMALL = 0, VW__LARGE = 1 } vw__size_kind;
 
 typedef struct vw__counter {

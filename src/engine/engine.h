@@ -91,7 +91,7 @@ typedef struct vw__engine_owner {
 
     /* Handles in host memory, by the pool options that speak of them. Asked for once at most; the
      * lender lives until after destroy(). */
-    vw_status (*open_host_lender)(void *context, vw__host_lender *out);
+    vw_status (*open_host_lender)(void *context, vw__lender *out);
 } vw__engine_owner;
 
 /* A piece of physical memory: a handle, mapped as a whole at `address`. */

@@ -17,22 +17,22 @@
 #include "vramwise/vramwise.h" /* vw_device, vw_pinned_budget */
 #include "engine/host_lender.h"
 
-typedef struct vw__host_stock vw__host_stock;
+typedef struct vw__stock vw__stock;
 
 /* `device`, which has host handles, and `budget` (may be NULL) must outlive it. */
-VW_MUST_CHECK vw_status vw__host_stock_create(const vw_device *device, vw_pinned_budget *budget,
-                                              uint64_t limit_bytes, vw__host_stock **out);
+VW_MUST_CHECK vw_status vw__stock_create(const vw_device *device, vw_pinned_budget *budget,
+                                         uint64_t limit_bytes, vw__stock **out);
 
 /* Ends the thread and gives back what is in the stock. Nothing is lent. NULL does nothing. */
-void vw__host_stock_destroy(vw__host_stock *stock);
+void vw__stock_destroy(vw__stock *stock);
 
 /* The lender's functions, on this stock. The thread is started with the first wish. */
-VW_MUST_CHECK vw_status vw__host_stock_take(vw__host_stock *stock, uint64_t size_bytes,
-                                            vw__host_handle **out);
-void vw__host_stock_give_back(vw__host_stock *stock, vw__host_handle *handle);
-void vw__host_stock_wish(vw__host_stock *stock, const uint64_t *sizes_bytes, size_t count);
-void vw__host_stock_look(vw__host_stock *stock, vw__host_numbers *out);
+VW_MUST_CHECK vw_status vw__stock_take(vw__stock *stock, uint64_t size_bytes,
+                                       vw__lender_handle **out);
+void vw__stock_give_back(vw__stock *stock, vw__lender_handle *handle);
+void vw__stock_wish(vw__stock *stock, const uint64_t *sizes_bytes, size_t count);
+void vw__stock_look(vw__stock *stock, vw__lender_numbers *out);
 
-vw__host_lender vw__host_stock_lender(vw__host_stock *stock);
+vw__lender vw__stock_lender(vw__stock *stock);
 
 #endif /* VW_POOL_HOST_STOCK_H */

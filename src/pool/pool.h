@@ -64,7 +64,7 @@ struct vw_pool {
     vw_safe_point safe_point;        /* set at creation, then read-only; both functions, or none */
     vw__torch_rules wording;         /* the release whose texts and statistics users are shown;
                                         set at creation, then read-only */
-    vw__host_stock *host_stock;      /* owned, with its thread; NULL: the engine wants none */
+    vw__stock *host_stock;           /* owned, with its thread; NULL: the engine wants none */
     vw_pinned_budget *pinned_budget; /* for the stock, like the next; set at creation */
     uint64_t spill_bytes;
     vw__driver_meter driver_meter; /* atomic: some calls are made without the lock */

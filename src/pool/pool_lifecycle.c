@@ -56,12 +56,12 @@ static void leave_safe_point(void *context)
     pool->safe_point.leave(pool->safe_point.context);
 }
 
-static vw_status open_host_lender(void *context, vw__host_lender *out)
+static vw_status open_host_lender(void *context, vw__lender *out)
 {
     vw_pool *pool = context;
-    VW__TRY(vw__host_stock_create(pool->device, pool->pinned_budget, pool->spill_bytes,
-                                  &pool->host_stock));
-    *out = vw__host_stock_lender(pool->host_stock);
+    VW__TRY(
+        vw__stock_create(pool->device, pool->pinned_budget, pool->spill_bytes, &pool->host_stock));
+    *out = vw__stock_lender(pool->host_stock);
     return VW_OK;
 }
 
@@ -133,7 +133,7 @@ vw_status vw__pool_create(vw_device *device, const vw_pool_options *options,
 
     vw_status status = create_engine(pool, kind, options, is_listed);
     if (status != VW_OK) {
-        vw__host_stock_destroy(pool->host_stock);
+        vw__stock_destroy(pool->host_stock);
         vw__host_free(pool);
         return status;
     }
@@ -157,7 +157,7 @@ void vw_pool_destroy(vw_pool *pool)
     vw__listing_remove(&pool->listing);
     vw__stream_order_deinit(pool);
     pool->engine->table->destroy(pool->engine);
-    vw__host_stock_destroy(pool->host_stock);
+    vw__stock_destroy(pool->host_stock);
     vw__address_map_deinit(&pool->live);
     vw__host_free(pool);
 }

@@ -1,21 +1,20 @@
-/* paged_books.c - the records behind handles and places, and what blocks become as memory comes and
- * goes. The device is called elsewhere; nothing here fails. */
-#include "engine/paged/paged_engine.h"
+/* paged_books.c - records, and what blocks become. */
+#include "engine/paged/paged_books.h"
 
 #include "base/host_memory.h"
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-vw__place *vw__paged_take_place(vw__paged_engine *engine)
+vw__paged_place *vw__paged_take_place(vw__paged_engine *engine)
 {
-    vw__place *place = engine->spare_places;
+    vw__paged_place *place = engine->spare_places;
     if (place == NULL)
         return vw__host_alloc_zeroed(1, sizeof *place);
     engine->spare_places = place->next;
     return place;
 }
 
-void vw__paged_give_back_place(vw__paged_engine *engine, vw__place *place)
+void vw__paged_give_back_place(vw__paged_engine *engine, vw__paged_place *place)
 {
     place->next = engine->spare_places;
     engine->spare_places = place;
@@ -39,9 +38,10 @@ void vw__paged_unlink_handle(vw__paged_engine *engine, vw__paged_handle *handle)
     engine->stats.handle_count--;
 }
 
-void vw__paged_fill_units(const vw__paged_engine *engine, const vw__place *place, vw__place *with)
+void vw__paged_fill_units(const vw__paged_engine *engine, const vw__paged_place *place,
+                          vw__paged_place *with)
 {
-    vw__place **units = vw__paged_units(place->segment);
+    vw__paged_place **units = vw__paged_units(place->segment);
     size_t first = (place->address - place->segment->address) / engine->unit_bytes;
     for (size_t i = 0; i < place->handle->size_bytes / engine->unit_bytes; i++)
         units[first + i] = with;
@@ -112,6 +112,11 @@ void vw__paged_settle_unmapped(vw__paged_engine *engine, vw__block *block)
         retire(engine, gone.after, block);
 }
 
+void vw__paged_settle_free(vw__paged_engine *engine, vw__block *block, int64_t age)
+{
+    vw__lane_settle_free(&engine->base.records, vw__block_lane(block), block, age);
+}
+
 vw__block *vw__paged_open_block(vw__paged_engine *engine, vw__block *block)
 {
     vw__lane *lane = vw__block_lane(block);
@@ -157,7 +162,7 @@ uint64_t vw__paged_serving_tag(const vw__paged_engine *engine)
     return engine->base.serving != NULL ? engine->base.serving->tag : 0;
 }
 
-void vw__paged_come_home(vw__paged_engine *engine, vw__place *place)
+void vw__paged_come_home(vw__paged_engine *engine, vw__paged_place *place)
 {
     vw__lane *lane = place->segment->lane;
     uint64_t size_bytes = place->handle->size_bytes;
@@ -167,7 +172,8 @@ void vw__paged_come_home(vw__paged_engine *engine, vw__place *place)
                       vw__paged_serving_tag(engine));
 }
 
-void vw__paged_leave_home(vw__paged_engine *engine, const vw__place *place, const vw__block *block)
+void vw__paged_leave_home(vw__paged_engine *engine, const vw__paged_place *place,
+                          const vw__block *block)
 {
     vw__lane *lane = place->segment->lane;
     uint64_t size_bytes = place->handle->size_bytes;

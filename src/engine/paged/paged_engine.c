@@ -7,14 +7,17 @@
 #include "engine/paged/paged_engine.h"
 
 #include "base/error.h"
-#include "engine/paged/paged_spill.h"
-#include "engine/torch/torch_rounding.h"
+#include "engine/paged/paged_books.h"
+#include "engine/paged/paged_miss.h"
+#include "engine/paged/paged_on_host.h"
+#include "engine/paged/paged_return.h"
+#include "engine/paged/paged_share.h"
 
 /* ---- hits ------------------------------------------------------------------------------------ */
 
 VW__INLINE uint64_t round_size(uint64_t requested_bytes)
 {
-    return (requested_bytes + VW__TORCH_MIN_BLOCK_BYTES - 1) & ~(VW__TORCH_MIN_BLOCK_BYTES - 1);
+    return (requested_bytes + VW__ENGINE_GRID_BYTES - 1) & ~(VW__ENGINE_GRID_BYTES - 1);
 }
 
 /* The low part of a free block, or all of it; what is left stays free, as old as it was. */
@@ -39,47 +42,18 @@ VW__INLINE bool should_split(const vw__shelf *shelf, const vw__block *block, uin
            !(shelf->private_pool != NULL && shelf->private_pool->no_split);
 }
 
-/* ---- misses ---------------------------------------------------------------------------------- */
-
 VW__INLINE vw__block *find_hit(const vw__lane *lane, uint64_t size_bytes)
 {
     return lane != NULL ? vw__free_index_best_fit(&lane->free, size_bytes) : NULL;
 }
 
-/* The lock may be dropped on the way (the reclaim callback, the safe point), so the private pool is
- * held on to and the record for the split is seen to again. */
 static __attribute__((noinline)) vw_status serve_a_miss(vw__paged_engine *engine, vw__shelf *shelf,
                                                         const vw__request *request,
                                                         uint64_t size_bytes, vw__block **out,
                                                         vw__refusal *refusal)
 {
-    vw__private_pool *pool = shelf->private_pool;
     vw__block *block = NULL;
-    vw_status status = VW_OK;
-    if (pool != NULL)
-        pool->requests_in_progress++;
-    if (engine->base.owner.reclaim(engine->base.owner.context))
-        block = find_hit(vw__shelf_lane(shelf, request->stream), size_bytes);
-    if (engine->failure != NULL) { /* another request's doing, meanwhile */
-        status = vw__fail(VW_ERR_DEVICE, "%s", engine->failure);
-    } else if (block == NULL) {
-        engine->base.serving = request;
-        vw__lane *lane = vw__shelf_add_lane(shelf, request->stream);
-        status = lane != NULL ? vw__paged_serve_miss(engine, lane, size_bytes, &block)
-                              : vw__fail_host_memory(sizeof *lane, "a stream's free blocks");
-        engine->base.serving = NULL;
-    }
-    if (pool != NULL)
-        pool->requests_in_progress--;
-    if (status == VW_OK && !vw__block_source_reserve(&engine->base.records, 1))
-        status = vw__fail_host_memory(sizeof(vw__block), "block records"); /* it stays free */
-    if (status != VW_OK) {
-        refusal->rounded_bytes = size_bytes;
-        refusal->segment_bytes = size_bytes;
-        refusal->private_id = shelf->private_id;
-        refusal->is_expandable = true;
-        return status;
-    }
+    VW__TRY(vw__paged_serve_miss(engine, shelf, request, size_bytes, &block, refusal));
     *out = hand_out(engine, vw__block_lane(block), request, size_bytes, block,
                     should_split(shelf, block, size_bytes));
     return VW_OK;
@@ -88,7 +62,7 @@ static __attribute__((noinline)) vw_status serve_a_miss(vw__paged_engine *engine
 VW__INLINE vw__shelf *shelf_for(vw__paged_engine *engine, const vw__request *request,
                                 uint64_t size_bytes)
 {
-    vw__size_kind kind = vw__torch_is_small(size_bytes) ? VW__SMALL : VW__LARGE;
+    vw__size_kind kind = size_bytes <= VW__SMALL_BYTES ? VW__SMALL : VW__LARGE;
     return engine->base.scopes == NULL ? &engine->base.shelves[kind]
                                        : vw__engine_route(&engine->base, request->stream, kind);
 }
@@ -110,17 +84,6 @@ vw_status vw__paged_allocate(vw__engine *base, const vw__request *request, vw__b
 }
 
 /* ---- the way back ---------------------------------------------------------------------------- */
-
-void vw__paged_settle_free(vw__paged_engine *engine, vw__block *block, int64_t age)
-{
-    vw__lane_settle_free(&engine->base.records, vw__block_lane(block), block, age);
-}
-
-void vw__paged_free_part(vw__paged_engine *engine, vw__block *block)
-{
-    if (engine->stats.shared_pages == 0 || !vw__paged_free_in_guests(engine, block))
-        vw__paged_settle_free(engine, block, engine->clock);
-}
 
 static __attribute__((noinline)) void free_watched(vw__paged_engine *engine, vw__block *block)
 {

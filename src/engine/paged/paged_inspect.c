@@ -1,11 +1,10 @@
 /* paged_inspect.c - the invariants, walked. What holds in every engine is in engine/inspect.c. */
-#include "engine/paged/paged_engine.h"
+#include "engine/paged/paged_inspect.h"
 
 #include <inttypes.h>
 
 #include "base/checked_math.h"
 #include "base/error.h"
-#include "engine/paged/paged_spill.h"
 
 typedef struct paged_census {
     const vw__paged_engine *engine;
@@ -16,13 +15,13 @@ typedef struct paged_census {
 } paged_census;
 
 /* On the host, and nobody's. */
-static bool is_left(const vw__place *place)
+static bool is_left(const vw__paged_place *place)
 {
     return place->handle->on_host != NULL && place->handle->used_bytes == 0;
 }
 
 /* Which of a handle's places a block of this state may lie in. */
-static vw_status check_page(const vw__block *block, const vw__place *place)
+static vw_status check_page(const vw__block *block, const vw__paged_place *place)
 {
     bool is_home = place->handle->home == place;
     bool is_right = false;
@@ -51,7 +50,8 @@ static vw_status check_page(const vw__block *block, const vw__place *place)
 
 static vw_status check_ghost(paged_census *count, const vw__block *block)
 {
-    const vw__place *place = vw__paged_place_at(count->engine, block->segment, block->address);
+    const vw__paged_place *place =
+        vw__paged_place_at(count->engine, block->segment, block->address);
     VW__CHECK(place->block == block && place->address == block->address &&
                   place->handle->size_bytes == block->size_bytes &&
                   (is_left(place) || (place->mark != NULL && place->mark->users != 0)),
@@ -72,7 +72,7 @@ static vw_status check_block(void *context, const vw__block *block)
     uint64_t unit = engine->unit_bytes;
     uint64_t first = block->address - (block->address - segment->address) % unit;
     for (uint64_t address = first; address < end; address += unit) {
-        const vw__place *place = vw__paged_place_at(engine, segment, address);
+        const vw__paged_place *place = vw__paged_place_at(engine, segment, address);
         if (block->state == VW__BLOCK_UNMAPPED) {
             VW__CHECK(
                 place == NULL && first == block->address && end % unit == segment->address % unit,
@@ -107,13 +107,15 @@ static vw_status check_handles(const paged_census *count)
                       vw__paged_place_at(engine, handle->home->segment, handle->home->address) ==
                           handle->home,
                   "a handle is not at home");
-        for (const vw__place *ghost = handle->ghosts; ghost != NULL; ghost = ghost->next, own++)
+        for (const vw__paged_place *ghost = handle->ghosts; ghost != NULL;
+             ghost = ghost->next, own++)
             VW__CHECK(ghost->handle == handle && ghost->block != NULL,
                       "a ghost at %#" PRIx64 " is another handle's", ghost->address);
         VW__CHECK(own == handle->ghost_count, "a handle has %u ghosts, not %u", own,
                   handle->ghost_count);
         uint32_t guests = 0;
-        for (const vw__place *guest = handle->guests; guest != NULL; guest = guest->next, guests++)
+        for (const vw__paged_place *guest = handle->guests; guest != NULL;
+             guest = guest->next, guests++)
             VW__CHECK(guest->handle == handle && guest->is_guest,
                       "a guest at %#" PRIx64 " is another handle's", guest->address);
         VW__CHECK(guests == handle->guest_count &&

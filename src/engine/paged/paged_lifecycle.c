@@ -9,6 +9,12 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "device/device_table.h" /* vw__device_can_share */
+#include "engine/paged/paged_handles.h"
+#include "engine/paged/paged_inspect.h"
+#include "engine/paged/paged_marks.h"
+#include "engine/paged/paged_pins.h"
+#include "engine/paged/paged_reclaim.h"
+#include "engine/paged/paged_return.h"
 #include "engine/paged/paged_spill.h"
 
 #define DEFAULT_IDLE_SHARE 0.016
@@ -157,7 +163,7 @@ static void move_stats(const vw__engine *base, vw_paged_stats *stats)
     stats->is_failed = vw__paged_of_const(base)->failure != NULL;
     if (vw__paged_of_const(base)->spill == NULL)
         return;
-    vw__host_numbers numbers = vw__paged_host_numbers(vw__paged_of_const(base));
+    vw__lender_numbers numbers = vw__paged_host_numbers(vw__paged_of_const(base));
     stats->host_handle_bytes = numbers.held_bytes;
     stats->failed_host_creations = numbers.failed_creations;
 }

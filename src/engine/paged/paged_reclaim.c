@@ -2,11 +2,14 @@
  *
  * Every handle that no block touches goes, and every ghost. Nothing may still be using them: the
  * streams they were used on are waited for, one by one; the device as a whole is not. */
-#include "engine/paged/paged_engine.h"
+#include "engine/paged/paged_reclaim.h"
 
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "engine/paged/paged_spill.h"
+#include "engine/paged/paged_handles.h"
+#include "engine/paged/paged_on_host.h"
+#include "engine/paged/paged_share.h"
+#include "engine/paged/paged_survey.h"
 
 /* Which memory is meant: that of one private pool, or all, but for the default pool's where a scope
  * or a capture forbids it. */
@@ -25,7 +28,7 @@ static bool is_wanted(const trimming *trim, const vw__lane *lane)
 
 static vw_status drop_ghosts(const trimming *trim, vw__paged_handle *handle)
 {
-    for (vw__place *ghost = handle->ghosts, *next; ghost != NULL; ghost = next) {
+    for (vw__paged_place *ghost = handle->ghosts, *next; ghost != NULL; ghost = next) {
         next = ghost->next;
         if (is_wanted(trim, ghost->segment->lane))
             VW__TRY(vw__paged_drop_ghost(trim->engine, ghost, true));

@@ -1,17 +1,17 @@
-/* paged_events.c - marks in streams.
+/* paged_marks.c - marks in streams.
  *
  * A move takes a handle from where it was used last. It needs no wait: on the same stream the work
  * that used it comes first anyway, and another stream is made to wait for a mark. But the old
  * mapping may go only when the device has passed the mark. One mark serves a whole call of the
  * allocator and stream. */
-#include "engine/paged/paged_engine.h"
+#include "engine/paged/paged_marks.h"
 
 #include "base/error.h"
 #include "base/host_memory.h"
 
-static vw_status take_mark(vw__paged_engine *engine, vw__mark **out)
+static vw_status take_mark(vw__paged_engine *engine, vw__paged_mark **out)
 {
-    vw__mark *mark = engine->spare_marks;
+    vw__paged_mark *mark = engine->spare_marks;
     if (mark != NULL) {
         engine->spare_marks = mark->next;
         *out = mark;
@@ -30,10 +30,9 @@ static vw_status take_mark(vw__paged_engine *engine, vw__mark **out)
     return VW_OK;
 }
 
-/* The mark of this call in that stream, made if there is none yet. The caller counts as a user. */
-vw_status vw__paged_mark_stream(vw__paged_engine *engine, vw_stream stream, vw__mark **out)
+vw_status vw__paged_mark_stream(vw__paged_engine *engine, vw_stream stream, vw__paged_mark **out)
 {
-    for (vw__mark *mark = engine->marks; mark != NULL && mark->call == engine->call;
+    for (vw__paged_mark *mark = engine->marks; mark != NULL && mark->call == engine->call;
          mark = mark->next) {
         if (mark->stream == stream) {
             mark->users++;
@@ -41,7 +40,7 @@ vw_status vw__paged_mark_stream(vw__paged_engine *engine, vw_stream stream, vw__
             return VW_OK;
         }
     }
-    vw__mark *mark = NULL;
+    vw__paged_mark *mark = NULL;
     VW__TRY(take_mark(engine, &mark));
     vw_status status =
         vw__paged_device(engine)->event_record(vw__paged_context(engine), mark->event, stream);
@@ -60,11 +59,11 @@ vw_status vw__paged_mark_stream(vw__paged_engine *engine, vw_stream stream, vw__
     return VW_OK;
 }
 
-void vw__paged_leave_mark(vw__paged_engine *engine, vw__mark *mark)
+void vw__paged_leave_mark(vw__paged_engine *engine, vw__paged_mark *mark)
 {
     if (--mark->users != 0)
         return;
-    vw__mark **link = &engine->marks;
+    vw__paged_mark **link = &engine->marks;
     while (*link != mark)
         link = &(*link)->next;
     *link = mark->next;
@@ -72,7 +71,7 @@ void vw__paged_leave_mark(vw__paged_engine *engine, vw__mark *mark)
     engine->spare_marks = mark;
 }
 
-vw_status vw__paged_mark_is_complete(vw__paged_engine *engine, vw__mark *mark, bool *out)
+vw_status vw__paged_mark_is_complete(vw__paged_engine *engine, vw__paged_mark *mark, bool *out)
 {
     if (!mark->is_complete) {
         vw_status status =
@@ -85,9 +84,9 @@ vw_status vw__paged_mark_is_complete(vw__paged_engine *engine, vw__mark *mark, b
     return VW_OK;
 }
 
-static void end_list(vw__paged_engine *engine, vw__mark *mark)
+static void end_list(vw__paged_engine *engine, vw__paged_mark *mark)
 {
-    for (vw__mark *next; mark != NULL; mark = next) {
+    for (vw__paged_mark *next; mark != NULL; mark = next) {
         next = mark->next;
         (void)vw__paged_device(engine)->event_destroy(vw__paged_context(engine), mark->event);
         vw__host_free(mark);
