@@ -85,11 +85,7 @@ struct vw__segment {
     vw__block *first;
     uint32_t tie_break;  /* for the blocks made in it, where the version counts segments */
     uint8_t nature;      /* vw__block_nature, for the blocks made in it */
-    uint64_t page_bytes; /* expandable only: the size of each handle */
-    size_t page_count;
-    vw_handle *pages;     /* page_count handles; 0 where there is none */
-    bool *page_is_mapped; /* page_count */
-    void *detail;         /* paged engine only: its own */
+    void *detail;        /* what the engine keeps with it: the memory under its addresses */
 };
 
 /* The records that are not in use. */

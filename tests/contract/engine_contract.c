@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pool/pool.h" /* vw__pool_create */
 #include "support/cmocka_here.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -62,7 +63,7 @@ bool vw_test_engine_open(const vw_test_engine *engine, uint64_t capacity_bytes, 
         return false;
     if (engine->without_virtual_memory)
         (*device)->properties.has_virtual_memory = false; /* the host device has it */
-    return vw_pool_create(*device, &options, pool) == VW_OK;
+    return vw__pool_create(*device, &options, engine->kind, pool) == VW_OK;
 }
 
 static void open_workshop(workshop *shop, uint64_t capacity_bytes, bool on_host)
@@ -422,6 +423,8 @@ static void frees_merge(void **state)
 {
     (void)state;
     workshop shop;
+    if ((engine_in_use->lacks & VW_TEST_NO_MERGING) != 0)
+        skip();
     open_workshop(&shop, 2048 * MIB, false);
     for (int round = 0; round < 20; round++) {
         for (int i = 0; i < 10; i++)
@@ -552,5 +555,8 @@ int vw_test_engine_contract(const vw_test_engine *engine)
     };
     engine_in_use = engine;
     return cmocka_run_group_tests_name(engine->name, checks, NULL, NULL) +
-           vw_test_engine_routing_contract(engine) + vw_test_engine_restore_contract(engine);
+           vw_test_engine_routing_contract(engine) +
+           ((engine->lacks & VW_TEST_NO_PRIVATE_POOLS) != 0
+                ? 0
+                : vw_test_engine_restore_contract(engine));
 }

@@ -199,12 +199,12 @@ static void damaged_rows_of_blocks_are_noticed(void **state)
 
 static void lose_a_handle(scene *s)
 {
-    SET(s->live->segment->pages[0], 0);
+    SET(vw__torch_pages_of(s->live->segment)->handles[0], 0);
 }
 
 static void believe_a_page_unmapped(scene *s)
 {
-    SET(s->live->segment->page_is_mapped[0], false);
+    SET(vw__torch_pages_of(s->live->segment)->is_mapped[0], false);
 }
 
 static void unmap_half_a_page(scene *s)

@@ -51,8 +51,7 @@ void vw__torch_drop_segment(vw__torch_engine *engine, vw__segment *segment)
 {
     if (vw__segment_is_expandable(segment))
         engine->expandable_segments--;
-    vw__host_free(segment->pages);
-    vw__host_free(segment->page_is_mapped);
+    vw__host_free(segment->detail);
     vw__engine_drop_segment(&engine->base, segment);
 }
 

@@ -30,6 +30,20 @@ typedef struct vw__torch_engine {
     uint32_t tie_breaks; /* given out so far */
 } vw__torch_engine;
 
+/* What the engine keeps with an expandable segment: vw__segment.detail. Both arrays are part of the
+ * same allocation. */
+typedef struct vw__torch_pages {
+    uint64_t page_bytes; /* the size of each handle */
+    size_t count;
+    vw_handle *handles; /* 0 where there is none */
+    bool *is_mapped;
+} vw__torch_pages;
+
+static inline vw__torch_pages *vw__torch_pages_of(const vw__segment *segment)
+{
+    return segment->detail;
+}
+
 /* One request on its way. */
 typedef struct vw__search {
     vw__shelf *shelf;

@@ -26,16 +26,17 @@ static vw_status check_pages(const vw__block *block)
     const vw__segment *segment = block->segment;
     if (!vw__segment_is_expandable(segment))
         return VW_OK;
+    const vw__torch_pages *pages = vw__torch_pages_of(segment);
     bool is_mapped = block->state != VW__BLOCK_UNMAPPED;
     uint64_t offset = block->address - segment->address;
-    VW__CHECK(is_mapped || (offset % segment->page_bytes == 0 &&
-                            block->size_bytes % segment->page_bytes == 0),
+    VW__CHECK(is_mapped ||
+                  (offset % pages->page_bytes == 0 && block->size_bytes % pages->page_bytes == 0),
               "unmapped block %#" PRIx64 " is no run of pages", block->address);
     if (!is_mapped)
         return VW_OK; /* a page may have stayed mapped when the device failed: see undo_map() */
-    for (size_t page = offset / segment->page_bytes;
-         page < vw__ceil_div_u64(offset + block->size_bytes, segment->page_bytes); page++)
-        VW__CHECK(segment->page_is_mapped[page] && segment->pages[page] != 0,
+    for (size_t page = offset / pages->page_bytes;
+         page < vw__ceil_div_u64(offset + block->size_bytes, pages->page_bytes); page++)
+        VW__CHECK(pages->is_mapped[page] && pages->handles[page] != 0,
                   "page %zu of segment %#" PRIx64 " is not mapped", page, segment->address);
     return VW_OK;
 }
