@@ -40,7 +40,7 @@ typedef enum vw__block_state {
     VW__BLOCK_SHADOW, /* paged engine: mapped, but the bytes are used through another address */
 } vw__block_state;
 
-/* What a block has from its segment, for good; kept in the block to save a look at the segment. */
+/* Properties that a block inherits from its segment. Copied to save a look at the segment. */
 typedef enum vw__block_nature {
     VW__NATURE_LARGE = 1,      /* of a large shelf: the bit is its vw__size_kind */
     VW__NATURE_EXPANDABLE = 2, /* of an expandable segment */
@@ -83,12 +83,12 @@ struct vw__segment {
     uint64_t size_bytes;
     struct vw__lane *lane;
     vw__block *first;
-    uint32_t tie_break;  /* for the blocks made in it, where the version counts segments */
-    uint8_t nature;      /* vw__block_nature, for the blocks made in it */
-    void *detail;        /* what the engine keeps with it: the memory under its addresses */
+    uint32_t tie_break; /* for the blocks made in it, where the version counts segments */
+    uint8_t nature;     /* vw__block_nature, for the blocks made in it */
+    void *detail;       /* what the engine keeps with it: the memory under its addresses */
 };
 
-/* The records that are not in use. */
+/* Spare records. */
 typedef struct vw__block_source {
     vw__block *spare; /* linked through node.left */
     size_t spare_count;
@@ -150,7 +150,7 @@ static inline bool vw__block_is_expandable(const vw__block *block)
     return (block->nature & VW__NATURE_EXPANDABLE) != 0;
 }
 
-/* Are the bytes at its address its own? Else they are none, or belong to another block. */
+/* True if the bytes at its address are its own: not unmapped, and not another block's. */
 static inline bool vw__block_has_memory(const vw__block *block)
 {
     return block->state < VW__BLOCK_UNMAPPED;
@@ -161,7 +161,7 @@ static inline bool vw__segment_is_expandable(const vw__segment *segment)
     return (segment->nature & VW__NATURE_EXPANDABLE) != 0;
 }
 
-/* Alone in its segment, or one of several? */
+/* True if its segment has other blocks. */
 static inline bool vw__block_is_split(const vw__block *block)
 {
     return block->previous != NULL || block->next != NULL;

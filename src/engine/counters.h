@@ -31,7 +31,7 @@ typedef struct vw__counter {
     int64_t base[2];
 } vw__counter;
 
-/* What resets took away from numbers that others watch, for whom nothing begins again. */
+/* What resets subtracted from numbers that must only rise: the process's page shows them. */
 typedef struct vw__forgotten {
     uint64_t allocations;
     uint64_t retries;

@@ -47,7 +47,7 @@ typedef struct vw__request {
     uint64_t tag;
 } vw__request;
 
-/* What went on in a request that failed; the owner writes its report from it. */
+/* Details of a request that failed, for the owner's report. */
 typedef struct vw__refusal {
     uint64_t rounded_bytes;
     uint64_t segment_bytes;
@@ -55,7 +55,7 @@ typedef struct vw__refusal {
     bool is_expandable;
 } vw__refusal;
 
-/* What the owner is doing, for listeners: the last two fields of vw_memory_event. */
+/* The request or call that events are attributed to: the last two fields of vw_memory_event. */
 typedef struct vw__cause {
     uint64_t request;
     const void *caller;
@@ -75,8 +75,8 @@ typedef struct vw__engine_owner {
      * NULL, and calls the engine's free() for each. */
     vw_status (*finish_pending)(void *context, const vw_private_id *only);
 
-    /* Lets the program free something, with the lock dropped meanwhile. Is another search worth
-     * while? */
+    /* Lets the program free something, with the lock dropped meanwhile. True: another search is
+     * worth while. */
     bool (*reclaim)(void *context);
 
     /* Around a device call during which other threads may go on, and cause things of their own. */
@@ -113,7 +113,7 @@ typedef struct vw__engine_table {
     /* Gives idle memory back: of everything, or of one private pool. */
     vw_status (*trim)(vw__engine *engine, const vw_private_id *only);
 
-    /* Must frees and events wait because a graph is being captured? */
+    /* True if frees and events must wait because a graph is being captured. */
     bool (*is_capturing)(const vw__engine *engine, vw_stream stream);
 
     /* NULL: no segment holds the address. The block may be in any state. */
@@ -172,8 +172,8 @@ typedef struct vw__engine_table {
     vw_status (*pin)(vw__engine *engine, vw__block *block);
     vw_status (*unpin)(vw__engine *engine, vw_device_ptr address);
 
-    /* What the program says about a live block, and that a step has ended, which may enter the safe
-     * point. Without them: nobody wants to know. */
+    /* The program's advice about a live block; and the end of a step, which may enter the safe
+     * point. Without them: both are ignored. */
     void (*advise)(vw__engine *engine, vw__block *block, vw_advice advice);
     vw_status (*mark_step)(vw__engine *engine);
 

@@ -15,7 +15,7 @@
 struct vw__private_pool; /* private_pools.h */
 struct vw__scope;
 
-/* What one private pool has reserved; kept after the pool's end, as PyTorch keeps it. */
+/* The reserved bytes of one private pool. Kept after the pool's end, as in PyTorch. */
 typedef struct vw__private_stat {
     struct vw__private_stat *next; /* in order of creation */
     vw_private_id id;

@@ -20,7 +20,7 @@ typedef struct vw__engine_kind {
                         vw__engine **out);
 } vw__engine_kind;
 
-/* The kind of that name; NULL is the first. VW_ERR_INVALID_ARGUMENT: there is none. */
+/* The kind of that name; NULL is the first. VW_ERR_INVALID_ARGUMENT: unknown name. */
 vw_status vw__engine_kind_of(const char *name, const vw__engine_kind **out);
 
 /* Checks the options and makes an engine: one of that kind or, where the device lacks what it

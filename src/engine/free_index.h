@@ -101,7 +101,7 @@ VW__INLINE void vw__free_index_remove(vw__free_index *index, vw__block *block)
     }
 }
 
-/* Is the block alone in its bin? Then a change of its size within the bin changes no order. */
+/* True if the block is alone in its bin: then a change of its size within the bin changes no order. */
 VW__INLINE bool vw__free_index_is_alone(const vw__free_index *index, const vw__block *block)
 {
     return index->bins[block->bin] == &block->node && block->node.left == NULL &&

@@ -1,10 +1,10 @@
 /* host_lender.h - handles in host memory, which an engine borrows from its owner for live memory
  * that leaves the device.
  *
- * A handle takes the place of one of the device's, of just its size, so that is what they are asked
- * for by. Each has a window: addresses at which it stays mapped, so that it can be filled before it
- * takes another's place. The owner keeps them (pool/host_stock.h), with the lock and the thread
- * that this takes; the functions may be called with the owner's lock held. */
+ * A handle replaces one of the device's of the same size, so handles are asked for by size. Each
+ * has a window: addresses at which it stays mapped, so that it can be filled before it replaces the
+ * other. The owner keeps the handles (pool/host_stock.h), with the lock and the thread that this
+ * takes; the functions may be called with the owner's lock held. */
 #ifndef VW_ENGINE_HOST_LENDER_H
 #define VW_ENGINE_HOST_LENDER_H
 

@@ -28,7 +28,7 @@ vw__block *vw__engine_find(vw__engine *engine, vw_device_ptr address);
 vw_status vw__engine_find_free_at(vw__engine *engine, const vw__lane *lane, vw_device_ptr address,
                                   uint64_t size_bytes, vw__block **out);
 
-/* Blocks without memory of their own (vw__block_has_memory) are not told: they end a segment. */
+/* Skips blocks without memory of their own (vw__block_has_memory): they end a segment. */
 void vw__engine_walk(vw__engine *engine, const vw_walker *walker);
 uint64_t vw__engine_largest_free(const vw__engine *engine, const vw_stream *only_stream);
 uint64_t vw__engine_private_idle(const vw__engine *engine);
@@ -42,7 +42,7 @@ uint64_t vw__engine_private_idle(const vw__engine *engine);
             return vw__fail(VW_ERR_WRONG_STATE, __VA_ARGS__);                                      \
     } while (0)
 
-/* What there was; for an engine to compare with its books. */
+/* What a check counted, for an engine to compare with its books. */
 typedef struct vw__census {
     /* Set by the caller. Asked about each block, by rising address, after the block was found to
      * lie where it should; or NULL. Blocks after it may still be damaged. */
@@ -62,7 +62,7 @@ typedef struct vw__census {
 /* Everything that the top comment lists. VW_ERR_WRONG_STATE, and vw_last_error() says what. */
 vw_status vw__engine_check_blocks(const vw__engine *engine, vw__census *census);
 
-/* Is a counter's current value, small and large, what was counted? */
+/* VW_ERR_WRONG_STATE unless a counter's current values are what was counted. */
 vw_status vw__engine_check_counter(const vw__counter *counter, const uint64_t expected[2],
                                    const char *name);
 

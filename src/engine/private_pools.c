@@ -87,7 +87,7 @@ bool vw__engine_keeps_default_pools(const vw__engine *engine)
 
 /* ---- lifetimes ------------------------------------------------------------------------------- */
 
-/* What was ever reserved by private pool `id`: outlives the pool. NULL: out of host memory. */
+/* The statistics of private pool `id`, which outlive the pool. NULL: out of host memory. */
 static vw__private_stat *find_or_add_stat(vw__engine *engine, vw_private_id id)
 {
     vw__private_stat **link = &engine->private_stats;

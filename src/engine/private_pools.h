@@ -1,7 +1,7 @@
 /* private_pools.h - private pools, scopes and routing, for every engine.
  *
- * What the functions promise to users is in vramwise.h; those that an engine's table has an entry
- * for are its entries as they are. */
+ * vramwise.h has the contract of each function. Those that the engine table has an entry for can be
+ * that entry as they are. */
 #ifndef VW_ENGINE_PRIVATE_POOLS_H
 #define VW_ENGINE_PRIVATE_POOLS_H
 
@@ -37,10 +37,10 @@ typedef struct vw__scope {
 /* The shelf that serves a request on `stream` now: the default pool's, if no scope wants it. */
 vw__shelf *vw__engine_route(vw__engine *engine, vw_stream stream, vw__size_kind kind);
 
-/* Must frees and events wait because a graph is being captured? */
+/* True if frees and events must wait because a graph is being captured. */
 bool vw__engine_is_capturing(const vw__engine *engine, vw_stream stream);
 
-/* Must a trim leave the default pool alone, because of a scope or a capture? */
+/* True if a trim must leave the default pool alone, because of a scope or a capture. */
 bool vw__engine_keeps_default_pools(const vw__engine *engine);
 
 /* For a request of the default pool that finds no memory: looks for a free block in the private

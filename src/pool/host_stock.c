@@ -72,7 +72,7 @@ static void put_back_bytes(vw__stock *stock, uint64_t size_bytes)
 
 /* ---- one handle ------------------------------------------------------------------------------ */
 
-/* What the device will not take back is lost to us; its memory is gone for good. */
+/* Where the device refuses, the memory is lost. */
 static void close_window(const vw_device *device, const vw__lender_handle *handle)
 {
     if (device->table->unmap(device->context, handle->window, handle->size_bytes) == VW_OK)
@@ -137,7 +137,7 @@ static void end(vw__stock *stock, vw__lender_handle *handle)
     vw__host_free(handle);
 }
 
-/* Takes one of the given size out of the stock, of any size for 0; NULL: there is none. */
+/* Takes a handle of the given size out of the stock, of any size for 0; NULL: it has none. */
 static vw__lender_handle *take_ready(vw__stock *stock, uint64_t size_bytes)
 {
     vw__lender_handle **link = &stock->ready;

@@ -12,7 +12,7 @@
  * its pools are gone, there is no other way than to wait.
  *
  * Ends:
- *   the last pool     the thread tells of it, and then sleeps until there is another
+ *   the last pool     the thread publishes that, and then sleeps until there is another
  *   the process       a destructor stops the thread, but does not wait for one that is stuck in a
  *                     driver: the process ends anyway
  *   fork()            the child has no thread, and a list of its own, which is empty
@@ -125,10 +125,10 @@ static void tell_allocator(vw_live_page *page, const char *allocator)
     (void)vw_live_page_identify(page, &identity);
 }
 
-/* Under the lock, which is dropped in between. What is listed stays in its place while it is looked
- * at; what comes first meanwhile is for the next round. Where it did not stay the round is not
- * complete, and nothing is told of it. `*told` is the allocator that the page names: others may
- * have named another since, and are not contradicted. */
+/* Under the lock, which is dropped while a pool is read. A pool that joins meanwhile is for the
+ * next round. If a pool leaves while it is read, the round is incomplete and publishes nothing.
+ * `*told` is the allocator that this thread named last; it leaves another name on the page alone.
+ */
 static void go_round(vw_live_page *page, const char **told)
 {
     static vw__device_sum results[VW__PAGE_SLOTS]; /* one thread; large for its stack */
@@ -147,7 +147,7 @@ static void go_round(vw_live_page *page, const char **told)
     if (allocator != *told)
         tell_allocator(page, allocator);
     *told = allocator;
-    for (size_t i = 0; i < count; i++) /* a device for which there is no room is not told of */
+    for (size_t i = 0; i < count; i++) /* devices beyond the page's room are left out */
         (void)vw_live_page_put(page, results[i].device, results[i].name, results[i].values,
                                VW_LIVE_FIELD_COUNT);
     pthread_mutex_lock(&all.lock);

@@ -57,12 +57,12 @@ typedef struct vw__device_sum {
 
 void vw__device_sum_init(vw__device_sum *sum, const vw_device *device);
 
-/* Before the listings of a device are gone through: what they add up to is none so far. */
+/* Sets the sums of a device to zero, before its listings are added up. */
 void vw__device_sum_begin(vw__device_sum *sum);
 void vw__device_sum_add(vw__device_sum *sum, vw__listing *listing,
                         const vw__listing_sample *sample);
 
-/* Of a listing that leaves: what it counted and its peaks stay, what it held does not. */
+/* Removes a listing from the sums: its counts and peaks stay, the bytes it held go. */
 void vw__device_sum_keep_counts(vw__device_sum *sum, vw__listing *listing,
                                 const vw__listing_sample *sample);
 

@@ -1,4 +1,4 @@
-/* listing_values.c - what a pool tells of itself, and what pools of one device come to.
+/* listing_values.c - the numbers that a pool publishes, and the sums over the pools of a device.
  *
  * Bytes add up. The largest request is that of one pool. There is a limit only where every pool has
  * one. The highest so far is the highest sum of the pools' own peaks: for one pool exact, for

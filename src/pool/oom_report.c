@@ -18,7 +18,7 @@
 /* More processes than these are counted, but neither named nor summed. */
 enum { MOST_PROCESSES = 64 };
 
-/* What vw_last_out_of_memory() tells; struct_size 0: nothing yet. */
+/* The report for vw_last_out_of_memory(); struct_size 0: no request has failed yet. */
 static _Thread_local vw_oom_report last_report;
 
 /* ---- under the lock -------------------------------------------------------------------------- */

@@ -51,8 +51,7 @@ struct vw_pool {
     uint32_t fork_generation; /* set at creation, then read-only */
     bool has_sink;
     vw_event_sink sink;
-    vw__cause cause;        /* of what happens now: none whenever the lock is free; without a sink
-                               it means nothing */
+    vw__cause cause; /* of events now; zero whenever the lock is free; unused without a sink */
     uint64_t request_count; /* served since there is a sink */
     vw__counters counters;  /* shared with the engine */
 
@@ -118,8 +117,8 @@ static inline void vw__pool_notice(vw_pool *pool, vw_action action, const vw__bl
                         });
 }
 
-/* What happens from now on is the request's; or, by a call that is none, that call's. Under the
- * lock, as everything here; vw__pool_end_cause() comes before it is dropped. */
+/* Attributes later events to this request, or to the named API call. Under the lock, as everything
+ * here; vw__pool_end_cause() comes before it is dropped. */
 static inline void vw__pool_begin_request(vw_pool *pool, const void *caller)
 {
     if (__builtin_expect(pool->has_sink, 0))
@@ -137,7 +136,7 @@ static inline void vw__pool_end_cause(vw_pool *pool)
         pool->cause = (vw__cause){0, NULL};
 }
 
-/* In the middle of a request: others may have the lock in between. */
+/* Drops the lock in the middle of a request, and takes it again. */
 static inline vw__cause vw__pool_pause(vw_pool *pool)
 {
     vw__cause cause = pool->cause;
@@ -152,7 +151,8 @@ static inline void vw__pool_resume(vw_pool *pool, vw__cause cause)
     pool->cause = cause;
 }
 
-/* A block that nobody uses any more: counted, told, and back to the engine. Under the lock. */
+/* Counts a block off that nobody uses any more, tells listeners and gives it back to the engine.
+ * Under the lock. */
 static inline void vw__pool_complete_free(vw_pool *pool, vw__block *block)
 {
     vw__counters *counters = &pool->counters;
@@ -164,8 +164,8 @@ static inline void vw__pool_complete_free(vw_pool *pool, vw__block *block)
     pool->engine->table->free(pool->engine, block);
 }
 
-/* A block that the engine hands out: under its address, counted, told. Under the lock; there is
- * room in the address map. */
+/* Files a block that the engine hands out under its address, counts it and tells listeners. Under
+ * the lock; there is room in the address map. */
 static inline void vw__pool_file_block(vw_pool *pool, vw__block *block)
 {
     vw__counters *counters = &pool->counters;

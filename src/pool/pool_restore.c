@@ -178,7 +178,7 @@ vw_status vw_private_pool_checkpoint(vw_pool *pool, vw_private_id id, vw_private
 
 /* ---- can it be done? ------------------------------------------------------------------------- */
 
-/* Is all of the range still there, for the same stream, and nobody's but the pool's? */
+/* True if all of the range is still the pool's, for the same stream. */
 static bool is_there(vw_pool *pool, const vw_private_state *state, const state_range *range)
 {
     const vw__block *block = pool->engine->table->find(pool->engine, range->address);

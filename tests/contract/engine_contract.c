@@ -210,7 +210,7 @@ static const live_block *find_live(const workshop *shop, vw_device_ptr address)
 static bool survey_segment(void *context, const vw_segment_info *segment)
 {
     survey *seen = context;
-    assert_int_equal(seen->blocks_left, 0); /* the segment before is told to its end */
+    assert_int_equal(seen->blocks_left, 0); /* the blocks of the segment before reached its end */
     assert_true(segment->address >= seen->previous_end);
     assert_true(segment->block_count > 0);
     seen->segment = *segment;
@@ -330,7 +330,7 @@ static void live_blocks_do_not_overlap_and_lie_inside_their_segment(void **state
     close_workshop(&shop);
 }
 
-static void a_walk_tells_segments_that_blocks_tile_and_every_live_block_once(void **state)
+static void a_walk_visits_segments_that_blocks_tile_and_every_live_block_once(void **state)
 {
     (void)state;
     workshop shop;
@@ -541,7 +541,7 @@ int vw_test_engine_contract(const vw_test_engine *engine)
 {
     const struct CMUnitTest checks[] = {
         cmocka_unit_test(live_blocks_do_not_overlap_and_lie_inside_their_segment),
-        cmocka_unit_test(a_walk_tells_segments_that_blocks_tile_and_every_live_block_once),
+        cmocka_unit_test(a_walk_visits_segments_that_blocks_tile_and_every_live_block_once),
         cmocka_unit_test(statistics_agree_with_each_other_and_with_the_walk),
         cmocka_unit_test(live_blocks_keep_their_bytes),
         cmocka_unit_test(a_freed_block_does_not_serve_another_stream_before_its_work_is_done),

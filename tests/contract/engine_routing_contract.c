@@ -105,8 +105,8 @@ static void keep_ledger(void *context, const vw_memory_event *event)
     book->is_wrong |= book->reserved_bytes < 0 || book->live_count < 0 || book->pending_count < 0;
 }
 
-/* Random blocks on three streams; what was told adds up to what the pool says, after every step. */
-static void what_listeners_are_told_adds_up_to_what_is_reserved_and_live(void **state)
+/* Random blocks on three streams; the events add up to the statistics, after every step. */
+static void events_add_up_to_the_reserved_bytes_and_live_blocks(void **state)
 {
     enum { STEPS = 1200, MOST = 40 };
     (void)state;
@@ -143,7 +143,7 @@ static void what_listeners_are_told_adds_up_to_what_is_reserved_and_live(void **
 
 /* ---- odd requests ---------------------------------------------------------------------------- */
 
-static void what_is_no_live_block_cannot_be_freed(void **state)
+static void an_address_of_no_live_block_cannot_be_freed(void **state)
 {
     (void)state;
     desk d;
@@ -371,8 +371,8 @@ int vw_test_engine_routing_contract(const vw_test_engine *engine)
 {
     const struct CMUnitTest checks[] = {
         cmocka_unit_test(what_the_engine_lacks_is_refused_and_nothing_else),
-        cmocka_unit_test(what_listeners_are_told_adds_up_to_what_is_reserved_and_live),
-        cmocka_unit_test(what_is_no_live_block_cannot_be_freed),
+        cmocka_unit_test(events_add_up_to_the_reserved_bytes_and_live_blocks),
+        cmocka_unit_test(an_address_of_no_live_block_cannot_be_freed),
         cmocka_unit_test(a_request_beyond_any_device_runs_out_of_memory_and_changes_nothing),
         cmocka_unit_test(an_exact_address_is_served_where_it_is_free),
         cmocka_unit_test(a_live_block_can_be_pinned_and_unpinned),

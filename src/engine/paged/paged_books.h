@@ -41,7 +41,7 @@ vw__block *vw__paged_block_around(const vw__paged_handle *handle);
 
 uint64_t vw__paged_serving_tag(const vw__paged_engine *engine);
 
-/* The handle's home is now `place`, or no longer: counted and told. */
+/* Makes `place` the handle's home, or ends that: counts its bytes and tells listeners. */
 void vw__paged_come_home(vw__paged_engine *engine, vw__paged_place *place);
 void vw__paged_leave_home(vw__paged_engine *engine, const vw__paged_place *place,
                           const vw__block *block);

@@ -175,7 +175,8 @@ static vw_status gain(vw__paged_engine *engine, vw_stream stream, uint64_t wante
     return vw__paged_share_pages(engine, stream, wanted_bytes, gained_bytes);
 }
 
-/* The free handle that is just enough to begin with, or the largest; NULL: there is none. */
+/* The smallest free handle that is enough to begin with, or the largest; NULL: no handle is free.
+ */
 static vw__paged_handle *find_change(const vw__paged_engine *engine)
 {
     vw__paged_handle *best = NULL;

@@ -7,12 +7,11 @@
  * other address, so what one request leaves in pieces serves the next in one.
  *
  * A handle is mapped at one or more *places*. One is its *home*: there its bytes are free or used.
- * The others are *ghosts*: mapped still, but nobody's. When a free handle moves, its old home
- * becomes a ghost and stays mapped, for two reasons. Work on its stream may not have come to its
- * end: the mapping goes only after an event recorded at the move. And programs repeat themselves:
- * when the handle is wanted there again, its ghost is *revived*, which takes no call to the driver
- * at all. A training loop that alternates between shapes thus settles into several layouts over the
- * same memory.
+ * The others are *ghosts*: still mapped, but unused. When a free handle moves, its old home becomes
+ * a ghost and stays mapped, for two reasons. Work on its stream may still be running: the mapping
+ * goes only after an event recorded at the move. And programs repeat themselves: when the handle is
+ * wanted there again, its ghost is *revived*, which takes no driver call at all. A training loop
+ * that alternates between shapes thus settles into several layouts over the same memory.
  *
  * The files, from a request down to the driver. Each has a header, and calls those below it:
  *
@@ -39,8 +38,8 @@
  *   paged_inspect.c     the invariants, walked
  *
  * Where live data may be copied a page may also have *guests*: other addresses at which it is in
- * use, in parts that do not overlap (paged_share.c). Where it may leave the device, a handle can be
- * *on the host*: what is in use of it is in use as ever, all else of it is nobody's
+ * use, in parts that do not overlap (paged_share.c). Where live memory may leave the device, a
+ * handle can be *on the host*: its blocks stay in use, and nothing new is placed in it
  * (paged_on_host.c).
  *
  * Invariants, walked by vw__paged_check():
@@ -48,8 +47,8 @@
  *     ones in homes and guests; each ghost has a GHOST block of just its range; UNMAPPED blocks
  *     cover no place; SHADOW blocks cover parts of pages that have guests, or are some
  *   - the handles' sizes add up to held_bytes, and so do the LIVE, PENDING and FREE blocks: every
- *     byte of physical memory belongs to one of them. Of a handle on the host only what is in use
- *     counts, as spilled_bytes too; the rest of it are SHADOW blocks, and it has no FREE ones
+ *     byte of physical memory belongs to one of them. A handle on the host counts with its
+ *     used bytes only, also as spilled_bytes; the rest of it are SHADOW blocks, never FREE ones
  *   - a handle has exactly one home; one with guests is a unit long, and at its home the bytes that
  *     its guests use are SHADOW blocks, one for each part of a block */
 #ifndef VW_ENGINE_PAGED_PAGED_ENGINE_H
@@ -134,7 +133,7 @@ struct vw__paged_handle {
 
 /* Live memory that leaves the device. Words: a handle is *on the host* while its memory is the
  * host's. It *leaves* or *comes back*: its pages are exchanged, under the same address, in a safe
- * moment. It is *left* when the last block in it was freed: mapped still, and nobody's.
+ * moment. It is *left* when the last block in it was freed: still mapped, but unused.
  * docs/design/010-spill.md has the whole. */
 struct vw__paged_spill {
     vw__lender host;
@@ -160,7 +159,7 @@ struct vw__paged_spill {
     const vw__engine_table *usual_table;
     vw__engine_table due_table; /* the engine's while memory can come back within the step */
 
-    /* What was held, and how often memory had left, when handles were last wished for. */
+    /* Bytes held, and number of spills so far, when handles were last wished for. */
     uint64_t wished_held_bytes;
     uint64_t wished_spills;
 };
@@ -231,7 +230,7 @@ static inline vw__paged_place *vw__paged_place_at(const vw__paged_engine *engine
     return vw__paged_units(segment)[(address - segment->address) / engine->unit_bytes];
 }
 
-/* Did the last survey find it free, and is it still where it was? */
+/* True if the last survey found it free, and it has not moved since. */
 static inline bool vw__paged_is_free(const vw__paged_engine *engine, const vw__paged_handle *handle)
 {
     return handle->survey == engine->survey;
@@ -265,7 +264,7 @@ static inline void *vw__paged_context(const vw__paged_engine *engine)
     return engine->base.owner.device->context;
 }
 
-/* What is handed out, pending blocks included. */
+/* Bytes handed out, pending blocks included. */
 static inline uint64_t vw__paged_live_bytes(const vw__paged_engine *engine)
 {
     const vw__counter *active = &engine->base.owner.counters->active_bytes;
@@ -274,7 +273,7 @@ static inline uint64_t vw__paged_live_bytes(const vw__paged_engine *engine)
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-/* What the pool may hold, handles on the host included: its limit is for the device. */
+/* The most bytes the pool may hold, handles on the host included: its limit is for the device. */
 static inline uint64_t vw__paged_limit_bytes(const vw__paged_engine *engine)
 {
     uint64_t limit_bytes = engine->base.limit_bytes;

@@ -362,7 +362,7 @@ static vw_status swap(evacuation *move)
 
 /* ---- the books ------------------------------------------------------------------------------- */
 
-/* What lies between the pieces is free, and has no memory any more. */
+/* The parts between the pieces lose their memory. */
 static void unmap_gap(evacuation *move, uint64_t address, uint64_t end)
 {
     if (address >= end)

@@ -7,13 +7,14 @@
  *   2. a free handle from elsewhere, of about the piece's size
  *   3. new memory beyond the growth limit
  *
- * How large a new handle is. A handle is idle only as a whole, so what a block leaves of the
- * handles at its two ends is lost to others until it is freed: handles follow the size of the
- * block, a sixteenth of it. But every handle costs the same, whatever its size, so while the limit
- * is far away they are larger, a fifth of the way that is left. Who fills the card has less to
- * lose: none is larger than a 512th of what the pool may hold, or 16 MiB. And a pool that had
- * to grow beyond its limit has learned that its handles are too large for this program: they become
- * finer each time, down to half. (docs/design/006 has the measurements behind the numbers.)
+ * The size of a new handle. A handle can move only as a whole, so a block wastes the rest of the
+ * handles at its two ends until it is freed: handles follow the size of the block, a sixteenth of
+ * it. But every handle costs the same number of driver calls, whatever its size, so they are larger
+ * while the growth limit is far away: a fifth of the room that is left. No handle is larger than a
+ * 512th of what the pool may hold, or 16 MiB, because a full card has no room to waste. And a pool
+ * that had to grow beyond its limit has learned that its handles are too large for this program:
+ * they become finer each time, down to half. (docs/design/006 has the measurements behind the
+ * numbers.)
  *
  * A request must not stall: after so many driver calls, new memory beyond the limit is taken, in
  * larger pieces, rather than more small handles moved. */

@@ -17,8 +17,8 @@
 
 /* ---- arenas ---------------------------------------------------------------------------------- */
 
-/* Addresses for twice what the device has: a request then finds a place though live blocks lie
- * here and there. Where the device has not so many, less will do. */
+/* Reserves addresses for twice the device's memory, so that a request finds a gap between live
+ * blocks. Where the device has fewer addresses, it takes fewer. */
 vw_status vw__paged_add_arena(vw__paged_engine *engine, vw__lane *lane, uint64_t size_bytes)
 {
     uint64_t least_bytes = 0, wanted_bytes = 0;
@@ -88,7 +88,7 @@ void vw__paged_map_back(vw__paged_engine *engine, const vw__paged_handle *handle
                               address);
 }
 
-/* The pool has failed over this place, which is mapped still: the end must know it. */
+/* The pool has failed with this place still mapped: remembers it for the engine's end. */
 static void keep_stuck(vw__paged_place *place)
 {
     place->next = place->handle->ghosts;
@@ -153,7 +153,7 @@ vw_status vw__paged_grow(vw__paged_engine *engine, vw__block *unmapped, uint64_t
 
 /* ---- moving ---------------------------------------------------------------------------------- */
 
-/* What must be so before work on `stream` may use the handle; `*out` is after its last use. */
+/* Orders `stream` after the handle's last use. `*out` is the mark after that use. */
 static vw_status order(vw__paged_engine *engine, const vw__paged_handle *handle, vw_stream stream,
                        vw__paged_mark **out)
 {

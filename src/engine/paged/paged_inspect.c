@@ -14,7 +14,7 @@ typedef struct paged_census {
     uint64_t advised_blocks;
 } paged_census;
 
-/* On the host, and nobody's. */
+/* On the host, with no block in use. */
 static bool is_left(const vw__paged_place *place)
 {
     return place->handle->on_host != NULL && place->handle->used_bytes == 0;
@@ -141,7 +141,7 @@ static vw_status check_handles(const paged_census *count)
     return VW_OK;
 }
 
-/* What is on the host is in use, has two records to spare at most, and was exchanged whole. */
+/* A handle on the host is in use, and was exchanged as a whole. */
 static vw_status check_on_host(const paged_census *count)
 {
     const vw__paged_engine *engine = count->engine;

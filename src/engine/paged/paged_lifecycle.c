@@ -1,5 +1,5 @@
-/* paged_lifecycle.c - making and ending the engine, its settings, its table; and what it is like
- * when it has failed. */
+/* paged_lifecycle.c - making and ending the engine, its settings, its tables; and how it behaves
+ * after a failure. */
 #include "engine/paged/paged_engine.h"
 
 #include <stdarg.h>
@@ -50,7 +50,7 @@ static vw__paged_mode mode_of(const char *name)
 
 /* ---- private pools --------------------------------------------------------------------------- */
 
-/* Memory that somebody else hands out cannot be moved page by page, and is not ours to serve. */
+/* Memory from a source of the caller's cannot be moved page by page. */
 static vw_status retain(vw__engine *base, vw_private_id id, const vw_private_options *options)
 {
     if (options != NULL && options->take != NULL)
@@ -202,7 +202,7 @@ static const vw__engine_table paged_table = {
     .move_stats = move_stats,
 };
 
-/* What can still be done without knowing what is mapped where: giving blocks back, looking. */
+/* After a failure the mappings are unknown: blocks can still be freed and looked at. */
 static const vw__engine_table failed_table = {
     .name = "vramwise",
     .destroy = destroy,

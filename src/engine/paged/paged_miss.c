@@ -67,7 +67,7 @@ static vw_status find_window(vw__paged_miss *request, vw__paged_window *window)
                : VW_ERR_OUT_OF_MEMORY;
 }
 
-/* Would the memory do, wherever it is? */
+/* True if free handles and new memory together would be enough. */
 static bool has_enough(const vw__paged_miss *request)
 {
     const vw__paged_engine *engine = request->engine;
@@ -82,7 +82,7 @@ static bool has_enough(const vw__paged_miss *request)
                wanted_bytes - engine->candidate_bytes;
 }
 
-/* Addresses in which there is nothing yet. */
+/* Finds an arena in which nothing is mapped, or makes one. */
 static vw_status find_empty_arena(vw__paged_miss *request, vw__paged_window *window)
 {
     for (bool is_new = false;; is_new = true) {
@@ -251,7 +251,7 @@ static const struct step {
     {NULL, false, wait_for_others},
     /* Live data is copied off handles that are mostly free. */
     {may_copy, false, copy_live_data},
-    /* What a pool that copies keeps of its limit, to have somewhere to copy to. */
+    /* The part of its limit that a pool which copies keeps free, to have somewhere to copy to. */
     {has_reserve, false, take_reserve},
     /* A free block of a private pool that serves others rather than let them run out. */
     {NULL, false, use_private_pool},
@@ -259,7 +259,7 @@ static const struct step {
     {may_spill, false, spill_live_memory},
 };
 
-/* What frees left to be done, since they may not call the driver. */
+/* Finishes what frees left undone, since they may not call the driver. */
 static vw_status settle(vw__paged_engine *engine)
 {
     if (engine->vacated != NULL)

@@ -1,7 +1,7 @@
 /* paged_moment.c - safe moments, and copying live data in them.
  *
- * Between the old mapping of a block and the new one there is none, so that nobody may touch it:
- * the owner is asked for a safe point, and the device is waited for. */
+ * Between its old mapping and its new one a block has no mapping, so nobody may touch it: the owner
+ * is asked for a safe point, and the device is waited for. */
 #include "engine/paged/paged_moment.h"
 
 #include "base/checked_math.h"
@@ -63,7 +63,7 @@ void vw__paged_end_moment(vw__paged_engine *engine)
 
 /* ---- what may be copied ---------------------------------------------------------------------- */
 
-/* Of one arena, by rising address. */
+/* The homes of one arena, by rising address. */
 static vw_status walk_arena(vw__paged_engine *engine, const vw__segment *segment,
                             vw__paged_home_visitor visit, void *context)
 {

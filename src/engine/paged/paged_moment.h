@@ -24,7 +24,7 @@ vw_status vw__paged_copy_back(vw__paged_engine *engine, const vw__paged_handle *
 bool vw__paged_begin_moment(vw__paged_engine *engine);
 void vw__paged_end_moment(vw__paged_engine *engine);
 
-/* May its blocks be copied? Not what graphs replay into. */
+/* True if its blocks may be copied: not those that graphs replay into. */
 bool vw__paged_may_be_copied(const vw__paged_engine *engine, const vw__lane *lane);
 
 #endif /* VW_ENGINE_PAGED_PAGED_MOMENT_H */

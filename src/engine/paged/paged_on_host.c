@@ -7,12 +7,12 @@
  * the data is always where the address says, and whole. The handle stays the same record, at the
  * same place; only its memory is another.
  *
- * Blocks in use there are in use as ever. But nothing new is to be put there, or a request would be
- * given slow memory without a word. So what is free of the handle when it leaves becomes SHADOW,
- * which no search finds, and so does each block that comes free in it. When the last one has, the
- * handle is *left*: its range becomes one GHOST block, it goes out of the list of handles, and at
- * the next miss, since a free must not call the driver, it is unmapped, after a mark in its stream,
- * and goes back to the stock. The addresses can then be used like any others.
+ * Blocks on the host stay in use. But nothing new is placed there, or a request would silently get
+ * slow memory. So the free parts of a handle become SHADOW when it leaves, which no search finds,
+ * and so does each block that is freed in it. After the last one the handle is *left*: its range
+ * becomes one GHOST block and it goes out of the list of handles. At the next miss, since a free
+ * must not call the driver, it is unmapped, after a mark in its stream, and given back to the
+ * lender. The addresses can then be used like any others.
  *
  *   on the device   [ live A ][ free  ][ live B .....][ live C ]
  *   on the host     [ live A ][ shadow][ live B .....][ live C ]
@@ -64,7 +64,7 @@ static size_t records_on_host(const vw__paged_handle *handle, vw__block *first)
     return count;
 }
 
-/* Bytes of the handle are somebody's from now on, or nobody's: counted and told. */
+/* Counts a part of the handle in or out of the bytes held, and tells listeners. */
 static void count_part(vw__paged_engine *engine, const vw__paged_handle *handle,
                        const vw__block *part, bool is_there)
 {
@@ -163,7 +163,7 @@ static vw_status exchange(vw__paged_engine *engine, const vw__paged_handle *hand
     return status;
 }
 
-/* What took the handle's place cannot be filled. */
+/* The copy back failed: maps the handle's old memory again. */
 static void undo_exchange(vw__paged_engine *engine, const vw__paged_handle *handle)
 {
     uint64_t address = handle->home->address;
@@ -233,7 +233,7 @@ vw_status vw__paged_swap_in(vw__paged_engine *engine, vw__paged_handle *handle, 
 
 /* ---- coming free ----------------------------------------------------------------------------- */
 
-/* What is live is never more than just before something comes free; it is counted off by now. */
+/* The live bytes peak just before a free; this block is already counted off. */
 void vw__paged_note_free(vw__paged_engine *engine, vw__block *block)
 {
     if (block->advice != VW_ADVISE_NORMAL) {

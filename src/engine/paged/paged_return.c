@@ -55,7 +55,7 @@ enum {
 
 /* ---- coming back ----------------------------------------------------------------------------- */
 
-/* Who could come back, the first to do so last. */
+/* Lists the handles that could come back; the first to do so is last. */
 static vw_status find_returning(vw__paged_engine *engine, bool is_early,
                                 vw__paged_spill_list *found)
 {
@@ -72,7 +72,7 @@ static vw_status find_returning(vw__paged_engine *engine, bool is_early,
     return VW_OK;
 }
 
-/* A free handle goes back to the device; false: there is none. The device is idle. */
+/* Gives a free handle back to the device, which is idle. `*is_found`: there was one. */
 static vw_status release_one(vw__paged_engine *engine, bool *is_found)
 {
     *is_found = engine->candidate_count != 0;
@@ -138,7 +138,7 @@ static vw_status return_at_safe_point(vw__paged_engine *engine, bool is_early, u
     return status;
 }
 
-/* How much could come back within the step; 0: not all that should, or nothing has to. */
+/* How many bytes could come back within the step. 0 unless all that should come back fit. */
 static uint64_t early_room_bytes(vw__paged_engine *engine)
 {
     vw__paged_spill *spill = engine->spill;

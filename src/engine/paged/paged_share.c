@@ -55,7 +55,7 @@ static vw__block *spare_record(vw__paged_engine *engine, vw__paged_place *guest,
     return vw__block_make(&engine->base.records, guest->segment, address, size_bytes, 0);
 }
 
-/* What stands at the home for the part of a block that begins at `address` of the guest. */
+/* Takes the SHADOW block at the home for the part of a block at `address` of the guest. */
 static vw__block *take_shadow(vw__paged_place *guest, uint64_t address)
 {
     uint64_t home_address = guest->handle->home->address + (address - guest->address);

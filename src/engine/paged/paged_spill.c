@@ -3,12 +3,12 @@
  * It leaves when a request would run out of memory, after everything else was tried: free memory
  * was moved, pending blocks waited for, mostly free handles evacuated where the mode lets them be.
  * As with every copy of live data the owner is asked for a safe point and the device is waited for;
- * without a safe point nothing leaves, which is counted. Who leaves is spill_choice.c's; pinned
+ * without a safe point nothing leaves, which is counted. spill_choice.c decides who leaves; pinned
  * handles, shared pages and private pools (what graphs replay into) never do. Somewhat more leaves
  * than the request misses, so that the next one does not wait again; and nothing leaves if all that
  * may would not be enough.
  *
- * When it comes back is paged_return.c's. */
+ * paged_return.c decides when it comes back. */
 #include "engine/paged/paged_spill.h"
 
 #include "base/checked_math.h"
@@ -33,13 +33,14 @@ enum {
 
 #define MOST_TRIED_BYTES (UINT64_C(256) << 20) /* takes a tenth of a second */
 
-/* ---- what a pool may be told to spill -------------------------------------------------------- */
+/* ---- the budget, checked against the machine ---------------------------------------------------
+ */
 
 /* The host's free memory and the limit of its control group are the machine's to keep: to lock more
  * is refused. `ulimit -l` is kept by whoever locks. Some drivers do, others lock pages in the
- * kernel, on nobody's account; and where the limit is the usual few MiB the difference decides
+ * kernel without counting them; and where the limit is the usual few MiB the difference decides
  * whether anything can be spilled at all. So a small limit is tried: a handle just beyond it is
- * made, and given back. One that somebody set so high that trying would take long is believed. */
+ * made and released. A limit too high to be tried quickly is believed. */
 static bool keeps_to(const vw_device *device, uint64_t locked_bytes)
 {
     uint64_t granularity_bytes = device->properties.granularity_bytes;
@@ -136,7 +137,7 @@ static uint64_t allowed_bytes(const vw__paged_engine *engine)
     return vw__paged_host_numbers(engine).free_bytes;
 }
 
-/* What the request misses, the free memory of the pool and its room taken off. */
+/* The bytes that the request still needs, after the pool's free memory and its room to grow. */
 static uint64_t missing_bytes(const vw__paged_engine *engine, uint64_t size_bytes)
 {
     uint64_t there_bytes =

@@ -11,7 +11,7 @@ typedef struct vw__paged_spill_list {
     size_t capacity;
 } vw__paged_spill_list;
 
-/* What moves in one safe moment. */
+/* The memory that moves in one safe moment. */
 typedef struct vw__paged_spill_move {
     vw_spill_report report;
     uint64_t gained_bytes; /* of the device's memory */
@@ -23,7 +23,8 @@ vw_status vw__paged_list(vw__paged_engine *engine, vw__paged_handle *handle, vw_
                          vw__paged_spill_list *found);
 void vw__paged_spill_sort(vw__paged_spill_list *found); /* the first to leave first */
 
-/* The moment is over, or was not to be had: counted and told. The status, or the pool's failure. */
+/* Ends the moment, or counts that it was refused, and tells the listener. Returns the status, or
+ * the pool's failure. */
 vw_status vw__paged_finish_move(vw__paged_engine *engine, vw__paged_spill_move *move, bool was_safe,
                                 vw_status status);
 

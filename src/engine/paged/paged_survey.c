@@ -118,8 +118,8 @@ bool vw__paged_is_inside(const vw__paged_engine *engine, const vw__paged_window 
            place->address + place->handle->size_bytes > first;
 }
 
-/* What is missing in the window that begins at `address` in `block` and runs on; false if it cannot
- * be used: its bytes would be needed twice. */
+/* Adds up what is missing in the window at `address`, which lies in `block`. False: the window
+ * cannot be used, since it would need the same handle twice. */
 static bool weigh(vw__paged_engine *engine, vw__block *block, uint64_t address, uint64_t size_bytes,
                   vw__paged_window *window)
 {

@@ -16,8 +16,7 @@ typedef struct vw__paged_window {
     uint64_t range_bytes; /* of the range it lies in */
 } vw__paged_window;
 
-/* Finds the free handles: engine->candidates. Not while `stream` is captured: then there are none.
- */
+/* Lists the free handles in engine->candidates; an empty list while `stream` is captured. */
 vw_status vw__paged_survey(vw__paged_engine *engine, vw_stream stream);
 vw_status vw__paged_survey_all(vw__paged_engine *engine);
 
@@ -26,7 +25,7 @@ vw_status vw__paged_survey_all(vw__paged_engine *engine);
 bool vw__paged_choose_window(vw__paged_engine *engine, const vw__lane *lane, uint64_t size_bytes,
                              bool at_end_only, vw__paged_window *out);
 
-/* Does the place lie in one of the units that the window touches? */
+/* True if the place lies in one of the units that the window touches. */
 bool vw__paged_is_inside(const vw__paged_engine *engine, const vw__paged_window *window,
                          const vw__paged_place *place);
 

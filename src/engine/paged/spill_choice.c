@@ -1,8 +1,8 @@
 /* spill_choice.c - which memory leaves the device first, when some has to.
  *
- * What has left is reached over the bus, at a thirtieth of the speed, each time it is touched. So
- * what is touched least should leave; but nobody can see who touches what. What is known is what
- * the caller says, when a block was made, and that it lives still. In this order:
+ * Memory on the host is reached over the bus, at a thirtieth of the speed, each time it is touched.
+ * So the memory that is touched least should leave; but the engine cannot see what is touched. It
+ * knows the caller's advice and the age of each block. In this order:
  *
  *   class     who                                    why
  *   COLD      advised so                             the caller knows: an optimizer's state is
@@ -26,7 +26,7 @@
  *
  * Memory leaves in whole handles. One with several blocks is as good as the worst of them, and as
  * old as the largest. Handles of small blocks come last in their class: they hold many blocks, so
- * that many kernels touch them, and there is little to gain. Of equals the largest goes first,
+ * that many kernels touch them, and there is little to gain. Among equals the largest goes first,
  * which takes the fewest driver calls, then the lowest address, so that a replay chooses alike.
  *
  * What we did not do: look at the pages' access counters, which only few cards have, or guess from

@@ -17,7 +17,7 @@ typedef struct vw__paged_spill_clock {
     bool is_advised; /* the program says of some blocks what they are */
 } vw__paged_spill_clock;
 
-/* What a block is taken for; those with the lower number leave first. */
+/* Classes of blocks; the lower number leaves first. */
 typedef enum vw__paged_spill_class {
     VW__PAGED_SPILL_COLD,
     VW__PAGED_SPILL_SETTLED,

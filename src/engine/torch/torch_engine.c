@@ -57,8 +57,7 @@ void vw__torch_drop_segment(vw__torch_engine *engine, vw__segment *segment)
 
 /* ---- step 1: best fit ------------------------------------------------------------------------ */
 
-/* What a block could grow to: the tail of an expandable segment is worth keeping for large blocks.
- */
+/* The size a block could grow to: the tail of an expandable segment is kept for large blocks. */
 static uint64_t growable_bytes(const vw__block *block)
 {
     const vw__block *next = block->next;

@@ -8,10 +8,10 @@
  *   torch_conf, torch_settings, torch_versions    the options, the settings string, the releases
  *   torch_rounding          the numbers
  *
- * What another engine would do the same way is one folder up: blocks, segments, private pools.
+ * The parts that engines share are one folder up: blocks, segments, private pools.
  *
- * The rules are PyTorch's, to the byte: where a comment says "as PyTorch" there is no better
- * reason, and none is needed. Where releases differ, torch_versions.h has a named switch. */
+ * The rules are PyTorch's, to the byte: "as PyTorch" in a comment is the whole reason. Where
+ * releases differ, torch_versions.h has a named switch. */
 #ifndef VW_ENGINE_TORCH_TORCH_ENGINE_H
 #define VW_ENGINE_TORCH_TORCH_ENGINE_H
 

@@ -234,7 +234,7 @@ vw_status vw__torch_shrink_expandable(vw__torch_engine *engine, vw__block *block
 
 /* ---- growth ---------------------------------------------------------------------------------- */
 
-/* Do the free and unmapped blocks from here on hold `size_bytes` in one piece? */
+/* True if the free and unmapped blocks from here on hold `size_bytes` in one piece. */
 static bool has_room_from(const vw__block *block, uint64_t size_bytes)
 {
     uint64_t found_bytes = 0;
