@@ -42,14 +42,14 @@ typedef enum vw__block_state {
 
 /* Properties that a block inherits from its segment. Copied to save a look at the segment. */
 typedef enum vw__block_nature {
-    VW__NATURE_LARGE = 1,      /* of a large shelf: the bit is its vw__size_kind */
-    VW__NATURE_EXPANDABLE = 2, /* of an expandable segment */
+    VW__BLOCK_NATURE_LARGE = 1,      /* of a large shelf: the bit is its vw__engine_size_kind */
+    VW__BLOCK_NATURE_EXPANDABLE = 2, /* of an expandable segment */
 } vw__block_nature;
 
 typedef struct vw__block vw__block;
 typedef struct vw__segment vw__segment;
 struct vw__lane;
-struct vw__stream_use;
+struct vw__stream_order_use;
 
 struct vw__block {
     vw__tree_node node; /* in the free index or the unmapped tree; a spare record's list */
@@ -64,14 +64,14 @@ struct vw__block {
 
     /* The second cache line. */
     vw__segment *segment;
-    uint64_t requested_bytes;    /* what the last caller asked for; 0 for a fresh record */
-    uint64_t tag;                /* the caller's, while LIVE or PENDING; 0 otherwise */
-    uint64_t segment_tag;        /* of the request that made the segment; follows the record */
-    int64_t age_base;            /* the shelf's clock when the block entered the free index; paged
-                                    engine: the request that made it, while LIVE or PENDING */
-    struct vw__stream_use *uses; /* streams named by record_stream; the pool's */
-    uint32_t pending_events;     /* of those, not yet complete; the pool's */
-    uint32_t advice;             /* paged engine: vw_advice, while LIVE or PENDING; 0 otherwise */
+    uint64_t requested_bytes; /* what the last caller asked for; 0 for a fresh record */
+    uint64_t tag;             /* the caller's, while LIVE or PENDING; 0 otherwise */
+    uint64_t segment_tag;     /* of the request that made the segment; follows the record */
+    int64_t age_base;         /* the shelf's clock when the block entered the free index; paged
+                                 engine: the request that made it, while LIVE or PENDING */
+    struct vw__stream_order_use *uses; /* streams named by record_stream; the pool's */
+    uint32_t pending_events;           /* of those, not yet complete; the pool's */
+    uint32_t advice; /* paged engine: vw_advice, while LIVE or PENDING; 0 otherwise */
 } __attribute__((aligned(64)));
 
 _Static_assert(offsetof(vw__block, segment) == 64, "the first cache line is full");
@@ -147,7 +147,7 @@ static inline vw__block *vw__block_make(vw__block_source *source, vw__segment *s
 
 static inline bool vw__block_is_expandable(const vw__block *block)
 {
-    return (block->nature & VW__NATURE_EXPANDABLE) != 0;
+    return (block->nature & VW__BLOCK_NATURE_EXPANDABLE) != 0;
 }
 
 /* True if the bytes at its address are its own: not unmapped, and not another block's. */
@@ -158,7 +158,7 @@ static inline bool vw__block_has_memory(const vw__block *block)
 
 static inline bool vw__segment_is_expandable(const vw__segment *segment)
 {
-    return (segment->nature & VW__NATURE_EXPANDABLE) != 0;
+    return (segment->nature & VW__BLOCK_NATURE_EXPANDABLE) != 0;
 }
 
 /* True if its segment has other blocks. */

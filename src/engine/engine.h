@@ -41,25 +41,25 @@ typedef struct vw__driver_meter vw__driver_meter; /* driver_calls.h */
 /* The owner refuses requests from this size on before the engine sees them. */
 #define VW__ENGINE_MOST_REQUESTED_BYTES (UINT64_C(1) << 60)
 
-typedef struct vw__request {
+typedef struct vw__engine_request {
     uint64_t size_bytes; /* as the caller asked: not 0, below VW__ENGINE_MOST_REQUESTED_BYTES */
     vw_stream stream;
     uint64_t tag;
-} vw__request;
+} vw__engine_request;
 
 /* Details of a request that failed, for the owner's report. */
-typedef struct vw__refusal {
+typedef struct vw__engine_refusal {
     uint64_t rounded_bytes;
     uint64_t segment_bytes;
     vw_private_id private_id; /* the pool it was routed to */
     bool is_expandable;
-} vw__refusal;
+} vw__engine_refusal;
 
 /* The request or call that events are attributed to: the last two fields of vw_memory_event. */
-typedef struct vw__cause {
+typedef struct vw__engine_cause {
     uint64_t request;
     const void *caller;
-} vw__cause;
+} vw__engine_cause;
 
 typedef struct vw__engine_owner {
     void *context;
@@ -80,8 +80,8 @@ typedef struct vw__engine_owner {
     bool (*reclaim)(void *context);
 
     /* Around a device call during which other threads may go on, and cause things of their own. */
-    vw__cause (*pause_lock)(void *context);
-    void (*resume_lock)(void *context, vw__cause cause);
+    vw__engine_cause (*pause_lock)(void *context);
+    void (*resume_lock)(void *context, vw__engine_cause cause);
 
     /* vw_safe_point, for copying live data. Entering drops the lock while the program is asked, so
      * the engine must be whole and look at everything anew; false: not now, or never. Leaving keeps
@@ -95,8 +95,8 @@ typedef struct vw__engine_owner {
 } vw__engine_owner;
 
 /* A piece of physical memory: a handle, mapped as a whole at `address`. */
-typedef vw_status (*vw__piece_visitor)(void *context, vw_device_ptr address, uint64_t size_bytes,
-                                       vw_handle handle);
+typedef vw_status (*vw__engine_piece_visitor)(void *context, vw_device_ptr address,
+                                              uint64_t size_bytes, vw_handle handle);
 
 typedef struct vw__engine_table {
     const char *name;
@@ -104,8 +104,8 @@ typedef struct vw__engine_table {
     void (*destroy)(vw__engine *engine); /* gives everything back to the device */
 
     /* VW_ERR_OUT_OF_MEMORY and VW_ERR_REJECTED fill `*refusal` and leave the words to the owner. */
-    vw_status (*allocate)(vw__engine *engine, const vw__request *request, vw__block **out,
-                          vw__refusal *refusal);
+    vw_status (*allocate)(vw__engine *engine, const vw__engine_request *request, vw__block **out,
+                          vw__engine_refusal *refusal);
 
     /* The block is no longer used by anyone. Merges; never calls the device, never fails. */
     void (*free)(vw__engine *engine, vw__block *block);
@@ -127,8 +127,8 @@ typedef struct vw__engine_table {
 
     /* Serves a request at just this address. `*prefix` gets a block that was carved off before the
      * address, for the owner to free, or NULL. Without it: VW_ERR_UNSUPPORTED. */
-    vw_status (*allocate_at)(vw__engine *engine, const vw__request *request, vw_device_ptr address,
-                             vw__block **prefix, vw__block **out);
+    vw_status (*allocate_at)(vw__engine *engine, const vw__engine_request *request,
+                             vw_device_ptr address, vw__block **prefix, vw__block **out);
 
     /* Limits the bytes held to a share of the device's memory. Without it: VW_ERR_UNSUPPORTED. */
     vw_status (*set_fraction)(vw__engine *engine, double fraction);
@@ -164,8 +164,8 @@ typedef struct vw__engine_table {
     /* Visits the handles under a live block by rising address, each whole, to be handed to others
      * (VW_ERR_UNSUPPORTED: one cannot be); with NULL every mapping there is, in no order. Plain
      * memory has no handles. A visitor that fails ends it. Without it: all memory is plain. */
-    vw_status (*walk_pieces)(vw__engine *engine, const vw__block *under, vw__piece_visitor visit,
-                             void *context);
+    vw_status (*walk_pieces)(vw__engine *engine, const vw__block *under,
+                             vw__engine_piece_visitor visit, void *context);
 
     /* Keeps a live block's memory where it is, until it is unpinned: VW_ERR_UNKNOWN_ADDRESS for an
      * address that is not pinned. Without them: blocks stay where they are anyway. */
@@ -182,13 +182,13 @@ typedef struct vw__engine_table {
     void (*move_stats)(const vw__engine *engine, vw_paged_stats *stats);
 } vw__engine_table;
 
-static inline vw_private_id vw__no_private_id(void)
+static inline vw_private_id vw__private_id_none(void)
 {
     vw_private_id id = {0, 0};
     return id;
 }
 
-static inline bool vw__same_private_id(vw_private_id a, vw_private_id b)
+static inline bool vw__private_id_same(vw_private_id a, vw_private_id b)
 {
     return a.first == b.first && a.second == b.second;
 }

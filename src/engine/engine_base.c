@@ -14,15 +14,15 @@ void vw__engine_init(vw__engine *engine, const vw__engine_table *table,
     engine->max_split_bytes = UINT64_MAX;
     engine->fraction = 1.0;
     vw__block_source_init(&engine->records);
-    engine->shelves[VW__SMALL].kind = VW__SMALL;
-    engine->shelves[VW__LARGE].kind = VW__LARGE;
+    engine->shelves[VW__ENGINE_SMALL].kind = VW__ENGINE_SMALL;
+    engine->shelves[VW__ENGINE_LARGE].kind = VW__ENGINE_LARGE;
 }
 
 void vw__engine_deinit(vw__engine *engine)
 {
     vw__private_deinit_all(engine);
-    vw__shelf_deinit(&engine->shelves[VW__SMALL]);
-    vw__shelf_deinit(&engine->shelves[VW__LARGE]);
+    vw__shelf_deinit(&engine->shelves[VW__ENGINE_SMALL]);
+    vw__shelf_deinit(&engine->shelves[VW__ENGINE_LARGE]);
     vw__block_source_deinit(&engine->records);
 }
 
@@ -97,7 +97,7 @@ uint64_t vw__engine_event_tag(const vw__engine *engine, const vw__block *block)
 void vw__engine_count_held(vw__engine *engine, const vw__shelf *shelf, int64_t bytes)
 {
     engine->held_bytes += (uint64_t)bytes; /* wraps to a subtraction for a negative number */
-    vw__count_by(&engine->owner.counters->reserved_bytes, shelf->kind, bytes);
+    vw__counter_by(&engine->owner.counters->reserved_bytes, shelf->kind, bytes);
     if (shelf->private_pool != NULL)
-        vw__count_by(&shelf->private_pool->stat->reserved_bytes, shelf->kind, bytes);
+        vw__counter_by(&shelf->private_pool->stat->reserved_bytes, shelf->kind, bytes);
 }

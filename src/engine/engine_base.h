@@ -47,12 +47,12 @@ struct vw__engine {
     double fraction;          /* that the limit came from */
     uint64_t max_split_bytes; /* blocks from this size on are "oversize"; UINT64_MAX = none */
     uint64_t held_bytes;  /* reserved from the device, all pools: what the limit is compared with */
-    vw__shelf shelves[2]; /* the default pool, by vw__size_kind */
+    vw__shelf shelves[2]; /* the default pool, by vw__engine_size_kind */
     vw__tree_node *segments; /* by address */
     struct vw__private_pool *private_pools;
-    struct vw__scope *scopes;        /* newest first */
-    const vw__request *serving;      /* the request in progress, or NULL */
-    vw__private_stat *private_stats; /* one for each private pool that ever was */
+    struct vw__scope *scopes;          /* newest first */
+    const vw__engine_request *serving; /* the request in progress, or NULL */
+    vw__private_stat *private_stats;   /* one for each private pool that ever was */
 };
 
 /* Fills an engine that is zero: without limits, routing by the zeros of vw__engine_routing. */
@@ -64,7 +64,7 @@ void vw__engine_deinit(vw__engine *engine);
 
 /* A new segment with one block over all of it, in the engine's books but in no index, and
  * VW__ENGINE_SPARE_RECORDS spare before that block was made. `nature` is 0 or
- * VW__NATURE_EXPANDABLE; the size kind is the lane's. NULL: out of host memory. */
+ * VW__BLOCK_NATURE_EXPANDABLE; the size kind is the lane's. NULL: out of host memory. */
 vw__segment *vw__engine_add_segment(vw__engine *engine, vw__lane *lane, uint64_t address,
                                     uint64_t size_bytes, uint8_t nature, uint32_t tie_break);
 

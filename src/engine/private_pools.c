@@ -18,12 +18,12 @@
 static vw__private_pool *find_private(const vw__engine *engine, vw_private_id id)
 {
     vw__private_pool *pool = engine->private_pools;
-    while (pool != NULL && !vw__same_private_id(pool->id, id))
+    while (pool != NULL && !vw__private_id_same(pool->id, id))
         pool = pool->next;
     return pool;
 }
 
-vw__shelf *vw__engine_route(vw__engine *engine, vw_stream stream, vw__size_kind kind)
+vw__shelf *vw__engine_route(vw__engine *engine, vw_stream stream, vw__engine_size_kind kind)
 {
     vw__private_pool *chosen = NULL;
     for (vw__scope *scope = engine->scopes; scope != NULL; scope = scope->older) {
@@ -77,7 +77,7 @@ bool vw__engine_keeps_default_pools(const vw__engine *engine)
     if (engine->routing.keeps_default == VW__ENGINE_KEEP_IN_SCOPES)
         return true;
     for (const vw__scope *scope = engine->scopes; scope != NULL; scope = scope->older)
-        for (int kind = VW__SMALL; kind <= VW__LARGE; kind++)
+        for (int kind = VW__ENGINE_SMALL; kind <= VW__ENGINE_LARGE; kind++)
             for (const vw__lane *lane = scope->pool->shelves[kind].lanes; lane != NULL;
                  lane = lane->next)
                 if (device_says_capturing(engine, lane->stream))
@@ -91,7 +91,7 @@ bool vw__engine_keeps_default_pools(const vw__engine *engine)
 static vw__private_stat *find_or_add_stat(vw__engine *engine, vw_private_id id)
 {
     vw__private_stat **link = &engine->private_stats;
-    while (*link != NULL && !vw__same_private_id((*link)->id, id))
+    while (*link != NULL && !vw__private_id_same((*link)->id, id))
         link = &(*link)->next;
     if (*link == NULL && (*link = vw__host_alloc_zeroed(1, sizeof **link)) != NULL)
         (*link)->id = id;
@@ -113,8 +113,8 @@ static vw_status add_private(vw__engine *engine, vw_private_id id,
         pool->no_split = options->no_split;
         pool->source = *options;
     }
-    for (int kind = VW__SMALL; kind <= VW__LARGE; kind++) {
-        pool->shelves[kind].kind = (vw__size_kind)kind;
+    for (int kind = VW__ENGINE_SMALL; kind <= VW__ENGINE_LARGE; kind++) {
+        pool->shelves[kind].kind = (vw__engine_size_kind)kind;
         pool->shelves[kind].private_pool = pool;
         pool->shelves[kind].private_id = id;
     }
@@ -131,15 +131,15 @@ void vw__private_drop(vw__engine *engine, vw__private_pool *pool)
     while (*link != pool)
         link = &(*link)->next;
     *link = pool->next;
-    vw__shelf_deinit(&pool->shelves[VW__SMALL]);
-    vw__shelf_deinit(&pool->shelves[VW__LARGE]);
+    vw__shelf_deinit(&pool->shelves[VW__ENGINE_SMALL]);
+    vw__shelf_deinit(&pool->shelves[VW__ENGINE_LARGE]);
     vw__host_free(pool);
 }
 
 vw_status vw__private_retain(vw__engine *engine, vw_private_id id,
                              const vw_private_options *options)
 {
-    if (vw__same_private_id(id, vw__no_private_id()))
+    if (vw__private_id_same(id, vw__private_id_none()))
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "private pool id (0, 0) is the default pool");
     vw__private_pool *pool = find_private(engine, id);
     if (pool == NULL)
@@ -202,7 +202,7 @@ vw_status vw__private_set(vw__engine *engine, vw_private_id id, const bool *use_
 static vw__scope **find_scope(vw__engine *engine, vw_private_id id)
 {
     vw__scope **link = &engine->scopes;
-    while (*link != NULL && !vw__same_private_id((*link)->pool->id, id))
+    while (*link != NULL && !vw__private_id_same((*link)->pool->id, id))
         link = &(*link)->older;
     return link;
 }

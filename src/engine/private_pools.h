@@ -22,7 +22,7 @@ typedef struct vw__private_pool {
     bool no_split;
     vw_private_options source; /* take and give_back, or NULL for the device's */
     vw__private_stat *stat;    /* the engine's */
-    vw__shelf shelves[2];      /* by vw__size_kind */
+    vw__shelf shelves[2];      /* by vw__engine_size_kind */
 } vw__private_pool;
 
 typedef struct vw__scope {
@@ -35,7 +35,7 @@ typedef struct vw__scope {
 /* ---- routing and capturing ------------------------------------------------------------------- */
 
 /* The shelf that serves a request on `stream` now: the default pool's, if no scope wants it. */
-vw__shelf *vw__engine_route(vw__engine *engine, vw_stream stream, vw__size_kind kind);
+vw__shelf *vw__engine_route(vw__engine *engine, vw_stream stream, vw__engine_size_kind kind);
 
 /* True if frees and events must wait because a graph is being captured. */
 bool vw__engine_is_capturing(const vw__engine *engine, vw_stream stream);

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "vramwise/vramwise.h" /* vw_stream, vw_private_id */
-#include "engine/counters.h"   /* vw__size_kind */
+#include "engine/counters.h"   /* vw__engine_size_kind */
 #include "engine/free_index.h"
 
 typedef struct vw__lane vw__lane;
@@ -30,7 +30,7 @@ struct vw__lane {
 };
 
 struct vw__shelf {
-    vw__size_kind kind;
+    vw__engine_size_kind kind;
     struct vw__private_pool *private_pool; /* NULL: the default pool */
     vw_private_id private_id;
     int64_t clock;    /* searches so far; the ages of free blocks are counted in it */
@@ -67,9 +67,9 @@ static inline vw_stream vw__block_stream(const vw__block *block)
     return block->segment->lane->stream;
 }
 
-static inline vw__size_kind vw__block_kind(const vw__block *block)
+static inline vw__engine_size_kind vw__block_kind(const vw__block *block)
 {
-    return (vw__size_kind)(block->nature & VW__NATURE_LARGE);
+    return (vw__engine_size_kind)(block->nature & VW__BLOCK_NATURE_LARGE);
 }
 
 static inline vw_private_id vw__block_private_id(const vw__block *block)

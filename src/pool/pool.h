@@ -51,7 +51,8 @@ struct vw_pool {
     uint32_t fork_generation; /* set at creation, then read-only */
     bool has_sink;
     vw_event_sink sink;
-    vw__cause cause; /* of events now; zero whenever the lock is free; unused without a sink */
+    vw__engine_cause
+        cause; /* of events now; zero whenever the lock is free; unused without a sink */
     uint64_t request_count; /* served since there is a sink */
     vw__counters counters;  /* shared with the engine */
 
@@ -71,7 +72,7 @@ struct vw_pool {
 };
 
 /* A call that events name as their cause, by its return address: never part of its caller. */
-#define VW__NAMED_CALL __attribute__((noinline))
+#define VW__POOL_NAMED_CALL __attribute__((noinline))
 
 /* VW_OK if the pool may be used: not NULL, and not the parent process's. */
 static inline vw_status vw__pool_enter(const vw_pool *pool)
@@ -122,30 +123,30 @@ static inline void vw__pool_notice(vw_pool *pool, vw_action action, const vw__bl
 static inline void vw__pool_begin_request(vw_pool *pool, const void *caller)
 {
     if (__builtin_expect(pool->has_sink, 0))
-        pool->cause = (vw__cause){++pool->request_count, caller};
+        pool->cause = (vw__engine_cause){++pool->request_count, caller};
 }
 
 static inline void vw__pool_begin_call(vw_pool *pool, const void *caller)
 {
-    pool->cause = (vw__cause){0, caller};
+    pool->cause = (vw__engine_cause){0, caller};
 }
 
 static inline void vw__pool_end_cause(vw_pool *pool)
 {
     if (__builtin_expect(pool->has_sink, 0))
-        pool->cause = (vw__cause){0, NULL};
+        pool->cause = (vw__engine_cause){0, NULL};
 }
 
 /* Drops the lock in the middle of a request, and takes it again. */
-static inline vw__cause vw__pool_pause(vw_pool *pool)
+static inline vw__engine_cause vw__pool_pause(vw_pool *pool)
 {
-    vw__cause cause = pool->cause;
-    pool->cause = (vw__cause){0, NULL};
+    vw__engine_cause cause = pool->cause;
+    pool->cause = (vw__engine_cause){0, NULL};
     vw__pool_unlock(pool);
     return cause;
 }
 
-static inline void vw__pool_resume(vw_pool *pool, vw__cause cause)
+static inline void vw__pool_resume(vw_pool *pool, vw__engine_cause cause)
 {
     vw__pool_lock(pool);
     pool->cause = cause;
@@ -156,11 +157,11 @@ static inline void vw__pool_resume(vw_pool *pool, vw__cause cause)
 static inline void vw__pool_complete_free(vw_pool *pool, vw__block *block)
 {
     vw__counters *counters = &pool->counters;
-    vw__size_kind kind = vw__block_kind(block);
+    vw__engine_size_kind kind = vw__block_kind(block);
     vw__pool_notice(pool, VW_ACTION_FREE_COMPLETED, block);
-    vw__count_down(&counters->active, kind, 1);
-    vw__count_down(&counters->active_bytes, kind, (int64_t)block->size_bytes);
-    vw__count_down(&counters->requested_bytes, kind, (int64_t)block->requested_bytes);
+    vw__counter_down(&counters->active, kind, 1);
+    vw__counter_down(&counters->active_bytes, kind, (int64_t)block->size_bytes);
+    vw__counter_down(&counters->requested_bytes, kind, (int64_t)block->requested_bytes);
     pool->engine->table->free(pool->engine, block);
 }
 
@@ -169,16 +170,16 @@ static inline void vw__pool_complete_free(vw_pool *pool, vw__block *block)
 static inline void vw__pool_file_block(vw_pool *pool, vw__block *block)
 {
     vw__counters *counters = &pool->counters;
-    vw__size_kind kind = vw__block_kind(block);
+    vw__engine_size_kind kind = vw__block_kind(block);
     int64_t size_bytes = (int64_t)block->size_bytes;
     vw__address_map_insert(&pool->live, block->address, block);
-    vw__count_up(&counters->allocation, kind, 1);
-    vw__count_up(&counters->allocated_bytes, kind, size_bytes);
-    vw__count_up(&counters->active, kind, 1);
-    vw__count_up(&counters->active_bytes, kind, size_bytes);
-    vw__count_up(&counters->requested_bytes, kind, (int64_t)block->requested_bytes);
+    vw__counter_up(&counters->allocation, kind, 1);
+    vw__counter_up(&counters->allocated_bytes, kind, size_bytes);
+    vw__counter_up(&counters->active, kind, 1);
+    vw__counter_up(&counters->active_bytes, kind, size_bytes);
+    vw__counter_up(&counters->requested_bytes, kind, (int64_t)block->requested_bytes);
     if (block->size_bytes >= pool->engine->max_split_bytes)
-        vw__count_up(&counters->oversize_allocations, VW__LARGE, 1);
+        vw__counter_up(&counters->oversize_allocations, VW__ENGINE_LARGE, 1);
     vw__pool_notice(pool, VW_ACTION_ALLOC, block);
 }
 
@@ -186,12 +187,12 @@ static inline void vw__pool_file_block(vw_pool *pool, vw__block *block)
 static inline vw_status vw__pool_take_back(vw_pool *pool, vw__block *block)
 {
     vw__counters *counters = &pool->counters;
-    vw__size_kind kind = vw__block_kind(block);
-    vw__count_down(&counters->allocation, kind, 1);
-    vw__count_down(&counters->allocated_bytes, kind, (int64_t)block->size_bytes);
+    vw__engine_size_kind kind = vw__block_kind(block);
+    vw__counter_down(&counters->allocation, kind, 1);
+    vw__counter_down(&counters->allocated_bytes, kind, (int64_t)block->size_bytes);
     vw__pool_notice(pool, VW_ACTION_FREE_REQUESTED, block);
     if (__builtin_expect(block->size_bytes >= pool->engine->max_split_bytes, 0))
-        vw__count_down(&counters->oversize_allocations, VW__LARGE, 1);
+        vw__counter_down(&counters->oversize_allocations, VW__ENGINE_LARGE, 1);
     if (__builtin_expect(block->uses != NULL, 0))
         return vw__stream_order_defer(pool, block);
     vw__pool_complete_free(pool, block);
@@ -216,6 +217,6 @@ vw_status vw__pool_unsupported(const vw_pool *pool, const char *what);
 bool vw__pool_move_stats(const vw_pool *pool, vw_paged_stats *stats);
 
 /* pool_stats.c: since the pool was made, whatever was reset. Under the lock. */
-vw__forgotten vw__pool_ever(const vw_pool *pool);
+vw__counter_forgotten vw__pool_ever(const vw_pool *pool);
 
 #endif /* VW_POOL_POOL_H */

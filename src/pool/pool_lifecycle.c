@@ -18,12 +18,12 @@ static vw_status finish_pending(void *context, const vw_private_id *only)
     return vw__stream_order_finish(context, only);
 }
 
-static vw__cause pause_lock(void *context)
+static vw__engine_cause pause_lock(void *context)
 {
     return vw__pool_pause(context);
 }
 
-static void resume_lock(void *context, vw__cause cause)
+static void resume_lock(void *context, vw__engine_cause cause)
 {
     vw__pool_resume(context, cause);
 }
@@ -33,7 +33,7 @@ static bool reclaim(void *context)
     vw_pool *pool = context;
     if (pool->reclaim == NULL)
         return false;
-    vw__cause cause = vw__pool_pause(pool);
+    vw__engine_cause cause = vw__pool_pause(pool);
     bool is_worth_while = pool->reclaim(pool->reclaim_context);
     vw__pool_resume(pool, cause);
     return is_worth_while;
@@ -44,7 +44,7 @@ static bool enter_safe_point(void *context)
     vw_pool *pool = context;
     if (pool->safe_point.enter == NULL)
         return false;
-    vw__cause cause = vw__pool_pause(pool);
+    vw__engine_cause cause = vw__pool_pause(pool);
     bool is_granted = pool->safe_point.enter(pool->safe_point.context);
     vw__pool_resume(pool, cause);
     return is_granted;
@@ -169,7 +169,7 @@ vw_status vw__pool_unsupported(const vw_pool *pool, const char *what)
     return vw__fail(VW_ERR_UNSUPPORTED, "engine \"%s\" has no %s", pool->engine->table->name, what);
 }
 
-VW__NAMED_CALL vw_status vw_pool_trim(vw_pool *pool)
+VW__POOL_NAMED_CALL vw_status vw_pool_trim(vw_pool *pool)
 {
     VW__TRY(vw__pool_enter(pool));
     vw__pool_lock(pool);

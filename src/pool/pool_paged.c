@@ -55,7 +55,7 @@ vw_status vw_advise(vw_pool *pool, vw_device_ptr address, vw_advice advice)
     return block != NULL ? VW_OK : not_live(address);
 }
 
-VW__NAMED_CALL vw_status vw_pool_mark_step(vw_pool *pool)
+VW__POOL_NAMED_CALL vw_status vw_pool_mark_step(vw_pool *pool)
 {
     VW__TRY(vw__pool_enter(pool));
     vw__pool_lock(pool);

@@ -87,7 +87,7 @@ vw_status vw_private_pool_set_no_split(vw_pool *pool, vw_private_id id, bool no_
     return set(pool, id, NULL, &no_split);
 }
 
-VW__NAMED_CALL vw_status vw_private_pool_trim(vw_pool *pool, vw_private_id id)
+VW__POOL_NAMED_CALL vw_status vw_private_pool_trim(vw_pool *pool, vw_private_id id)
 {
     VW__TRY(vw__pool_enter(pool));
     vw__pool_lock(pool);

@@ -55,7 +55,7 @@ struct vw_private_state {
 static bool note_range(void *context, const vw_segment_info *segment)
 {
     vw_private_state *state = context;
-    if (!vw__same_private_id(segment->private_id, state->id))
+    if (!vw__private_id_same(segment->private_id, state->id))
         return true;
     if (state->ranges != NULL)
         state->ranges[state->range_count] = (state_range){
@@ -72,7 +72,7 @@ static bool note_range(void *context, const vw_segment_info *segment)
 static bool note_block(void *context, const vw_segment_info *segment, const vw_block_info *block)
 {
     vw_private_state *state = context;
-    if (!vw__same_private_id(segment->private_id, state->id))
+    if (!vw__private_id_same(segment->private_id, state->id))
         return true;
     bool is_live = block->state == VW_BLOCK_LIVE;
     if (state->blocks != NULL)
@@ -183,8 +183,8 @@ static bool is_there(vw_pool *pool, const vw_private_state *state, const state_r
 {
     const vw__block *block = pool->engine->table->find(pool->engine, range->address);
     if (block == NULL || vw__block_stream(block) != range->stream ||
-        !vw__same_private_id(vw__block_private_id(block), state->id) ||
-        (vw__block_kind(block) == VW__LARGE) != range->is_large)
+        !vw__private_id_same(vw__block_private_id(block), state->id) ||
+        (vw__block_kind(block) == VW__ENGINE_LARGE) != range->is_large)
         return false;
     uint64_t end = range->address + range->size_bytes;
     while (block != NULL && block->address < end &&
@@ -206,7 +206,7 @@ typedef struct live_list {
 static bool add_live(void *context, const vw_segment_info *segment, const vw_block_info *block)
 {
     live_list *list = context;
-    if (vw__same_private_id(segment->private_id, list->id) && block->state == VW_BLOCK_LIVE)
+    if (vw__private_id_same(segment->private_id, list->id) && block->state == VW_BLOCK_LIVE)
         list->addresses[list->count++] = block->address;
     return true;
 }
@@ -313,8 +313,8 @@ static void tell(const vw_restore_listener *listener, const vw_private_state *st
     }
 }
 
-VW__NAMED_CALL vw_status vw_private_pool_restore(vw_pool *pool, const vw_private_state *state,
-                                                 const vw_restore_listener *listener)
+VW__POOL_NAMED_CALL vw_status vw_private_pool_restore(vw_pool *pool, const vw_private_state *state,
+                                                      const vw_restore_listener *listener)
 {
     VW__TRY(vw__pool_enter(pool));
     if (state == NULL || state->pool != pool)

@@ -10,7 +10,7 @@
 #include "device/device_table.h"
 
 /* An engine without the capability has plain memory only, which has no pieces. */
-static vw_status walk_pieces(vw_pool *pool, const vw__block *under, vw__piece_visitor visit,
+static vw_status walk_pieces(vw_pool *pool, const vw__block *under, vw__engine_piece_visitor visit,
                              void *context)
 {
     const vw__engine_table *table = pool->engine->table;

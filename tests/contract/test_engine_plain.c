@@ -48,7 +48,7 @@ static vw_status give_back(vw__engine *engine, vw__block *block)
                       vw__engine_event_tag(engine, block));
     if (broken != BYTES_ARE_COUNTED)
         vw__engine_count_held(engine, lane->shelf, -(int64_t)segment->size_bytes);
-    vw__count_down(&engine->owner.counters->segment, lane->shelf->kind, 1);
+    vw__counter_down(&engine->owner.counters->segment, lane->shelf->kind, 1);
     vw__lane_remove(lane, block);
     vw__engine_drop_segment(engine, segment);
     return VW_OK;
@@ -60,7 +60,7 @@ static vw_status trim(vw__engine *engine, const vw_private_id *only)
     VW__TRY(engine->owner.finish_pending(engine->owner.context, NULL));
     if (broken == IDLE_MEMORY_GOES_BACK)
         return VW_OK;
-    for (vw__lane *lane = engine->shelves[VW__LARGE].lanes; lane != NULL; lane = lane->next)
+    for (vw__lane *lane = engine->shelves[VW__ENGINE_LARGE].lanes; lane != NULL; lane = lane->next)
         for (vw__block *block; (block = vw__free_index_first(&lane->free)) != NULL;)
             VW__TRY(give_back(engine, block));
     return VW_OK;
@@ -79,7 +79,7 @@ static vw_status take_segment(vw__engine *engine, vw__lane *lane, uint64_t size_
         return vw__fail_host_memory(sizeof *segment, "a segment");
     }
     vw__engine_count_held(engine, lane->shelf, (int64_t)size_bytes);
-    vw__count_up(&engine->owner.counters->segment, lane->shelf->kind, 1);
+    vw__counter_up(&engine->owner.counters->segment, lane->shelf->kind, 1);
     vw__engine_notice(engine, VW_ACTION_SEGMENT_ALLOC, lane, address, size_bytes,
                       engine->serving->tag);
     *out = segment->first;
@@ -106,17 +106,17 @@ static vw_status find_or_take(vw__engine *engine, vw__shelf *shelf, vw_stream st
     return take_segment(engine, lane, size_bytes, out);
 }
 
-static vw_status allocate(vw__engine *engine, const vw__request *request, vw__block **out,
-                          vw__refusal *refusal)
+static vw_status allocate(vw__engine *engine, const vw__engine_request *request, vw__block **out,
+                          vw__engine_refusal *refusal)
 {
     uint64_t size_bytes = (request->size_bytes + SEGMENT_BYTES - 1) & ~(SEGMENT_BYTES - 1);
-    vw__shelf *shelf = &engine->shelves[VW__LARGE]; /* no segment is small */
+    vw__shelf *shelf = &engine->shelves[VW__ENGINE_LARGE]; /* no segment is small */
     vw__block *block = NULL;
     engine->serving = request;
     vw_status status = find_or_take(engine, shelf, request->stream, size_bytes, &block);
     engine->serving = NULL;
     if (status != VW_OK) {
-        *refusal = (vw__refusal){.rounded_bytes = size_bytes, .segment_bytes = size_bytes};
+        *refusal = (vw__engine_refusal){.rounded_bytes = size_bytes, .segment_bytes = size_bytes};
         return status;
     }
     block->state = VW__BLOCK_LIVE;
@@ -148,10 +148,11 @@ static bool is_capturing(const vw__engine *engine, vw_stream stream)
 
 static vw_status check(vw__engine *engine)
 {
-    vw__census census = {.check_block = NULL};
+    vw__engine_census census = {.check_block = NULL};
     VW__TRY(vw__engine_check_blocks(engine, &census));
-    VW__CHECK(engine->held_bytes == census.memory_bytes[VW__SMALL] + census.memory_bytes[VW__LARGE],
-              "the bytes held are not those of the segments");
+    VW__ENGINE_CHECK(engine->held_bytes == census.memory_bytes[VW__ENGINE_SMALL] +
+                                               census.memory_bytes[VW__ENGINE_LARGE],
+                     "the bytes held are not those of the segments");
     return vw__engine_check_counter(&engine->owner.counters->segment, census.plain_segments,
                                     "segment");
 }

@@ -94,10 +94,10 @@ MUTANTS = [
      "    if (is_retry)\n        counters->num_alloc_retries++;",
      "    counters->num_alloc_retries++;"),
     ("large before small is given back", RECLAIM,
-     "        VW__TRY(release_shelf(engine, &engine->base.shelves[VW__LARGE]));\n"
-     "        VW__TRY(release_shelf(engine, &engine->base.shelves[VW__SMALL]));",
-     "        VW__TRY(release_shelf(engine, &engine->base.shelves[VW__SMALL]));\n"
-     "        VW__TRY(release_shelf(engine, &engine->base.shelves[VW__LARGE]));"),
+     "        VW__TRY(release_shelf(engine, &engine->base.shelves[VW__ENGINE_LARGE]));\n"
+     "        VW__TRY(release_shelf(engine, &engine->base.shelves[VW__ENGINE_SMALL]));",
+     "        VW__TRY(release_shelf(engine, &engine->base.shelves[VW__ENGINE_SMALL]));\n"
+     "        VW__TRY(release_shelf(engine, &engine->base.shelves[VW__ENGINE_LARGE]));"),
     # garbage collection
     ("garbage is at least as old as the mean", RECLAIM,
      "(double)age < oldest_kept)", "(double)age <= oldest_kept)"),

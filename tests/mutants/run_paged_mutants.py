@@ -46,10 +46,10 @@ MUTANTS = [
     ("a handle with a live block behind is not free", "paged_survey.c",
      "if (place->address >= block->address && place_end <= end", "if (place->address >= block->address"),
     ("private pools in use keep their handles", "paged_survey.c",
-     "kind <= VW__LARGE && pool->use_count == 0; kind++)", "kind <= VW__LARGE; kind++)"),
+     "kind <= VW__ENGINE_LARGE && pool->use_count == 0; kind++)", "kind <= VW__ENGINE_LARGE; kind++)"),
     ("released private pools do not", "paged_survey.c",
-     "kind <= VW__LARGE && pool->use_count == 0; kind++)",
-     "kind <= VW__LARGE && pool->use_count < 0; kind++)"),
+     "kind <= VW__ENGINE_LARGE && pool->use_count == 0; kind++)",
+     "kind <= VW__ENGINE_LARGE && pool->use_count < 0; kind++)"),
     ("lanes of captured streams are left alone", "paged_survey.c",
      "        if (engine->base.scopes != NULL && vw__engine_is_capturing(&engine->base, lane->stream))\n"
      "            continue;", ""),

@@ -187,9 +187,9 @@ static void what_is_wrong_in_the_books_is_found(void **state)
     expect_complaint(&d, "");
     d.ghost->block->state = VW__BLOCK_GHOST;
 
-    d.t.pool->counters.reserved_bytes.current[VW__LARGE]++;
+    d.t.pool->counters.reserved_bytes.current[VW__ENGINE_LARGE]++;
     expect_complaint(&d, "reserved_bytes says");
-    d.t.pool->counters.reserved_bytes.current[VW__LARGE]--;
+    d.t.pool->counters.reserved_bytes.current[VW__ENGINE_LARGE]--;
     vw_test_ok(&d.t, VW_OK);
     vw_test_pool_close(&d.t);
 }

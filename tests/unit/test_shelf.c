@@ -9,7 +9,7 @@
 static void a_shelf_has_no_lane_before_it_is_asked_for_one(void **state)
 {
     (void)state;
-    vw__shelf shelf = {.kind = VW__SMALL};
+    vw__shelf shelf = {.kind = VW__ENGINE_SMALL};
     assert_null(vw__shelf_lane(&shelf, 0));
     assert_null(vw__shelf_lane(&shelf, 7));
     vw__lane *lane = vw__shelf_add_lane(&shelf, 7);
@@ -29,7 +29,7 @@ static void a_shelf_has_no_lane_before_it_is_asked_for_one(void **state)
 static void adding_a_lane_twice_gives_the_same_lane(void **state)
 {
     (void)state;
-    vw__shelf shelf = {.kind = VW__SMALL};
+    vw__shelf shelf = {.kind = VW__ENGINE_SMALL};
     vw__lane *first = vw__shelf_add_lane(&shelf, 1);
     vw__lane *second = vw__shelf_add_lane(&shelf, 2);
     assert_ptr_not_equal(first, second);
@@ -45,7 +45,7 @@ static void lanes_are_walked_by_rising_stream_whatever_the_order_they_came_in(vo
     const vw_stream streams[] = {5, 0, UINT64_MAX, 3, UINT64_C(1) << 63, 4, 1};
     const vw_stream rising[] = {0, 1, 3, 4, 5, UINT64_C(1) << 63, UINT64_MAX};
     const size_t count = sizeof streams / sizeof streams[0];
-    vw__shelf shelf = {.kind = VW__LARGE};
+    vw__shelf shelf = {.kind = VW__ENGINE_LARGE};
     for (size_t i = 0; i < count; i++)
         assert_non_null(vw__shelf_add_lane(&shelf, streams[i]));
     const vw__lane *lane = shelf.lanes;
@@ -65,7 +65,7 @@ static void lanes_are_walked_by_rising_stream_whatever_the_order_they_came_in(vo
 static bool add_four_lanes(void *context)
 {
     (void)context;
-    vw__shelf shelf = {.kind = VW__SMALL};
+    vw__shelf shelf = {.kind = VW__ENGINE_SMALL};
     size_t made = 0;
     for (vw_stream stream = 4; stream-- > 0;) {
         vw__lane *lane = vw__shelf_add_lane(&shelf, stream);
@@ -91,13 +91,13 @@ static void a_lane_that_cannot_be_made_leaves_the_others(void **state)
 static void a_block_knows_its_stream_kind_and_pool_through_its_segment(void **state)
 {
     (void)state;
-    vw__shelf shelf = {.kind = VW__LARGE, .private_id = {3, 4}};
+    vw__shelf shelf = {.kind = VW__ENGINE_LARGE, .private_id = {3, 4}};
     vw__lane *lane = vw__shelf_add_lane(&shelf, 9);
-    vw__segment segment = {.lane = lane, .nature = VW__NATURE_LARGE};
+    vw__segment segment = {.lane = lane, .nature = VW__BLOCK_NATURE_LARGE};
     vw__block block = {.segment = &segment, .nature = segment.nature};
     assert_ptr_equal(vw__block_lane(&block), lane);
     assert_int_equal(vw__block_stream(&block), 9);
-    assert_int_equal(vw__block_kind(&block), VW__LARGE);
+    assert_int_equal(vw__block_kind(&block), VW__ENGINE_LARGE);
     assert_int_equal(vw__block_private_id(&block).first, 3);
     assert_int_equal(vw__block_private_id(&block).second, 4);
     vw__shelf_deinit(&shelf);
@@ -115,7 +115,7 @@ typedef struct row {
 static void open_row(row *r)
 {
     memset(r, 0, sizeof *r);
-    r->shelf = (vw__shelf){.kind = VW__LARGE, .clock = 10};
+    r->shelf = (vw__shelf){.kind = VW__ENGINE_LARGE, .clock = 10};
     r->lane = vw__shelf_add_lane(&r->shelf, 0);
     r->segment = (vw__segment){.address = 4096, .size_bytes = 4 * 4096, .lane = r->lane};
     vw__block_source_init(&r->records);
@@ -233,7 +233,7 @@ static void unmapped_blocks_are_walked_by_rising_address(void **state)
     enum { COUNT = 200 };
     static vw__block blocks[COUNT];
     memset(blocks, 0, sizeof blocks);
-    vw__shelf shelf = {.kind = VW__LARGE};
+    vw__shelf shelf = {.kind = VW__ENGINE_LARGE};
     vw__lane *lane = vw__shelf_add_lane(&shelf, 0);
     assert_null(vw__lane_unmapped_above(lane, 0));
     for (size_t i = 0; i < COUNT; i++) {

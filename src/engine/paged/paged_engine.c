@@ -21,8 +21,9 @@ VW__INLINE uint64_t round_size(uint64_t requested_bytes)
 }
 
 /* The low part of a free block, or all of it; what is left stays free, as old as it was. */
-VW__INLINE vw__block *hand_out(vw__paged_engine *engine, vw__lane *lane, const vw__request *request,
-                               uint64_t size_bytes, vw__block *block, bool is_splitting)
+VW__INLINE vw__block *hand_out(vw__paged_engine *engine, vw__lane *lane,
+                               const vw__engine_request *request, uint64_t size_bytes,
+                               vw__block *block, bool is_splitting)
 {
     if (is_splitting)
         block =
@@ -48,9 +49,9 @@ VW__INLINE vw__block *find_hit(const vw__lane *lane, uint64_t size_bytes)
 }
 
 static __attribute__((noinline)) vw_status serve_a_miss(vw__paged_engine *engine, vw__shelf *shelf,
-                                                        const vw__request *request,
+                                                        const vw__engine_request *request,
                                                         uint64_t size_bytes, vw__block **out,
-                                                        vw__refusal *refusal)
+                                                        vw__engine_refusal *refusal)
 {
     vw__block *block = NULL;
     VW__TRY(vw__paged_serve_miss(engine, shelf, request, size_bytes, &block, refusal));
@@ -59,16 +60,17 @@ static __attribute__((noinline)) vw_status serve_a_miss(vw__paged_engine *engine
     return VW_OK;
 }
 
-VW__INLINE vw__shelf *shelf_for(vw__paged_engine *engine, const vw__request *request,
+VW__INLINE vw__shelf *shelf_for(vw__paged_engine *engine, const vw__engine_request *request,
                                 uint64_t size_bytes)
 {
-    vw__size_kind kind = size_bytes <= VW__SMALL_BYTES ? VW__SMALL : VW__LARGE;
+    vw__engine_size_kind kind =
+        size_bytes <= VW__ENGINE_SMALL_BYTES ? VW__ENGINE_SMALL : VW__ENGINE_LARGE;
     return engine->base.scopes == NULL ? &engine->base.shelves[kind]
                                        : vw__engine_route(&engine->base, request->stream, kind);
 }
 
-vw_status vw__paged_allocate(vw__engine *base, const vw__request *request, vw__block **out,
-                             vw__refusal *refusal)
+vw_status vw__paged_allocate(vw__engine *base, const vw__engine_request *request, vw__block **out,
+                             vw__engine_refusal *refusal)
 {
     vw__paged_engine *engine = vw__paged_of(base);
     uint64_t size_bytes = round_size(request->size_bytes);
@@ -106,8 +108,8 @@ void vw__paged_free(vw__engine *base, vw__block *block)
 
 /* ---- an exact address ------------------------------------------------------------------------ */
 
-vw_status vw__paged_allocate_at(vw__engine *base, const vw__request *request, vw_device_ptr address,
-                                vw__block **prefix, vw__block **out)
+vw_status vw__paged_allocate_at(vw__engine *base, const vw__engine_request *request,
+                                vw_device_ptr address, vw__block **prefix, vw__block **out)
 {
     vw__paged_engine *engine = vw__paged_of(base);
     uint64_t size_bytes = round_size(request->size_bytes);
@@ -117,7 +119,7 @@ vw_status vw__paged_allocate_at(vw__engine *base, const vw__request *request, vw
     VW__TRY(vw__engine_find_free_at(base, lane, address, size_bytes, &block));
     *prefix = NULL;
     if (block->address < address) {
-        const vw__request fake = {address - block->address, request->stream, request->tag};
+        const vw__engine_request fake = {address - block->address, request->stream, request->tag};
         *prefix = hand_out(engine, lane, &fake, fake.size_bytes, block, true);
     }
     *out =

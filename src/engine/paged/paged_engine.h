@@ -268,7 +268,7 @@ static inline void *vw__paged_context(const vw__paged_engine *engine)
 static inline uint64_t vw__paged_live_bytes(const vw__paged_engine *engine)
 {
     const vw__counter *active = &engine->base.owner.counters->active_bytes;
-    return (uint64_t)(active->current[VW__SMALL] + active->current[VW__LARGE]);
+    return (uint64_t)(active->current[VW__ENGINE_SMALL] + active->current[VW__ENGINE_LARGE]);
 }
 
 /* ---- limits ---------------------------------------------------------------------------------- */
@@ -310,9 +310,9 @@ static inline uint64_t vw__paged_on_device_bytes(const vw__paged_engine *engine)
 
 /* ---- paged_engine.c: the engine table's ------------------------------------------------------ */
 
-vw_status vw__paged_allocate(vw__engine *engine, const vw__request *request, vw__block **out,
-                             vw__refusal *refusal);
-vw_status vw__paged_allocate_at(vw__engine *engine, const vw__request *request,
+vw_status vw__paged_allocate(vw__engine *engine, const vw__engine_request *request, vw__block **out,
+                             vw__engine_refusal *refusal);
+vw_status vw__paged_allocate_at(vw__engine *engine, const vw__engine_request *request,
                                 vw_device_ptr address, vw__block **prefix, vw__block **out);
 vw__block *vw__paged_hand_out_at(vw__engine *engine, vw__block *block, vw_device_ptr address,
                                  uint64_t size_bytes, uint64_t tag);

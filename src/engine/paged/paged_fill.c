@@ -50,7 +50,7 @@ static uint64_t handle_bytes(const vw__paged_miss *request, uint64_t missing_byt
 {
     const vw__paged_engine *engine = request->engine;
     uint64_t held_bytes = engine->base.held_bytes;
-    if (request->lane->shelf->kind == VW__SMALL)
+    if (request->lane->shelf->kind == VW__ENGINE_SMALL)
         return engine->unit_bytes;
     double wanted = (double)request->size_bytes / PARTS_OF_A_BLOCK;
     if (request->allowed_bytes > held_bytes) {

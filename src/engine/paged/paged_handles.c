@@ -40,7 +40,7 @@ vw_status vw__paged_add_arena(vw__paged_engine *engine, vw__lane *lane, uint64_t
     vw__segment *segment = NULL;
     if (units != NULL)
         segment = vw__engine_add_segment(&engine->base, lane, address, wanted_bytes,
-                                         VW__NATURE_EXPANDABLE, 0);
+                                         VW__BLOCK_NATURE_EXPANDABLE, 0);
     if (segment == NULL) {
         (void)vw__driver_unreserve(&engine->base.owner, address, wanted_bytes);
         vw__host_free(units);

@@ -66,14 +66,14 @@ static vw_status say_why(const vw__engine *base)
     return vw__fail(VW_ERR_DEVICE, "%s", vw__paged_of_const(base)->failure);
 }
 
-static vw_status fail_allocate(vw__engine *base, const vw__request *request, vw__block **out,
-                               vw__refusal *refusal)
+static vw_status fail_allocate(vw__engine *base, const vw__engine_request *request, vw__block **out,
+                               vw__engine_refusal *refusal)
 {
     (void)request, (void)out, (void)refusal;
     return say_why(base);
 }
 
-static vw_status fail_allocate_at(vw__engine *base, const vw__request *request,
+static vw_status fail_allocate_at(vw__engine *base, const vw__engine_request *request,
                                   vw_device_ptr address, vw__block **prefix, vw__block **out)
 {
     (void)request, (void)address, (void)prefix, (void)out;
@@ -86,8 +86,8 @@ static vw_status fail_see_to_records(vw__engine *base, size_t count)
     return say_why(base);
 }
 
-static vw_status fail_walk_pieces(vw__engine *base, const vw__block *under, vw__piece_visitor visit,
-                                  void *context)
+static vw_status fail_walk_pieces(vw__engine *base, const vw__block *under,
+                                  vw__engine_piece_visitor visit, void *context)
 {
     (void)under, (void)visit, (void)context;
     return say_why(base);

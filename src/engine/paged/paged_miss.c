@@ -290,7 +290,8 @@ static vw_status walk_the_way(vw__paged_miss *request, vw__block **out)
 }
 
 static vw_status find_or_make(vw__paged_engine *engine, vw__shelf *shelf,
-                              const vw__request *request, uint64_t size_bytes, vw__block **out)
+                              const vw__engine_request *request, uint64_t size_bytes,
+                              vw__block **out)
 {
     const vw__engine_owner *owner = &engine->base.owner;
     bool is_worth_while = owner->reclaim(owner->context);
@@ -319,8 +320,8 @@ static vw_status find_or_make(vw__paged_engine *engine, vw__shelf *shelf,
 /* The lock may be dropped on the way (the reclaim callback, the safe point), so the private pool is
  * held on to and the record for the split is seen to again. */
 vw_status vw__paged_serve_miss(vw__paged_engine *engine, vw__shelf *shelf,
-                               const vw__request *request, uint64_t size_bytes, vw__block **out,
-                               vw__refusal *refusal)
+                               const vw__engine_request *request, uint64_t size_bytes,
+                               vw__block **out, vw__engine_refusal *refusal)
 {
     vw__private_pool *pool = shelf->private_pool;
     vw__block *block = NULL;

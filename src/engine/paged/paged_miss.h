@@ -8,7 +8,7 @@
  * serves others, and sees to the record that its split may take. The lock may be dropped on the
  * way. A failure fills `*refusal`. */
 vw_status vw__paged_serve_miss(vw__paged_engine *engine, vw__shelf *shelf,
-                               const vw__request *request, uint64_t size_bytes, vw__block **out,
-                               vw__refusal *refusal);
+                               const vw__engine_request *request, uint64_t size_bytes,
+                               vw__block **out, vw__engine_refusal *refusal);
 
 #endif /* VW_ENGINE_PAGED_PAGED_MISS_H */

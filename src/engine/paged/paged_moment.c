@@ -30,12 +30,12 @@ static bool is_any_stream_captured(const vw__paged_engine *engine)
 {
     if (engine->base.scopes == NULL)
         return false;
-    bool is_found = captures_on(engine, &engine->base.shelves[VW__SMALL]) ||
-                    captures_on(engine, &engine->base.shelves[VW__LARGE]);
+    bool is_found = captures_on(engine, &engine->base.shelves[VW__ENGINE_SMALL]) ||
+                    captures_on(engine, &engine->base.shelves[VW__ENGINE_LARGE]);
     for (const vw__private_pool *pool = engine->base.private_pools; pool != NULL && !is_found;
          pool = pool->next)
-        is_found = captures_on(engine, &pool->shelves[VW__SMALL]) ||
-                   captures_on(engine, &pool->shelves[VW__LARGE]);
+        is_found = captures_on(engine, &pool->shelves[VW__ENGINE_SMALL]) ||
+                   captures_on(engine, &pool->shelves[VW__ENGINE_LARGE]);
     return is_found;
 }
 
@@ -43,7 +43,7 @@ static bool is_any_stream_captured(const vw__paged_engine *engine)
 static bool enter_safe_point(vw__paged_engine *engine)
 {
     const vw__engine_owner *owner = &engine->base.owner;
-    const vw__request *serving = engine->base.serving;
+    const vw__engine_request *serving = engine->base.serving;
     engine->base.serving = NULL;
     bool is_safe = owner->enter_safe_point(owner->context);
     engine->base.serving = serving;

@@ -76,12 +76,14 @@ vw_status vw__paged_unpin(vw__engine *base, vw_device_ptr address)
 
 /* ---- which memory ---------------------------------------------------------------------------- */
 
-static vw_status visit_place(const vw__paged_place *place, vw__piece_visitor visit, void *context)
+static vw_status visit_place(const vw__paged_place *place, vw__engine_piece_visitor visit,
+                             void *context)
 {
     return visit(context, place->address, place->handle->size_bytes, place->handle->device_handle);
 }
 
-static vw_status visit_places(const vw__paged_place *place, vw__piece_visitor visit, void *context)
+static vw_status visit_places(const vw__paged_place *place, vw__engine_piece_visitor visit,
+                              void *context)
 {
     for (; place != NULL; place = place->next)
         VW__TRY(visit_place(place, visit, context));
@@ -89,8 +91,8 @@ static vw_status visit_places(const vw__paged_place *place, vw__piece_visitor vi
 }
 
 /* Ghosts count as well: they may be in use again without the device being asked. */
-vw_status vw__paged_walk_pieces(vw__engine *base, const vw__block *under, vw__piece_visitor visit,
-                                void *context)
+vw_status vw__paged_walk_pieces(vw__engine *base, const vw__block *under,
+                                vw__engine_piece_visitor visit, void *context)
 {
     vw__paged_engine *engine = vw__paged_of(base);
     if (under != NULL) {

@@ -23,7 +23,7 @@ static bool is_wanted(const trimming *trim, const vw__lane *lane)
 {
     if (lane->shelf->private_pool == NULL && trim->keeps_default)
         return false;
-    return trim->only == NULL || vw__same_private_id(lane->shelf->private_id, *trim->only);
+    return trim->only == NULL || vw__private_id_same(lane->shelf->private_id, *trim->only);
 }
 
 static vw_status drop_ghosts(const trimming *trim, vw__paged_handle *handle)
@@ -100,7 +100,7 @@ static void end_private_pools(vw__paged_engine *engine)
 vw_status vw__paged_trim(vw__engine *base, const vw_private_id *only)
 {
     vw__paged_engine *engine = vw__paged_of(base);
-    if (only != NULL && vw__same_private_id(*only, vw__no_private_id()))
+    if (only != NULL && vw__private_id_same(*only, vw__private_id_none()))
         only = NULL;
     const trimming trim = {engine, only, vw__engine_keeps_default_pools(base)};
     engine->call++;

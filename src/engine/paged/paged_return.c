@@ -202,8 +202,8 @@ static vw_status return_early(vw__paged_engine *engine)
 }
 
 /* The lock was dropped: what the request is served with is looked for after that. */
-static vw_status return_and_allocate(vw__engine *base, const vw__request *request, vw__block **out,
-                                     vw__refusal *refusal)
+static vw_status return_and_allocate(vw__engine *base, const vw__engine_request *request,
+                                     vw__block **out, vw__engine_refusal *refusal)
 {
     vw__paged_engine *engine = vw__paged_of(base);
     base->table = engine->spill->usual_table;

@@ -30,7 +30,7 @@ vw_status vw__paged_list(vw__paged_engine *engine, vw__paged_handle *handle, vw_
     *made = (vw__paged_spill_candidate){
         .address = begin,
         .size_bytes = handle->size_bytes,
-        .is_small = handle->home->segment->lane->shelf->kind == VW__SMALL,
+        .is_small = handle->home->segment->lane->shelf->kind == VW__ENGINE_SMALL,
         .what = handle,
     };
     for (const vw__block *block = vw__paged_walk_to(first, begin);
@@ -55,12 +55,12 @@ void vw__paged_spill_sort(vw__paged_spill_list *found)
 static void tell(vw__paged_engine *engine, const vw_spill_report *report)
 {
     const vw__engine_owner *owner = &engine->base.owner;
-    const vw__request *serving = engine->base.serving;
+    const vw__engine_request *serving = engine->base.serving;
     const vw_spill_listener listener = engine->spill->listener;
     if (listener.moved == NULL)
         return;
     engine->base.serving = NULL;
-    vw__cause cause = owner->pause_lock(owner->context);
+    vw__engine_cause cause = owner->pause_lock(owner->context);
     listener.moved(listener.context, report);
     owner->resume_lock(owner->context, cause);
     engine->base.serving = serving;

@@ -85,10 +85,10 @@ vw_status vw__paged_survey(vw__paged_engine *engine, vw_stream stream)
 vw_status vw__paged_survey_all(vw__paged_engine *engine)
 {
     begin_survey(engine);
-    for (int kind = VW__SMALL; kind <= VW__LARGE; kind++)
+    for (int kind = VW__ENGINE_SMALL; kind <= VW__ENGINE_LARGE; kind++)
         VW__TRY(survey_shelf(engine, &engine->base.shelves[kind]));
     for (const vw__private_pool *pool = engine->base.private_pools; pool != NULL; pool = pool->next)
-        for (int kind = VW__SMALL; kind <= VW__LARGE && pool->use_count == 0; kind++)
+        for (int kind = VW__ENGINE_SMALL; kind <= VW__ENGINE_LARGE && pool->use_count == 0; kind++)
             VW__TRY(survey_shelf(engine, &pool->shelves[kind]));
     return VW_OK;
 }

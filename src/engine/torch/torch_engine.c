@@ -43,7 +43,7 @@ vw__segment *vw__torch_add_segment(vw__torch_engine *engine, vw__lane *lane, uin
                                    uint64_t size_bytes, bool is_expandable)
 {
     return vw__engine_add_segment(&engine->base, lane, address, size_bytes,
-                                  is_expandable ? VW__NATURE_EXPANDABLE : 0,
+                                  is_expandable ? VW__BLOCK_NATURE_EXPANDABLE : 0,
                                   segment_tie_break(engine));
 }
 
@@ -66,7 +66,7 @@ static uint64_t growable_bytes(const vw__block *block)
 }
 
 /* With expandable blocks about, the first fit is not always the one. */
-static __attribute__((noinline)) vw__block *settle_on_block(const vw__search *search,
+static __attribute__((noinline)) vw__block *settle_on_block(const vw__torch_search *search,
                                                             vw__block *block)
 {
     const vw__free_index *index = &search->lane->free;
@@ -88,7 +88,7 @@ static __attribute__((noinline)) vw__block *settle_on_block(const vw__search *se
 }
 
 /* Still in the index; NULL: no fit. */
-VW__INLINE vw__block *find_free_block(vw__torch_engine *engine, const vw__search *search)
+VW__INLINE vw__block *find_free_block(vw__torch_engine *engine, const vw__torch_search *search)
 {
     if (engine->counts_ages)
         search->shelf->clock++;
@@ -112,7 +112,7 @@ VW__INLINE vw__block *find_free_block(vw__torch_engine *engine, const vw__search
 
 /* ---- step 4: a new segment ------------------------------------------------------------------- */
 
-static vw_status take_from_source(vw__torch_engine *engine, const vw__search *search,
+static vw_status take_from_source(vw__torch_engine *engine, const vw__torch_search *search,
                                   vw_device_ptr *out)
 {
     const vw__engine_owner *owner = &engine->base.owner;
@@ -128,16 +128,16 @@ static vw_status take_from_source(vw__torch_engine *engine, const vw__search *se
     }
     if (!engine->conf.settings.release_lock_on_device_malloc)
         return vw__driver_take(owner, search->segment_bytes, out);
-    const vw__request *serving = engine->base.serving;
+    const vw__engine_request *serving = engine->base.serving;
     engine->base.serving = NULL; /* others are served meanwhile */
-    vw__cause cause = owner->pause_lock(owner->context);
+    vw__engine_cause cause = owner->pause_lock(owner->context);
     vw_status status = vw__driver_take(owner, search->segment_bytes, out);
     owner->resume_lock(owner->context, cause);
     engine->base.serving = serving;
     return status;
 }
 
-static void give_back_to_source(vw__torch_engine *engine, const vw__search *search,
+static void give_back_to_source(vw__torch_engine *engine, const vw__torch_search *search,
                                 vw_device_ptr address)
 {
     const vw__engine_owner *owner = &engine->base.owner;
@@ -149,7 +149,7 @@ static void give_back_to_source(vw__torch_engine *engine, const vw__search *sear
         (void)vw__driver_give_back(owner, address);
 }
 
-static vw_status take_plain_segment(vw__torch_engine *engine, const vw__search *search,
+static vw_status take_plain_segment(vw__torch_engine *engine, const vw__torch_search *search,
                                     vw__block **out)
 {
     vw_device_ptr address;
@@ -161,11 +161,11 @@ static vw_status take_plain_segment(vw__torch_engine *engine, const vw__search *
         return vw__fail_host_memory(sizeof *segment, "a segment record");
     }
     vw__counters *counters = engine->base.owner.counters;
-    vw__size_kind kind = search->shelf->kind;
+    vw__engine_size_kind kind = search->shelf->kind;
     vw__engine_count_held(&engine->base, search->shelf, (int64_t)search->segment_bytes);
-    vw__count_up(&counters->segment, kind, 1);
+    vw__counter_up(&counters->segment, kind, 1);
     if (search->segment_bytes >= engine->base.max_split_bytes)
-        vw__count_up(&counters->oversize_segments, VW__LARGE, 1);
+        vw__counter_up(&counters->oversize_segments, VW__ENGINE_LARGE, 1);
     counters->num_device_alloc++;
     segment->first->segment_tag = engine->base.serving->tag;
     vw__engine_notice(&engine->base, VW_ACTION_SEGMENT_ALLOC, search->lane, address,
@@ -175,7 +175,7 @@ static vw_status take_plain_segment(vw__torch_engine *engine, const vw__search *
     return VW_OK;
 }
 
-static vw_status take_new_block(vw__torch_engine *engine, vw__search *search, bool is_retry,
+static vw_status take_new_block(vw__torch_engine *engine, vw__torch_search *search, bool is_retry,
                                 vw__block **out)
 {
     vw__counters *counters = engine->base.owner.counters;
@@ -206,7 +206,7 @@ static vw_status take_new_block(vw__torch_engine *engine, vw__search *search, bo
 
 typedef struct elsewhere {
     vw__torch_engine *engine;
-    vw__search search;
+    vw__torch_search search;
 } elsewhere;
 
 static vw__block *find_elsewhere(void *context, vw__shelf *shelf)
@@ -217,7 +217,7 @@ static vw__block *find_elsewhere(void *context, vw__shelf *shelf)
     return find_free_block(place->engine, &place->search);
 }
 
-static vw__block *take_from_private_pools(vw__torch_engine *engine, vw__search *search)
+static vw__block *take_from_private_pools(vw__torch_engine *engine, vw__torch_search *search)
 {
     elsewhere place = {engine, *search};
     place.search.is_expandable = false;
@@ -232,14 +232,14 @@ static vw__block *take_from_private_pools(vw__torch_engine *engine, vw__search *
 
 static bool reclaim(vw__torch_engine *engine)
 {
-    const vw__request *serving = engine->base.serving;
+    const vw__engine_request *serving = engine->base.serving;
     engine->base.serving = NULL; /* the lock is dropped: others are served meanwhile */
     bool is_worth_while = engine->base.owner.reclaim(engine->base.owner.context);
     engine->base.serving = serving;
     return is_worth_while;
 }
 
-static vw_status find_block_the_hard_way(vw__torch_engine *engine, vw__search *search,
+static vw_status find_block_the_hard_way(vw__torch_engine *engine, vw__torch_search *search,
                                          vw__block **out)
 {
     if (reclaim(engine)) {
@@ -282,29 +282,29 @@ static vw_status find_block_the_hard_way(vw__torch_engine *engine, vw__search *s
 
 /* ---- hand-out -------------------------------------------------------------------------------- */
 
-VW__INLINE bool should_split(const vw__torch_engine *engine, const vw__search *search,
+VW__INLINE bool should_split(const vw__torch_engine *engine, const vw__torch_search *search,
                              const vw__block *block)
 {
     uint64_t rest_bytes = block->size_bytes - search->size_bytes;
     const vw__private_pool *pool = search->shelf->private_pool;
     if (pool != NULL && pool->no_split)
         return false;
-    return vw__torch_splits_off(search->shelf->kind == VW__SMALL, search->is_expandable,
+    return vw__torch_splits_off(search->shelf->kind == VW__ENGINE_SMALL, search->is_expandable,
                                 search->size_bytes, engine->base.max_split_bytes, rest_bytes);
 }
 
 /* Takes the block to hand out off a free block: its low part, or all of it. */
-VW__INLINE vw__block *carve(vw__torch_engine *engine, const vw__search *search, vw__block *block,
-                            bool is_splitting)
+VW__INLINE vw__block *carve(vw__torch_engine *engine, const vw__torch_search *search,
+                            vw__block *block, bool is_splitting)
 {
     vw__counters *counters = engine->base.owner.counters;
-    vw__size_kind kind = search->shelf->kind;
+    vw__engine_size_kind kind = search->shelf->kind;
     bool was_split = vw__block_is_split(block);
     bool is_counted = !vw__block_is_expandable(block);
     if (!is_splitting) {
         if (was_split && is_counted) {
-            vw__count_down(&counters->inactive_split, kind, 1);
-            vw__count_down(&counters->inactive_split_bytes, kind, (int64_t)block->size_bytes);
+            vw__counter_down(&counters->inactive_split, kind, 1);
+            vw__counter_down(&counters->inactive_split_bytes, kind, (int64_t)block->size_bytes);
         }
         vw__lane_remove(search->lane, block);
         return block;
@@ -314,17 +314,18 @@ VW__INLINE vw__block *carve(vw__torch_engine *engine, const vw__search *search, 
                            vw__torch_block_tie_break(engine, block->segment), search->shelf->clock);
     if (is_counted) {
         if (was_split) {
-            vw__count_down(&counters->inactive_split_bytes, kind, (int64_t)search->size_bytes);
+            vw__counter_down(&counters->inactive_split_bytes, kind, (int64_t)search->size_bytes);
         } else {
-            vw__count_up(&counters->inactive_split, kind, 1);
-            vw__count_up(&counters->inactive_split_bytes, kind, (int64_t)block->size_bytes);
+            vw__counter_up(&counters->inactive_split, kind, 1);
+            vw__counter_up(&counters->inactive_split_bytes, kind, (int64_t)block->size_bytes);
         }
     }
     return low;
 }
 
-VW__INLINE vw__block *hand_out(vw__torch_engine *engine, const vw__search *search,
-                               const vw__request *request, vw__block *block, bool is_splitting)
+VW__INLINE vw__block *hand_out(vw__torch_engine *engine, const vw__torch_search *search,
+                               const vw__engine_request *request, vw__block *block,
+                               bool is_splitting)
 {
     block = carve(engine, search, block, is_splitting);
     block->state = VW__BLOCK_LIVE;
@@ -333,14 +334,15 @@ VW__INLINE vw__block *hand_out(vw__torch_engine *engine, const vw__search *searc
     return block;
 }
 
-VW__INLINE vw_status begin_search(vw__torch_engine *engine, const vw__request *request,
-                                  vw__search *search)
+VW__INLINE vw_status begin_search(vw__torch_engine *engine, const vw__engine_request *request,
+                                  vw__torch_search *search)
 {
     search->stream = request->stream;
     search->size_bytes = vw__torch_round_size(&engine->conf.settings, request->size_bytes);
     if (__builtin_expect(search->size_bytes == 0, 0))
         return VW_ERR_BAD_SETTING; /* vw_last_error() says why */
-    vw__size_kind kind = vw__torch_is_small(search->size_bytes) ? VW__SMALL : VW__LARGE;
+    vw__engine_size_kind kind =
+        vw__torch_is_small(search->size_bytes) ? VW__ENGINE_SMALL : VW__ENGINE_LARGE;
     search->shelf = engine->base.scopes == NULL
                         ? &engine->base.shelves[kind]
                         : vw__engine_route(&engine->base, request->stream, kind);
@@ -357,9 +359,9 @@ VW__INLINE vw_status begin_search(vw__torch_engine *engine, const vw__request *r
  * held on to, and the record for the split is seen to again. The search comes by value: the hit
  * path then keeps its own in registers. */
 static __attribute__((noinline)) vw_status serve_a_miss(vw__torch_engine *engine,
-                                                        const vw__request *request,
-                                                        vw__search search, vw__block **out,
-                                                        vw__refusal *refusal)
+                                                        const vw__engine_request *request,
+                                                        vw__torch_search search, vw__block **out,
+                                                        vw__engine_refusal *refusal)
 {
     vw__private_pool *pool = search.shelf->private_pool;
     vw__block *block = NULL;
@@ -384,11 +386,11 @@ static __attribute__((noinline)) vw_status serve_a_miss(vw__torch_engine *engine
     return VW_OK;
 }
 
-vw_status vw__torch_allocate(vw__engine *base, const vw__request *request, vw__block **out,
-                             vw__refusal *refusal)
+vw_status vw__torch_allocate(vw__engine *base, const vw__engine_request *request, vw__block **out,
+                             vw__engine_refusal *refusal)
 {
     vw__torch_engine *engine = vw__torch_of(base);
-    vw__search search;
+    vw__torch_search search;
     VW__TRY(begin_search(engine, request, &search));
     vw__block *block = find_free_block(engine, &search);
     if (__builtin_expect(block == NULL, 0))
@@ -412,8 +414,8 @@ void vw__torch_free(vw__engine *base, vw__block *block)
             joined.blocks--;
             joined.bytes -= (int64_t)block->size_bytes;
         }
-        vw__count_by(&counters->inactive_split, lane->shelf->kind, -joined.blocks);
-        vw__count_by(&counters->inactive_split_bytes, lane->shelf->kind, -joined.bytes);
+        vw__counter_by(&counters->inactive_split, lane->shelf->kind, -joined.blocks);
+        vw__counter_by(&counters->inactive_split_bytes, lane->shelf->kind, -joined.bytes);
     }
 }
 
@@ -421,19 +423,19 @@ void vw__torch_free(vw__engine *base, vw__block *block)
 
 /* The part of a free block before the address is handed out first, so that the block at the address
  * is carved by the usual rules; the owner frees it again. */
-vw_status vw__torch_allocate_at(vw__engine *base, const vw__request *request, vw_device_ptr address,
-                                vw__block **prefix, vw__block **out)
+vw_status vw__torch_allocate_at(vw__engine *base, const vw__engine_request *request,
+                                vw_device_ptr address, vw__block **prefix, vw__block **out)
 {
     vw__torch_engine *engine = vw__torch_of(base);
-    vw__search search;
+    vw__torch_search search;
     VW__TRY(begin_search(engine, request, &search));
     vw__block *block = NULL;
     VW__TRY(vw__engine_find_free_at(base, search.lane, address, search.size_bytes, &block));
     *prefix = NULL;
     if (block->address < address) {
-        vw__search before = search;
+        vw__torch_search before = search;
         before.size_bytes = address - block->address;
-        const vw__request fake = {before.size_bytes, request->stream, request->tag};
+        const vw__engine_request fake = {before.size_bytes, request->stream, request->tag};
         *prefix = hand_out(engine, &before, &fake, block, true);
     }
     *out = hand_out(engine, &search, request, block, should_split(engine, &search, block));
@@ -460,8 +462,8 @@ vw__block *vw__torch_hand_out_at(vw__engine *base, vw__block *block, vw_device_p
 {
     vw__torch_engine *engine = vw__torch_of(base);
     vw__lane *lane = vw__block_lane(block);
-    const vw__request request = {size_bytes, lane->stream, tag};
-    const vw__search search = {
+    const vw__engine_request request = {size_bytes, lane->stream, tag};
+    const vw__torch_search search = {
         .shelf = lane->shelf, .lane = lane, .stream = lane->stream, .size_bytes = size_bytes};
     if (block->address < address)
         part_before(engine, lane, block, address);

@@ -45,22 +45,22 @@ static inline vw__torch_pages *vw__torch_pages_of(const vw__segment *segment)
 }
 
 /* One request on its way. */
-typedef struct vw__search {
+typedef struct vw__torch_search {
     vw__shelf *shelf;
     vw__lane *lane; /* NULL: the stream has none on this shelf yet */
     vw_stream stream;
     uint64_t size_bytes;    /* rounded */
     uint64_t segment_bytes; /* what the device would be asked for; set on a miss */
     bool is_expandable;
-} vw__search;
+} vw__torch_search;
 
 /* VW_ERR_UNSUPPORTED: is_shareable, and the device cannot share. */
 extern const vw__engine_kind vw__torch_kind;
 
 /* ---- torch_engine.c -------------------------------------------------------------------------- */
-vw_status vw__torch_allocate(vw__engine *engine, const vw__request *request, vw__block **out,
-                             vw__refusal *refusal);
-vw_status vw__torch_allocate_at(vw__engine *engine, const vw__request *request,
+vw_status vw__torch_allocate(vw__engine *engine, const vw__engine_request *request, vw__block **out,
+                             vw__engine_refusal *refusal);
+vw_status vw__torch_allocate_at(vw__engine *engine, const vw__engine_request *request,
                                 vw_device_ptr address, vw__block **prefix, vw__block **out);
 vw__block *vw__torch_hand_out_at(vw__engine *engine, vw__block *block, vw_device_ptr address,
                                  uint64_t size_bytes, uint64_t tag);
@@ -79,15 +79,15 @@ void vw__torch_drop_segment(vw__torch_engine *engine, vw__segment *segment);
 
 /* VW_OK: `*out` is free and has at least the search's size. VW_ERR_OUT_OF_MEMORY: pages
  * mapped on the way stay, free. */
-vw_status vw__torch_grow_expandable(vw__torch_engine *engine, const vw__search *search,
+vw_status vw__torch_grow_expandable(vw__torch_engine *engine, const vw__torch_search *search,
                                     vw__block **out);
 
 /* Gives the whole pages inside a free block back. The block may be gone afterwards. */
 vw_status vw__torch_shrink_expandable(vw__torch_engine *engine, vw__block *block);
 
 /* The engine table's. */
-vw_status vw__torch_walk_pieces(vw__engine *engine, const vw__block *under, vw__piece_visitor visit,
-                                void *context);
+vw_status vw__torch_walk_pieces(vw__engine *engine, const vw__block *under,
+                                vw__engine_piece_visitor visit, void *context);
 
 /* Gives a whole segment back, whatever is in it; for the end of the engine. */
 void vw__torch_abandon_segment(vw__torch_engine *engine, vw__segment *segment);
@@ -97,7 +97,7 @@ vw_status vw__torch_trim(vw__torch_engine *engine, const vw_private_id *only);
 vw_status vw__torch_collect_garbage(vw__torch_engine *engine);
 
 /* `*is_enough`: it is worth asking the device again. */
-vw_status vw__torch_release_available(vw__torch_engine *engine, const vw__search *search,
+vw_status vw__torch_release_available(vw__torch_engine *engine, const vw__torch_search *search,
                                       bool *is_enough);
 
 /* ---- torch_inspect.c ------------------------------------------------------------------------- */

@@ -261,10 +261,10 @@ static uint64_t reserve_bytes(const vw__torch_engine *engine)
     return bytes < (double)full_bytes ? (uint64_t)bytes : full_bytes;
 }
 
-static vw_status reserve_segment(vw__torch_engine *engine, const vw__search *search,
+static vw_status reserve_segment(vw__torch_engine *engine, const vw__torch_search *search,
                                  vw__block **out)
 {
-    uint64_t page_bytes = search->shelf->kind == VW__SMALL
+    uint64_t page_bytes = search->shelf->kind == VW__ENGINE_SMALL
                               ? VW__TORCH_SMALL_BUFFER_BYTES
                               : engine->conf.settings.large_segment_size_bytes;
     uint64_t page_count = vw__ceil_div_u64(reserve_bytes(engine), page_bytes);
@@ -300,7 +300,8 @@ static vw_status reserve_segment(vw__torch_engine *engine, const vw__search *sea
 
 /* Where to grow: the lowest unmapped range with room, or with a free block before it that it would
  * extend; else a new segment. */
-static vw_status find_candidate(vw__torch_engine *engine, const vw__search *search, vw__block **out)
+static vw_status find_candidate(vw__torch_engine *engine, const vw__torch_search *search,
+                                vw__block **out)
 {
     vw__block *unmapped = vw__lane_unmapped_above(search->lane, 0);
     for (; unmapped != NULL; unmapped = vw__lane_unmapped_above(search->lane, unmapped->address)) {
@@ -315,7 +316,8 @@ static vw_status find_candidate(vw__torch_engine *engine, const vw__search *sear
     return reserve_segment(engine, search, out);
 }
 
-static vw_status map_enough(vw__torch_engine *engine, const vw__search *search, vw__block **block)
+static vw_status map_enough(vw__torch_engine *engine, const vw__torch_search *search,
+                            vw__block **block)
 {
     if ((*block)->state == VW__BLOCK_UNMAPPED)
         VW__TRY(map_block(engine, *block, vw__min_u64((*block)->size_bytes, search->size_bytes)));
@@ -328,7 +330,7 @@ static vw_status map_enough(vw__torch_engine *engine, const vw__search *search, 
     return VW_OK;
 }
 
-vw_status vw__torch_grow_expandable(vw__torch_engine *engine, const vw__search *search,
+vw_status vw__torch_grow_expandable(vw__torch_engine *engine, const vw__torch_search *search,
                                     vw__block **out)
 {
     vw__block *block = NULL;
@@ -344,7 +346,7 @@ vw_status vw__torch_grow_expandable(vw__torch_engine *engine, const vw__search *
 /* ---- looking at pages ------------------------------------------------------------------------ */
 
 static vw_status walk_pages(const vw__segment *segment, size_t first, size_t last,
-                            vw__piece_visitor visit, void *context)
+                            vw__engine_piece_visitor visit, void *context)
 {
     const vw__torch_pages *pages = vw__torch_pages_of(segment);
     for (size_t page = first; page < last; page++)
@@ -354,7 +356,7 @@ static vw_status walk_pages(const vw__segment *segment, size_t first, size_t las
     return VW_OK;
 }
 
-static vw_status walk_all_pages(vw__tree_node *node, vw__piece_visitor visit, void *context)
+static vw_status walk_all_pages(vw__tree_node *node, vw__engine_piece_visitor visit, void *context)
 {
     for (; node != NULL; node = node->right) {
         const vw__segment *segment = vw__segment_of_node(node);
@@ -365,8 +367,8 @@ static vw_status walk_all_pages(vw__tree_node *node, vw__piece_visitor visit, vo
     return VW_OK;
 }
 
-vw_status vw__torch_walk_pieces(vw__engine *base, const vw__block *under, vw__piece_visitor visit,
-                                void *context)
+vw_status vw__torch_walk_pieces(vw__engine *base, const vw__block *under,
+                                vw__engine_piece_visitor visit, void *context)
 {
     if (under == NULL)
         return walk_all_pages(base->segments, visit, context);
