@@ -160,8 +160,9 @@ static void put_ready(vw__stock *stock, vw__lender_handle *handle)
 
 /* ---- lending --------------------------------------------------------------------------------- */
 
-vw_status vw__stock_take(vw__stock *stock, uint64_t size_bytes, vw__lender_handle **out)
+static vw_status take(void *context, uint64_t size_bytes, vw__lender_handle **out)
 {
+    vw__stock *stock = context;
     pthread_mutex_lock(&stock->lock);
     vw__lender_handle *found = take_ready(stock, size_bytes);
     while (found == NULL && !reserve_bytes(stock, size_bytes)) {
@@ -182,8 +183,9 @@ vw_status vw__stock_take(vw__stock *stock, uint64_t size_bytes, vw__lender_handl
     return VW_OK;
 }
 
-void vw__stock_give_back(vw__stock *stock, vw__lender_handle *handle)
+static void give_back(void *context, vw__lender_handle *handle)
 {
+    vw__stock *stock = context;
     pthread_mutex_lock(&stock->lock);
     put_ready(stock, handle);
     pthread_mutex_unlock(&stock->lock);
@@ -256,8 +258,9 @@ static bool start_thread(vw__stock *stock)
     return has_started;
 }
 
-void vw__stock_wish(vw__stock *stock, const uint64_t *sizes_bytes, size_t count)
+static void wish(void *context, const uint64_t *sizes_bytes, size_t count)
 {
+    vw__stock *stock = context;
     pthread_mutex_lock(&stock->lock);
     stock->wish_count = count < VW__LENDER_WISHES ? count : VW__LENDER_WISHES;
     memcpy(stock->wishes_bytes, sizes_bytes, stock->wish_count * sizeof *sizes_bytes);
@@ -269,8 +272,9 @@ void vw__stock_wish(vw__stock *stock, const uint64_t *sizes_bytes, size_t count)
 
 /* ---- looking, and the end -------------------------------------------------------------------- */
 
-void vw__stock_look(vw__stock *stock, vw__lender_numbers *out)
+static void look(void *context, vw__lender_numbers *out)
 {
+    vw__stock *stock = context;
     pthread_mutex_lock(&stock->lock);
     *out = stock->numbers;
     uint64_t lent_bytes = out->held_bytes - out->ready_bytes;
@@ -281,33 +285,9 @@ void vw__stock_look(vw__stock *stock, vw__lender_numbers *out)
     pthread_mutex_unlock(&stock->lock);
 }
 
-static vw_status lend(void *context, uint64_t size_bytes, vw__lender_handle **out)
-{
-    return vw__stock_take(context, size_bytes, out);
-}
-
-static void accept_back(void *context, vw__lender_handle *handle)
-{
-    vw__stock_give_back(context, handle);
-}
-
-static void accept_wishes(void *context, const uint64_t *sizes_bytes, size_t count)
-{
-    vw__stock_wish(context, sizes_bytes, count);
-}
-
-static void show_numbers(void *context, vw__lender_numbers *out)
-{
-    vw__stock_look(context, out);
-}
-
 vw__lender vw__stock_lender(vw__stock *stock)
 {
-    return (vw__lender){.context = stock,
-                        .take = lend,
-                        .give_back = accept_back,
-                        .wish = accept_wishes,
-                        .look = show_numbers};
+    return (vw__lender){stock, take, give_back, wish, look};
 }
 
 void vw__stock_destroy(vw__stock *stock)

@@ -26,13 +26,7 @@ VW_MUST_CHECK vw_status vw__stock_create(const vw_device *device, vw_pinned_budg
 /* Ends the thread and gives back what is in the stock. Nothing is lent. NULL does nothing. */
 void vw__stock_destroy(vw__stock *stock);
 
-/* The lender's functions, on this stock. The thread is started with the first wish. */
-VW_MUST_CHECK vw_status vw__stock_take(vw__stock *stock, uint64_t size_bytes,
-                                       vw__lender_handle **out);
-void vw__stock_give_back(vw__stock *stock, vw__lender_handle *handle);
-void vw__stock_wish(vw__stock *stock, const uint64_t *sizes_bytes, size_t count);
-void vw__stock_look(vw__stock *stock, vw__lender_numbers *out);
-
+/* What the engine sees of the stock. The thread is started with the first wish. */
 vw__lender vw__stock_lender(vw__stock *stock);
 
 #endif /* VW_POOL_HOST_STOCK_H */

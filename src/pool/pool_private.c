@@ -1,7 +1,23 @@
 /* pool_private.c - private pools: the engine's, under the pool's lock. */
 #include "pool/pool.h"
 
-static const char what[] = "private pools";
+/* Takes the lock of a pool whose engine has private pools. */
+static vw_status begin(const vw_pool *pool)
+{
+    VW__TRY(vw__pool_enter(pool));
+    vw__pool_lock(pool);
+    if (pool->engine->table->private_retain != NULL)
+        return VW_OK;
+    vw_status status = vw__pool_unsupported(pool, "private pools");
+    vw__pool_unlock(pool);
+    return status;
+}
+
+static vw_status end(const vw_pool *pool, vw_status status)
+{
+    vw__pool_unlock(pool);
+    return status;
+}
 
 vw_status vw_private_pool_retain(vw_pool *pool, vw_private_id id, const vw_private_options *options)
 {
@@ -11,48 +27,27 @@ vw_status vw_private_pool_retain(vw_pool *pool, vw_private_id id, const vw_priva
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected options of %zu bytes with both take and give_back, or neither",
                         sizeof *options);
-    vw__pool_lock(pool);
-    const vw__engine_table *table = pool->engine->table;
-    vw_status status = table->private_retain != NULL
-                           ? table->private_retain(pool->engine, id, options)
-                           : vw__pool_unsupported(pool, what);
-    vw__pool_unlock(pool);
-    return status;
+    VW__TRY(begin(pool));
+    return end(pool, pool->engine->table->private_retain(pool->engine, id, options));
 }
 
 vw_status vw_private_pool_begin(vw_pool *pool, vw_private_id id, vw_scope_filter filter,
                                 void *context)
 {
-    VW__TRY(vw__pool_enter(pool));
-    vw__pool_lock(pool);
-    const vw__engine_table *table = pool->engine->table;
-    vw_status status = table->scope_begin != NULL
-                           ? table->scope_begin(pool->engine, id, filter, context)
-                           : vw__pool_unsupported(pool, what);
-    vw__pool_unlock(pool);
-    return status;
+    VW__TRY(begin(pool));
+    return end(pool, pool->engine->table->scope_begin(pool->engine, id, filter, context));
 }
 
 vw_status vw_private_pool_end(vw_pool *pool, vw_private_id id)
 {
-    VW__TRY(vw__pool_enter(pool));
-    vw__pool_lock(pool);
-    const vw__engine_table *table = pool->engine->table;
-    vw_status status = table->scope_end != NULL ? table->scope_end(pool->engine, id)
-                                                : vw__pool_unsupported(pool, what);
-    vw__pool_unlock(pool);
-    return status;
+    VW__TRY(begin(pool));
+    return end(pool, pool->engine->table->scope_end(pool->engine, id));
 }
 
 vw_status vw_private_pool_release(vw_pool *pool, vw_private_id id)
 {
-    VW__TRY(vw__pool_enter(pool));
-    vw__pool_lock(pool);
-    const vw__engine_table *table = pool->engine->table;
-    vw_status status = table->private_release != NULL ? table->private_release(pool->engine, id)
-                                                      : vw__pool_unsupported(pool, what);
-    vw__pool_unlock(pool);
-    return status;
+    VW__TRY(begin(pool));
+    return end(pool, pool->engine->table->private_release(pool->engine, id));
 }
 
 int vw_private_pool_use_count(const vw_pool *pool, vw_private_id id)
@@ -67,14 +62,8 @@ int vw_private_pool_use_count(const vw_pool *pool, vw_private_id id)
 
 static vw_status set(vw_pool *pool, vw_private_id id, const bool *use_on_oom, const bool *no_split)
 {
-    VW__TRY(vw__pool_enter(pool));
-    vw__pool_lock(pool);
-    const vw__engine_table *table = pool->engine->table;
-    vw_status status = table->private_set != NULL
-                           ? table->private_set(pool->engine, id, use_on_oom, no_split)
-                           : vw__pool_unsupported(pool, what);
-    vw__pool_unlock(pool);
-    return status;
+    VW__TRY(begin(pool));
+    return end(pool, pool->engine->table->private_set(pool->engine, id, use_on_oom, no_split));
 }
 
 vw_status vw_private_pool_set_use_on_oom(vw_pool *pool, vw_private_id id, bool use_on_oom)

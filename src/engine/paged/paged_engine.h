@@ -26,8 +26,8 @@
  *   paged_on_host.c     exchanging a handle's pages for the host's; frees there
  *   paged_moment.c      safe moments, and copying live data in them
  *   paged_survey.c      which handles are free, and where a request would best go
- *   paged_handles.c     arenas and handles: create, map, move, revive, unmap, release
- *   paged_marks.c       marks in streams, that moves and unmapping wait for
+ *   paged_handles.c     arenas and handles: create, map, move, revive, unmap, release; marks in
+ *                       streams, that moves and unmapping wait for
  *   paged_books.c       the records behind them, and what blocks become
  *
  * and beside that way:

@@ -18,7 +18,8 @@ bool vw__paged_unmap_scratch(vw__paged_engine *engine, uint64_t address, uint64_
                              vw__paged_stuck *stuck);
 void vw__paged_lose_scratch(vw__paged_engine *engine);
 
-/* True if every byte of the unit at `address` is in use. `block` is one of its arena, not far from it. */
+/* True if every byte of the unit at `address` is in use. `block` is one of its arena, not far from
+ * it. */
 bool vw__paged_is_unit_full(const vw__paged_engine *engine, vw__block *block, uint64_t address);
 
 #endif /* VW_ENGINE_PAGED_PAGED_EVACUATE_H */

@@ -1,4 +1,4 @@
-/* paged_handles.h - arenas, handles and places: all that calls the driver for memory. */
+/* paged_handles.h - arenas, marks, handles and places: all that calls the driver for memory. */
 #ifndef VW_ENGINE_PAGED_PAGED_HANDLES_H
 #define VW_ENGINE_PAGED_PAGED_HANDLES_H
 
@@ -10,6 +10,14 @@
 vw_status vw__paged_add_arena(vw__paged_engine *engine, vw__lane *lane, uint64_t size_bytes);
 /* Nothing is mapped in it. Where the device refuses, addresses are lost, no memory. */
 vw_status vw__paged_end_arena(vw__paged_engine *engine, vw__segment *segment);
+
+/* ---- marks in streams, that moves and unmapping wait for ---- */
+
+/* The mark of this call in that stream, made if there is none yet. The caller counts as a user. */
+vw_status vw__paged_mark_stream(vw__paged_engine *engine, vw_stream stream, vw__paged_mark **out);
+void vw__paged_leave_mark(vw__paged_engine *engine, vw__paged_mark *mark);
+vw_status vw__paged_mark_is_complete(vw__paged_engine *engine, vw__paged_mark *mark, bool *out);
+void vw__paged_end_marks(vw__paged_engine *engine);
 
 /* ---- handles and their places ---- */
 

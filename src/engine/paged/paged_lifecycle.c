@@ -11,7 +11,6 @@
 #include "device/device_table.h" /* vw__device_can_share */
 #include "engine/paged/paged_handles.h"
 #include "engine/paged/paged_inspect.h"
-#include "engine/paged/paged_marks.h"
 #include "engine/paged/paged_pins.h"
 #include "engine/paged/paged_reclaim.h"
 #include "engine/paged/paged_return.h"
@@ -170,69 +169,47 @@ static void move_stats(const vw__engine *base, vw_paged_stats *stats)
 
 /* ---- the tables ------------------------------------------------------------------------------ */
 
+/* The same before and after a failure: giving blocks back, and looking. */
+#define ALWAYS                                                                                     \
+    .name = "vramwise", .destroy = destroy, .free = vw__paged_free,                                \
+    .hand_out_at = vw__paged_hand_out_at, .walk_conf = walk_conf,                                  \
+    .is_capturing = vw__engine_is_capturing, .find = vw__engine_find, .walk = vw__engine_walk,     \
+    .largest_free = vw__engine_largest_free, .private_idle = vw__engine_private_idle,              \
+    .private_release = vw__private_release, .private_use_count = vw__private_use_count,            \
+    .private_set = vw__private_set, .scope_end = vw__scope_end, .unpin = vw__paged_unpin,          \
+    .advise = vw__paged_advise, .move_stats = move_stats
+
 static const vw__engine_table paged_table = {
-    .name = "vramwise",
-    .destroy = destroy,
+    ALWAYS,
     .allocate = vw__paged_allocate,
     .allocate_at = vw__paged_allocate_at,
-    .free = vw__paged_free,
     .see_to_records = vw__engine_see_to_records,
-    .hand_out_at = vw__paged_hand_out_at,
     .walk_pieces = vw__paged_walk_pieces,
     .trim = vw__paged_trim,
     .set_fraction = set_fraction,
     .configure = configure,
-    .walk_conf = walk_conf,
-    .is_capturing = vw__engine_is_capturing,
-    .find = vw__engine_find,
-    .walk = vw__engine_walk,
     .check = vw__paged_check,
-    .largest_free = vw__engine_largest_free,
-    .private_idle = vw__engine_private_idle,
     .private_retain = retain,
-    .private_release = vw__private_release,
-    .private_use_count = vw__private_use_count,
-    .private_set = vw__private_set,
     .scope_begin = vw__scope_begin,
-    .scope_end = vw__scope_end,
     .pin = vw__paged_pin,
-    .unpin = vw__paged_unpin,
-    .advise = vw__paged_advise,
     .mark_step = vw__paged_mark_step,
-    .move_stats = move_stats,
 };
 
-/* After a failure the mappings are unknown: blocks can still be freed and looked at. */
+/* After a failure the mappings are unknown: everything else says why. */
 static const vw__engine_table failed_table = {
-    .name = "vramwise",
-    .destroy = destroy,
+    ALWAYS,
     .allocate = fail_allocate,
     .allocate_at = fail_allocate_at,
-    .free = vw__paged_free,
     .see_to_records = fail_see_to_records,
-    .hand_out_at = vw__paged_hand_out_at,
     .walk_pieces = fail_walk_pieces,
     .trim = fail_trim,
     .set_fraction = fail_set_fraction,
     .configure = fail_configure,
-    .walk_conf = walk_conf,
-    .is_capturing = vw__engine_is_capturing,
-    .find = vw__engine_find,
-    .walk = vw__engine_walk,
     .check = fail_check,
-    .largest_free = vw__engine_largest_free,
-    .private_idle = vw__engine_private_idle,
     .private_retain = fail_retain,
-    .private_release = vw__private_release,
-    .private_use_count = vw__private_use_count,
-    .private_set = vw__private_set,
     .scope_begin = fail_scope_begin,
-    .scope_end = vw__scope_end,
     .pin = fail_pin,
-    .unpin = vw__paged_unpin,
-    .advise = vw__paged_advise,
     .mark_step = fail_mark_step,
-    .move_stats = move_stats,
 };
 
 void vw__paged_turn_failed(vw__paged_engine *engine, const char *format, ...)

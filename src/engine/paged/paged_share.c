@@ -27,7 +27,6 @@
 #include "engine/driver_calls.h"
 #include "engine/paged/paged_books.h"
 #include "engine/paged/paged_handles.h"
-#include "engine/paged/paged_marks.h"
 #include "engine/paged/paged_moment.h"
 
 enum {
