@@ -204,7 +204,8 @@ static const vw_test_engine engine = {
              VW_TEST_NO_SETTINGS | VW_TEST_NO_MOVES,
 };
 
-/* In a process of its own, which leaves behind what a failed check leaves behind. */
+/* In a process of its own: a check that fails leaves its pool behind, and one that fails in a
+ * callback leaves it locked, over which a debug build aborts. */
 static bool suite_fails(void)
 {
     (void)fflush(NULL);
@@ -215,7 +216,7 @@ static bool suite_fails(void)
         _exit(vw_test_engine_contract(&engine) != 0);
     }
     int status = 0;
-    return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 1;
+    return waitpid(child, &status, 0) == child && status != 0;
 }
 
 int main(void)
