@@ -40,16 +40,16 @@ typedef enum vw__block_state {
     VW__BLOCK_SHADOW, /* paged engine: mapped, but the bytes are used through another address */
 } vw__block_state;
 
-/* What a block has from its segment, for good; kept in the block to save a look at the segment. */
+/* Properties that a block inherits from its segment. Copied to save a look at the segment. */
 typedef enum vw__block_nature {
-    VW__NATURE_LARGE = 1,      /* of a large shelf: the bit is its vw__size_kind */
-    VW__NATURE_EXPANDABLE = 2, /* of an expandable segment */
+    VW__BLOCK_NATURE_LARGE = 1,      /* of a large shelf: the bit is its vw__engine_size_kind */
+    VW__BLOCK_NATURE_EXPANDABLE = 2, /* of an expandable segment */
 } vw__block_nature;
 
 typedef struct vw__block vw__block;
 typedef struct vw__segment vw__segment;
 struct vw__lane;
-struct vw__stream_use;
+struct vw__stream_order_use;
 
 struct vw__block {
     vw__tree_node node; /* in the free index or the unmapped tree; a spare record's list */
@@ -64,14 +64,14 @@ struct vw__block {
 
     /* The second cache line. */
     vw__segment *segment;
-    uint64_t requested_bytes;    /* what the last caller asked for; 0 for a fresh record */
-    uint64_t tag;                /* the caller's, while LIVE or PENDING; 0 otherwise */
-    uint64_t segment_tag;        /* of the request that made the segment; follows the record */
-    int64_t age_base;            /* the shelf's clock when the block entered the free index; paged
-                                    engine: the request that made it, while LIVE or PENDING */
-    struct vw__stream_use *uses; /* streams named by record_stream; the pool's */
-    uint32_t pending_events;     /* of those, not yet complete; the pool's */
-    uint32_t advice;             /* paged engine: vw_advice, while LIVE or PENDING; 0 otherwise */
+    uint64_t requested_bytes; /* what the last caller asked for; 0 for a fresh record */
+    uint64_t tag;             /* the caller's, while LIVE or PENDING; 0 otherwise */
+    uint64_t segment_tag;     /* of the request that made the segment; follows the record */
+    int64_t age_base;         /* the shelf's clock when the block entered the free index; paged
+                                 engine: the request that made it, while LIVE or PENDING */
+    struct vw__stream_order_use *uses; /* streams named by record_stream; the pool's */
+    uint32_t pending_events;           /* of those, not yet complete; the pool's */
+    uint32_t advice; /* paged engine: vw_advice, while LIVE or PENDING; 0 otherwise */
 } __attribute__((aligned(64)));
 
 _Static_assert(offsetof(vw__block, segment) == 64, "the first cache line is full");
@@ -83,16 +83,12 @@ struct vw__segment {
     uint64_t size_bytes;
     struct vw__lane *lane;
     vw__block *first;
-    uint32_t tie_break;  /* for the blocks made in it, where the version counts segments */
-    uint8_t nature;      /* vw__block_nature, for the blocks made in it */
-    uint64_t page_bytes; /* expandable only: the size of each handle */
-    size_t page_count;
-    vw_handle *pages;     /* page_count handles; 0 where there is none */
-    bool *page_is_mapped; /* page_count */
-    void *detail;         /* paged engine only: its own */
+    uint32_t tie_break; /* for the blocks made in it, where the version counts segments */
+    uint8_t nature;     /* vw__block_nature, for the blocks made in it */
+    void *detail;       /* what the engine keeps with it: the memory under its addresses */
 };
 
-/* The records that are not in use. */
+/* Spare records. */
 typedef struct vw__block_source {
     vw__block *spare; /* linked through node.left */
     size_t spare_count;
@@ -151,10 +147,10 @@ static inline vw__block *vw__block_make(vw__block_source *source, vw__segment *s
 
 static inline bool vw__block_is_expandable(const vw__block *block)
 {
-    return (block->nature & VW__NATURE_EXPANDABLE) != 0;
+    return (block->nature & VW__BLOCK_NATURE_EXPANDABLE) != 0;
 }
 
-/* Are the bytes at its address its own? Else they are none, or belong to another block. */
+/* True if the bytes at its address are its own: not unmapped, and not another block's. */
 static inline bool vw__block_has_memory(const vw__block *block)
 {
     return block->state < VW__BLOCK_UNMAPPED;
@@ -162,10 +158,10 @@ static inline bool vw__block_has_memory(const vw__block *block)
 
 static inline bool vw__segment_is_expandable(const vw__segment *segment)
 {
-    return (segment->nature & VW__NATURE_EXPANDABLE) != 0;
+    return (segment->nature & VW__BLOCK_NATURE_EXPANDABLE) != 0;
 }
 
-/* Alone in its segment, or one of several? */
+/* True if its segment has other blocks. */
 static inline bool vw__block_is_split(const vw__block *block)
 {
     return block->previous != NULL || block->next != NULL;
@@ -213,6 +209,34 @@ static inline void vw__block_absorb_next(vw__block *block)
     block->next = next->next;
     if (block->next != NULL)
         block->next->previous = block;
+}
+
+/* Records of a block's neighbours, before and after it; NULL where there is none. */
+typedef struct vw__block_pair {
+    vw__block *before;
+    vw__block *after;
+} vw__block_pair;
+
+/* Leaves `block`, which is in no index, with just the given range of its addresses. What it had
+ * before and after the range gets records of its own, which are returned: linked, in no index, and
+ * with their remembered fields cleared. Two records must be spare. */
+static inline vw__block_pair vw__block_cut_out(vw__block_source *source, vw__block *block,
+                                               uint64_t address, uint64_t size_bytes)
+{
+    vw__block_pair rest = {NULL, NULL};
+    uint64_t before_bytes = address - block->address;
+    uint64_t after_bytes = block->size_bytes - before_bytes - size_bytes;
+    if (before_bytes > 0) {
+        rest.before = vw__block_make(source, block->segment, block->address, before_bytes, 0);
+        vw__block_link_before(rest.before, block);
+    }
+    if (after_bytes > 0) {
+        rest.after = vw__block_make(source, block->segment, address + size_bytes, after_bytes, 0);
+        vw__block_link_after(rest.after, block);
+    }
+    block->address = address;
+    block->size_bytes = size_bytes;
+    return rest;
 }
 
 #endif /* VW_ENGINE_BLOCK_H */

@@ -18,8 +18,13 @@
 
 #include <stdint.h>
 
-/* Which half of a counter: blocks of up to 1 MiB, or larger ones. */
-typedef enum vw__size_kind { VW__SMALL = 0, VW__LARGE = 1 } vw__size_kind;
+#define VW__ENGINE_SMALL_BYTES (UINT64_C(1) << 20) /* up to this size a block counts as small */
+
+/* Which half of a counter: blocks of up to VW__ENGINE_SMALL_BYTES, or larger ones. */
+typedef enum vw__engine_size_kind {
+    VW__ENGINE_SMALL = 0,
+    VW__ENGINE_LARGE = 1
+} vw__engine_size_kind;
 
 typedef struct vw__counter {
     int64_t current[2];
@@ -29,12 +34,12 @@ typedef struct vw__counter {
     int64_t base[2];
 } vw__counter;
 
-/* What resets took away from numbers that others watch, for whom nothing begins again. */
-typedef struct vw__forgotten {
+/* What resets subtracted from numbers that must only rise: the process's page shows them. */
+typedef struct vw__counter_forgotten {
     uint64_t allocations;
     uint64_t retries;
     uint64_t ooms;
-} vw__forgotten;
+} vw__counter_forgotten;
 
 typedef struct vw__counters {
     vw__counter allocation;
@@ -46,7 +51,8 @@ typedef struct vw__counters {
     vw__counter inactive_split_bytes;
     vw__counter segment;
     vw__counter reserved_bytes;
-    vw__counter oversize_allocations; /* PyTorch has no small and large here: VW__LARGE is used */
+    vw__counter
+        oversize_allocations; /* PyTorch has no small and large here: VW__ENGINE_LARGE is used */
     vw__counter oversize_segments;
     int64_t num_alloc_retries;
     int64_t num_ooms;
@@ -54,10 +60,10 @@ typedef struct vw__counters {
     int64_t num_device_alloc;
     int64_t num_device_free;
     int64_t num_oom_rejections;
-    vw__forgotten forgotten;
+    vw__counter_forgotten forgotten;
 } vw__counters;
 
-static inline void vw__count_up(vw__counter *counter, vw__size_kind kind, int64_t amount)
+static inline void vw__counter_up(vw__counter *counter, vw__engine_size_kind kind, int64_t amount)
 {
     int64_t current = counter->current[kind] + amount;
     int64_t all = current + counter->current[1 - kind];
@@ -68,7 +74,7 @@ static inline void vw__count_up(vw__counter *counter, vw__size_kind kind, int64_
         counter->peak_all = all;
 }
 
-static inline void vw__count_down(vw__counter *counter, vw__size_kind kind, int64_t amount)
+static inline void vw__counter_down(vw__counter *counter, vw__engine_size_kind kind, int64_t amount)
 {
     counter->current[kind] -= amount;
     counter->freed[kind] += amount;
@@ -76,10 +82,10 @@ static inline void vw__count_down(vw__counter *counter, vw__size_kind kind, int6
 
 /* One step up or down by a net amount, as PyTorch applies the changes of a merge. Which way it goes
  * is hard to predict, so there is no branch on it: a peak cannot rise by a step down. */
-static inline void vw__count_by(vw__counter *counter, vw__size_kind kind, int64_t amount)
+static inline void vw__counter_by(vw__counter *counter, vw__engine_size_kind kind, int64_t amount)
 {
     counter->freed[kind] += amount < 0 ? -amount : 0;
-    vw__count_up(counter, kind, amount);
+    vw__counter_up(counter, kind, amount);
 }
 
 #endif /* VW_ENGINE_COUNTERS_H */

@@ -1,10 +1,10 @@
 /* driver_calls.h - the engines' way to the device's memory, with a clock beside it.
  *
- * What a training job loses to its driver is the time of these calls: taking memory, giving it
- * back, mapping and unmapping. They are made on the slow path only, so that counting them costs
- * nothing where it matters. Some are made without the pool's lock: the meter is atomic.
+ * The meter adds up the time that a job loses to its driver: taking memory, giving it back, mapping
+ * and unmapping. These calls are on the slow path only, so counting them costs nothing where it
+ * matters. Some are made without the pool's lock: the meter is atomic.
  *
- * A pool that nobody watches has no meter, and reads no clock. */
+ * A pool that is not listed has no meter, and reads no clock. */
 #ifndef VW_ENGINE_DRIVER_CALLS_H
 #define VW_ENGINE_DRIVER_CALLS_H
 

@@ -1,7 +1,7 @@
 /* free_index.c - the ways through a free index that are not on the allocation path. */
 #include "engine/free_index.h"
 
-/* The last bin in use below `bin`; VW__INDEX_BINS if there is none. */
+/* The last bin in use below `bin`; VW__FREE_INDEX_BINS if there is none. */
 static unsigned bin_below(const vw__free_index *index, unsigned bin)
 {
     while (bin-- > 0) {
@@ -11,13 +11,13 @@ static unsigned bin_below(const vw__free_index *index, unsigned bin)
             return (word << 6) + 63u - (unsigned)__builtin_clzll(bits);
         bin = word << 6; /* nothing left in this word */
     }
-    return VW__INDEX_BINS;
+    return VW__FREE_INDEX_BINS;
 }
 
 static vw__block *last_in_bins_below(const vw__free_index *index, unsigned bin)
 {
     bin = bin_below(index, bin);
-    return bin == VW__INDEX_BINS ? NULL : vw__block_of_node(vw__tree_last(index->bins[bin]));
+    return bin == VW__FREE_INDEX_BINS ? NULL : vw__block_of_node(vw__tree_last(index->bins[bin]));
 }
 
 vw__block *vw__free_index_first(const vw__free_index *index)
@@ -27,7 +27,7 @@ vw__block *vw__free_index_first(const vw__free_index *index)
 
 vw__block *vw__free_index_last(const vw__free_index *index)
 {
-    return last_in_bins_below(index, VW__INDEX_BINS);
+    return last_in_bins_below(index, VW__FREE_INDEX_BINS);
 }
 
 vw__block *vw__free_index_after(const vw__free_index *index, const vw__block *block)
@@ -75,7 +75,7 @@ static const char *check_tree(const vw__tree_node *node, unsigned bin, const vw_
 
 const char *vw__free_index_check(const vw__free_index *index)
 {
-    for (unsigned bin = 0; bin < VW__INDEX_BINS; bin++) {
+    for (unsigned bin = 0; bin < VW__FREE_INDEX_BINS; bin++) {
         const vw__tree_node *last = NULL;
         bool is_marked = (index->bins_in_use[bin >> 6] >> (bin & 63)) & 1;
         if (is_marked != (index->bins[bin] != NULL))
@@ -88,7 +88,7 @@ const char *vw__free_index_check(const vw__free_index *index)
     }
     for (unsigned word = 0; word < 64; word++)
         if (((index->words_in_use >> word) & 1) !=
-            (word < VW__INDEX_WORDS && index->bins_in_use[word] != 0))
+            (word < VW__FREE_INDEX_WORDS && index->bins_in_use[word] != 0))
             return "a word's bit does not say whether the word is zero";
     return NULL;
 }

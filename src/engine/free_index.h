@@ -28,19 +28,21 @@
 #include "base/ordered_tree.h"
 #include "engine/block.h"
 
-#define VW__INDEX_UNIT_LOG2 9                          /* 512 bytes, the smallest block */
-#define VW__INDEX_STEPS_LOG2 6                         /* 64 bins per doubling */
-#define VW__INDEX_LAST_LOG2 (41 - VW__INDEX_UNIT_LOG2) /* sizes from 2^41 on share a bin */
-#define VW__INDEX_BINS ((VW__INDEX_LAST_LOG2 - VW__INDEX_STEPS_LOG2 + 2) << VW__INDEX_STEPS_LOG2)
-#define VW__INDEX_WORDS (VW__INDEX_BINS / 64)
+#define VW__FREE_INDEX_UNIT_LOG2 9  /* 512 bytes, the smallest block */
+#define VW__FREE_INDEX_STEPS_LOG2 6 /* 64 bins per doubling */
+#define VW__FREE_INDEX_LAST_LOG2                                                                   \
+    (41 - VW__FREE_INDEX_UNIT_LOG2) /* sizes from 2^41 on share a bin */
+#define VW__FREE_INDEX_BINS                                                                        \
+    ((VW__FREE_INDEX_LAST_LOG2 - VW__FREE_INDEX_STEPS_LOG2 + 2) << VW__FREE_INDEX_STEPS_LOG2)
+#define VW__FREE_INDEX_WORDS (VW__FREE_INDEX_BINS / 64)
 
 typedef struct vw__free_index {
     uint64_t words_in_use; /* bit w: bins_in_use[w] is not zero */
-    uint64_t bins_in_use[VW__INDEX_WORDS];
-    vw__tree_node *bins[VW__INDEX_BINS];
+    uint64_t bins_in_use[VW__FREE_INDEX_WORDS];
+    vw__tree_node *bins[VW__FREE_INDEX_BINS];
 } vw__free_index;
 
-_Static_assert(VW__INDEX_WORDS <= 64, "one word has a bit for each");
+_Static_assert(VW__FREE_INDEX_WORDS <= 64, "one word has a bit for each");
 
 static inline vw__block *vw__block_of_node(vw__tree_node *node)
 {
@@ -66,14 +68,15 @@ VW__INLINE bool vw__block_address_before(const vw__tree_node *left, const vw__tr
 
 VW__INLINE unsigned vw__free_index_bin(uint64_t size_bytes)
 {
-    uint64_t units = size_bytes >> VW__INDEX_UNIT_LOG2;
+    uint64_t units = size_bytes >> VW__FREE_INDEX_UNIT_LOG2;
     /* floor(log2), but at least STEPS_LOG2: small sizes then have a bin each without a branch. */
-    unsigned log2 = 63u ^ (unsigned)__builtin_clzll(units | (UINT64_C(1) << VW__INDEX_STEPS_LOG2));
-    if (__builtin_expect(log2 >= VW__INDEX_LAST_LOG2, 0))
-        return VW__INDEX_BINS - (1u << VW__INDEX_STEPS_LOG2);
+    unsigned log2 =
+        63u ^ (unsigned)__builtin_clzll(units | (UINT64_C(1) << VW__FREE_INDEX_STEPS_LOG2));
+    if (__builtin_expect(log2 >= VW__FREE_INDEX_LAST_LOG2, 0))
+        return VW__FREE_INDEX_BINS - (1u << VW__FREE_INDEX_STEPS_LOG2);
     /* The leading one of units selects the run of bins, the bits after it the bin in the run. */
-    unsigned shift = log2 - VW__INDEX_STEPS_LOG2;
-    return (shift << VW__INDEX_STEPS_LOG2) + (unsigned)(units >> shift);
+    unsigned shift = log2 - VW__FREE_INDEX_STEPS_LOG2;
+    return (shift << VW__FREE_INDEX_STEPS_LOG2) + (unsigned)(units >> shift);
 }
 
 VW__INLINE void vw__free_index_insert_into(vw__free_index *index, vw__block *block, unsigned bin)
@@ -101,7 +104,8 @@ VW__INLINE void vw__free_index_remove(vw__free_index *index, vw__block *block)
     }
 }
 
-/* Is the block alone in its bin? Then a change of its size within the bin changes no order. */
+/* True if the block is alone in its bin: then a change of its size within the bin changes no order.
+ */
 VW__INLINE bool vw__free_index_is_alone(const vw__free_index *index, const vw__block *block)
 {
     return index->bins[block->bin] == &block->node && block->node.left == NULL &&
@@ -138,17 +142,17 @@ VW__INLINE void vw__free_index_replace(vw__free_index *index, vw__block *gone, v
     vw__free_index_insert_into(index, block, bin);
 }
 
-/* The first bin in use from `bin` on; VW__INDEX_BINS if there is none. */
+/* The first bin in use from `bin` on; VW__FREE_INDEX_BINS if there is none. */
 VW__INLINE unsigned vw__free_index_bin_from(const vw__free_index *index, unsigned bin)
 {
-    if (bin >= VW__INDEX_BINS)
-        return VW__INDEX_BINS;
+    if (bin >= VW__FREE_INDEX_BINS)
+        return VW__FREE_INDEX_BINS;
     unsigned word = bin >> 6;
     uint64_t bits = index->bins_in_use[word] & (~UINT64_C(0) << (bin & 63));
     if (bits == 0) {
         uint64_t words = word == 63 ? 0 : index->words_in_use & (~UINT64_C(0) << (word + 1));
         if (words == 0)
-            return VW__INDEX_BINS;
+            return VW__FREE_INDEX_BINS;
         word = (unsigned)__builtin_ctzll(words);
         bits = index->bins_in_use[word];
     }
@@ -158,7 +162,7 @@ VW__INLINE unsigned vw__free_index_bin_from(const vw__free_index *index, unsigne
 VW__INLINE vw__block *vw__free_index_first_in_bins(const vw__free_index *index, unsigned bin)
 {
     bin = vw__free_index_bin_from(index, bin);
-    return bin == VW__INDEX_BINS ? NULL : vw__block_of_node(vw__tree_first(index->bins[bin]));
+    return bin == VW__FREE_INDEX_BINS ? NULL : vw__block_of_node(vw__tree_first(index->bins[bin]));
 }
 
 /* Best fit: the first block of at least `size_bytes`, or NULL. */
@@ -182,7 +186,7 @@ VW__INLINE vw__block *vw__free_index_best_fit(const vw__free_index *index, uint6
             return best;
         bin = vw__free_index_bin_from(index, wanted + 1);
     }
-    return bin == VW__INDEX_BINS ? NULL : vw__block_of_node(vw__tree_first(index->bins[bin]));
+    return bin == VW__FREE_INDEX_BINS ? NULL : vw__block_of_node(vw__tree_first(index->bins[bin]));
 }
 
 /* Walking up and down in order. NULL at the ends. */

@@ -7,7 +7,7 @@
  *
  * A scope routes requests to a private pool while it is open. Requests look through the open
  * scopes and take the first whose filter accepts their stream. In which order, and what counts as
- * capturing, is the release's: `wording` has the switches (torch_versions.h). */
+ * capturing, is the engine's choice (vw__engine_routing). */
 #include "engine/private_pools.h"
 
 #include <inttypes.h>
@@ -18,22 +18,36 @@
 static vw__private_pool *find_private(const vw__engine *engine, vw_private_id id)
 {
     vw__private_pool *pool = engine->private_pools;
-    while (pool != NULL && !vw__same_private_id(pool->id, id))
+    while (pool != NULL && !vw__private_id_same(pool->id, id))
         pool = pool->next;
     return pool;
 }
 
-vw__shelf *vw__engine_route(vw__engine *engine, vw_stream stream, vw__size_kind kind)
+vw__shelf *vw__engine_route(vw__engine *engine, vw_stream stream, vw__engine_size_kind kind)
 {
     vw__private_pool *chosen = NULL;
     for (vw__scope *scope = engine->scopes; scope != NULL; scope = scope->older) {
         if (scope->filter == NULL || scope->filter(scope->context, stream)) {
             chosen = scope->pool;
-            if (engine->wording->scopes_newest_first)
+            if (engine->routing.newest_scope_first)
                 break;
         }
     }
     return chosen != NULL ? &chosen->shelves[kind] : &engine->shelves[kind];
+}
+
+vw__block *vw__private_find_on_oom(vw__engine *engine, const vw__shelf *wanting,
+                                   vw__block *(*find)(void *context, vw__shelf *shelf),
+                                   void *context)
+{
+    vw__block *found = NULL;
+    if (wanting->private_pool != NULL)
+        return NULL;
+    for (vw__private_pool *pool = engine->private_pools; pool != NULL && found == NULL;
+         pool = pool->next)
+        if (pool->use_on_oom)
+            found = find(context, &pool->shelves[wanting->kind]);
+    return found;
 }
 
 /* ---- capturing ------------------------------------------------------------------------------- */
@@ -51,20 +65,19 @@ bool vw__engine_is_capturing(const vw__engine *engine, vw_stream stream)
 {
     if (engine->scopes == NULL)
         return false;
-    return engine->wording->capturing == VW__TORCH_CAPTURING_ANY_SCOPE ||
-           device_says_capturing(engine, stream);
+    return engine->routing.scopes_count_as_captures || device_says_capturing(engine, stream);
 }
 
 /* PyTorch asks for the calling thread's current stream; we know the streams that allocated in the
  * open scopes, and a capture under way is on one of them. */
 bool vw__engine_keeps_default_pools(const vw__engine *engine)
 {
-    if (engine->scopes == NULL || engine->wording->scope_release == VW__TORCH_RELEASE_IN_SCOPES)
+    if (engine->scopes == NULL || engine->routing.keeps_default == VW__ENGINE_KEEP_NOTHING)
         return false;
-    if (engine->wording->scope_release == VW__TORCH_RELEASE_OUTSIDE_SCOPES)
+    if (engine->routing.keeps_default == VW__ENGINE_KEEP_IN_SCOPES)
         return true;
     for (const vw__scope *scope = engine->scopes; scope != NULL; scope = scope->older)
-        for (int kind = VW__SMALL; kind <= VW__LARGE; kind++)
+        for (int kind = VW__ENGINE_SMALL; kind <= VW__ENGINE_LARGE; kind++)
             for (const vw__lane *lane = scope->pool->shelves[kind].lanes; lane != NULL;
                  lane = lane->next)
                 if (device_says_capturing(engine, lane->stream))
@@ -74,11 +87,11 @@ bool vw__engine_keeps_default_pools(const vw__engine *engine)
 
 /* ---- lifetimes ------------------------------------------------------------------------------- */
 
-/* What was ever reserved by private pool `id`: outlives the pool. NULL: out of host memory. */
+/* The statistics of private pool `id`, which outlive the pool. NULL: out of host memory. */
 static vw__private_stat *find_or_add_stat(vw__engine *engine, vw_private_id id)
 {
     vw__private_stat **link = &engine->private_stats;
-    while (*link != NULL && !vw__same_private_id((*link)->id, id))
+    while (*link != NULL && !vw__private_id_same((*link)->id, id))
         link = &(*link)->next;
     if (*link == NULL && (*link = vw__host_alloc_zeroed(1, sizeof **link)) != NULL)
         (*link)->id = id;
@@ -100,8 +113,8 @@ static vw_status add_private(vw__engine *engine, vw_private_id id,
         pool->no_split = options->no_split;
         pool->source = *options;
     }
-    for (int kind = VW__SMALL; kind <= VW__LARGE; kind++) {
-        pool->shelves[kind].kind = (vw__size_kind)kind;
+    for (int kind = VW__ENGINE_SMALL; kind <= VW__ENGINE_LARGE; kind++) {
+        pool->shelves[kind].kind = (vw__engine_size_kind)kind;
         pool->shelves[kind].private_pool = pool;
         pool->shelves[kind].private_id = id;
     }
@@ -118,15 +131,15 @@ void vw__private_drop(vw__engine *engine, vw__private_pool *pool)
     while (*link != pool)
         link = &(*link)->next;
     *link = pool->next;
-    vw__shelf_deinit(&pool->shelves[VW__SMALL]);
-    vw__shelf_deinit(&pool->shelves[VW__LARGE]);
+    vw__shelf_deinit(&pool->shelves[VW__ENGINE_SMALL]);
+    vw__shelf_deinit(&pool->shelves[VW__ENGINE_LARGE]);
     vw__host_free(pool);
 }
 
 vw_status vw__private_retain(vw__engine *engine, vw_private_id id,
                              const vw_private_options *options)
 {
-    if (vw__same_private_id(id, vw__no_private_id()))
+    if (vw__private_id_same(id, vw__private_id_none()))
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "private pool id (0, 0) is the default pool");
     vw__private_pool *pool = find_private(engine, id);
     if (pool == NULL)
@@ -189,7 +202,7 @@ vw_status vw__private_set(vw__engine *engine, vw_private_id id, const bool *use_
 static vw__scope **find_scope(vw__engine *engine, vw_private_id id)
 {
     vw__scope **link = &engine->scopes;
-    while (*link != NULL && !vw__same_private_id((*link)->pool->id, id))
+    while (*link != NULL && !vw__private_id_same((*link)->pool->id, id))
         link = &(*link)->older;
     return link;
 }

@@ -1,7 +1,7 @@
 /* private_pools.h - private pools, scopes and routing, for every engine.
  *
- * What the functions promise to users is in vramwise.h; those that an engine's table has an entry
- * for are its entries as they are. */
+ * vramwise.h has the contract of each function. Those that the engine table has an entry for can be
+ * that entry as they are. */
 #ifndef VW_ENGINE_PRIVATE_POOLS_H
 #define VW_ENGINE_PRIVATE_POOLS_H
 
@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "vramwise/vramwise.h" /* vw_private_id, vw_private_options, vw_scope_filter */
-#include "engine/engine.h"
+#include "engine/engine_base.h"
 #include "engine/shelf.h"
 
 typedef struct vw__private_pool {
@@ -22,7 +22,7 @@ typedef struct vw__private_pool {
     bool no_split;
     vw_private_options source; /* take and give_back, or NULL for the device's */
     vw__private_stat *stat;    /* the engine's */
-    vw__shelf shelves[2];      /* by vw__size_kind */
+    vw__shelf shelves[2];      /* by vw__engine_size_kind */
 } vw__private_pool;
 
 typedef struct vw__scope {
@@ -35,13 +35,21 @@ typedef struct vw__scope {
 /* ---- routing and capturing ------------------------------------------------------------------- */
 
 /* The shelf that serves a request on `stream` now: the default pool's, if no scope wants it. */
-vw__shelf *vw__engine_route(vw__engine *engine, vw_stream stream, vw__size_kind kind);
+vw__shelf *vw__engine_route(vw__engine *engine, vw_stream stream, vw__engine_size_kind kind);
 
-/* Must frees and events wait because a graph is being captured? */
+/* True if frees and events must wait because a graph is being captured. */
 bool vw__engine_is_capturing(const vw__engine *engine, vw_stream stream);
 
-/* Must a trim leave the default pool alone, because of a scope or a capture? */
+/* True if a trim must leave the default pool alone, because of a scope or a capture. */
 bool vw__engine_keeps_default_pools(const vw__engine *engine);
+
+/* For a request of the default pool that finds no memory: looks for a free block in the private
+ * pools that were made with use_on_oom, in the order of their creation, with `find` on the shelf of
+ * the same size kind. The block stays that pool's. NULL: no pool has one, or `wanting` is a private
+ * pool's shelf. */
+vw__block *vw__private_find_on_oom(vw__engine *engine, const vw__shelf *wanting,
+                                   vw__block *(*find)(void *context, vw__shelf *shelf),
+                                   void *context);
 
 /* ---- the table's entries --------------------------------------------------------------------- */
 

@@ -43,6 +43,23 @@ void vw__lane_remove_unmapped(vw__lane *lane, vw__block *block)
     vw__tree_remove(&lane->unmapped, &block->node);
 }
 
+vw__block_pair vw__lane_settle_unmapped(vw__lane *lane, vw__block *block)
+{
+    vw__block_pair gone = {NULL, NULL};
+    if (block->previous != NULL && block->previous->state == VW__BLOCK_UNMAPPED) {
+        gone.before = block->previous;
+        vw__lane_remove_unmapped(lane, gone.before);
+        vw__block_absorb_previous(block);
+    }
+    if (block->next != NULL && block->next->state == VW__BLOCK_UNMAPPED) {
+        gone.after = block->next;
+        vw__lane_remove_unmapped(lane, gone.after);
+        vw__block_absorb_next(block);
+    }
+    vw__lane_insert_unmapped(lane, block);
+    return gone;
+}
+
 vw__block *vw__lane_unmapped_above(const vw__lane *lane, uint64_t address)
 {
     const vw__block key = {.address = address};

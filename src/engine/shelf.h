@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "vramwise/vramwise.h" /* vw_stream, vw_private_id */
-#include "engine/counters.h"   /* vw__size_kind */
+#include "engine/counters.h"   /* vw__engine_size_kind */
 #include "engine/free_index.h"
 
 typedef struct vw__lane vw__lane;
@@ -30,7 +30,7 @@ struct vw__lane {
 };
 
 struct vw__shelf {
-    vw__size_kind kind;
+    vw__engine_size_kind kind;
     struct vw__private_pool *private_pool; /* NULL: the default pool */
     vw_private_id private_id;
     int64_t clock;    /* searches so far; the ages of free blocks are counted in it */
@@ -67,9 +67,9 @@ static inline vw_stream vw__block_stream(const vw__block *block)
     return block->segment->lane->stream;
 }
 
-static inline vw__size_kind vw__block_kind(const vw__block *block)
+static inline vw__engine_size_kind vw__block_kind(const vw__block *block)
 {
-    return (vw__size_kind)(block->nature & VW__NATURE_LARGE);
+    return (vw__engine_size_kind)(block->nature & VW__BLOCK_NATURE_LARGE);
 }
 
 static inline vw_private_id vw__block_private_id(const vw__block *block)
@@ -90,20 +90,61 @@ VW__INLINE void vw__lane_remove(vw__lane *lane, vw__block *block)
     vw__free_index_remove(&lane->free, block);
 }
 
-/* `block` takes a free neighbour's place in the index, with the neighbour's bytes. */
-VW__INLINE void vw__lane_replace(vw__lane *lane, vw__block *gone, vw__block *block)
+/* Cuts the low `size_bytes` off a free block and returns them as a block in no index. The rest
+ * stays in the free index, with the given age. One record must be spare. */
+VW__INLINE vw__block *vw__lane_split_low(vw__block_source *records, vw__lane *lane,
+                                         vw__block *block, uint64_t size_bytes, uint32_t tie_break,
+                                         int64_t rest_age_base)
 {
-    block->state = VW__BLOCK_FREE;
-    block->age_base = lane->shelf->clock;
-    vw__free_index_replace(&lane->free, gone, block);
+    block->age_base = rest_age_base;
+    vw__block *low = vw__block_make(records, block->segment, block->address, size_bytes, tie_break);
+    vw__block_link_before(low, block);
+    vw__free_index_shrink(&lane->free, block, size_bytes);
+    return low;
 }
 
-/* A free block loses bytes at its low end: what is left counts as new. */
-VW__INLINE void vw__lane_shrink(vw__lane *lane, vw__block *block, uint64_t bytes)
+/* The free neighbours that a block was joined with. */
+typedef struct vw__lane_joined {
+    int64_t blocks;
+    int64_t bytes;
+} vw__lane_joined;
+
+/* Makes `block`, which is in no index, FREE: joins it with free neighbours and puts it into the
+ * free index. Its own record survives; the neighbours' become spare. */
+VW__INLINE vw__lane_joined vw__lane_settle_free(vw__block_source *records, vw__lane *lane,
+                                                vw__block *block, int64_t age_base)
 {
-    block->age_base = lane->shelf->clock;
-    vw__free_index_shrink(&lane->free, block, bytes);
+    vw__block *previous = block->previous, *next = block->next;
+    bool joins_previous = previous != NULL && previous->state == VW__BLOCK_FREE;
+    bool joins_next = next != NULL && next->state == VW__BLOCK_FREE;
+    vw__lane_joined joined = {joins_previous + joins_next, 0};
+    block->state = VW__BLOCK_FREE;
+    block->age_base = age_base;
+    if (joins_previous) {
+        joined.bytes += (int64_t)previous->size_bytes;
+        vw__block_absorb_previous(block);
+    }
+    if (joins_next) {
+        joined.bytes += (int64_t)next->size_bytes;
+        vw__block_absorb_next(block);
+        if (joins_previous) {
+            vw__free_index_remove(&lane->free, previous);
+            vw__block_give_back(records, previous);
+        }
+        vw__free_index_replace(&lane->free, next, block);
+        vw__block_give_back(records, next);
+    } else if (joins_previous) {
+        vw__free_index_replace(&lane->free, previous, block);
+        vw__block_give_back(records, previous);
+    } else {
+        vw__free_index_insert(&lane->free, block);
+    }
+    return joined;
 }
+
+/* Makes `block`, which is in no index, UNMAPPED: joins it with unmapped neighbours and puts it into
+ * the unmapped tree. Returns the neighbours' records, which the caller gives back. */
+vw__block_pair vw__lane_settle_unmapped(vw__lane *lane, vw__block *block);
 
 /* Into and out of the unmapped tree. */
 void vw__lane_insert_unmapped(vw__lane *lane, vw__block *block);

@@ -24,7 +24,7 @@ static inline void vw__cut_text_init(vw__cut_text *text, char *buffer, size_t ca
         buffer[0] = '\0';
 }
 
-/* Is all of the text, and the zero behind it, in the buffer? */
+/* True if all of the text, and the zero behind it, is in the buffer. */
 static inline bool vw__cut_text_fits(const vw__cut_text *text)
 {
     return text->length < text->capacity;

@@ -12,7 +12,7 @@
  * its pools are gone, there is no other way than to wait.
  *
  * Ends:
- *   the last pool     the thread tells of it, and then sleeps until there is another
+ *   the last pool     the thread publishes that, and then sleeps until there is another
  *   the process       a destructor stops the thread, but does not wait for one that is stuck in a
  *                     driver: the process ends anyway
  *   fork()            the child has no thread, and a list of its own, which is empty
@@ -48,7 +48,7 @@ static struct {
     const vw__listing *looking_at;
     bool is_asking;        /* its device: the pool itself has been read */
     const char *allocator; /* of the pool that was listed last */
-    vw__device_sum sums[VW__PAGE_SLOTS];
+    vw__listing_sum sums[VW__PAGE_SLOTS];
     size_t sum_count;
     bool is_running; /* the thread was started */
     bool has_failed; /* there can be no page */
@@ -60,19 +60,19 @@ static struct {
 /* ---- a round --------------------------------------------------------------------------------- */
 
 /* Under the lock. NULL: there are more devices than a page has room for. */
-static vw__device_sum *sum_for(const vw_device *device)
+static vw__listing_sum *sum_for(const vw_device *device)
 {
     for (size_t i = 0; i < all.sum_count; i++)
         if (all.sums[i].device == device->properties.index)
             return &all.sums[i];
     if (all.sum_count == VW__PAGE_SLOTS)
         return NULL;
-    vw__device_sum *sum = &all.sums[all.sum_count++];
-    vw__device_sum_init(sum, device);
+    vw__listing_sum *sum = &all.sums[all.sum_count++];
+    vw__listing_sum_init(sum, device);
     return sum;
 }
 
-static bool is_due(vw__device_sum *sum, uint64_t now_ns)
+static bool is_due(vw__listing_sum *sum, uint64_t now_ns)
 {
     if (sum->memory_asked_ns != 0 && now_ns - sum->memory_asked_ns < DEVICE_PAUSE_NS)
         return false;
@@ -97,7 +97,7 @@ static void ask_device(const vw_device *device, vw__listing_sample *sample)
 static bool look_at(vw__listing *listing, uint64_t now_ns)
 {
     vw__listing_sample sample;
-    vw__device_sum *sum = sum_for(listing->device);
+    vw__listing_sum *sum = sum_for(listing->device);
     if (sum == NULL)
         return true;
     all.looking_at = listing;
@@ -108,7 +108,7 @@ static bool look_at(vw__listing *listing, uint64_t now_ns)
         ask_device(listing->device, &sample);
     bool is_there = all.looking_at == listing;
     if (is_there)
-        vw__device_sum_add(sum, listing, &sample);
+        vw__listing_sum_add(sum, listing, &sample);
     all.looking_at = NULL;
     pthread_cond_broadcast(&all.looked);
     return is_there;
@@ -125,17 +125,17 @@ static void tell_allocator(vw_live_page *page, const char *allocator)
     (void)vw_live_page_identify(page, &identity);
 }
 
-/* Under the lock, which is dropped in between. What is listed stays in its place while it is looked
- * at; what comes first meanwhile is for the next round. Where it did not stay the round is not
- * complete, and nothing is told of it. `*told` is the allocator that the page names: others may
- * have named another since, and are not contradicted. */
+/* Under the lock, which is dropped while a pool is read. A pool that joins meanwhile is for the
+ * next round. If a pool leaves while it is read, the round is incomplete and publishes nothing.
+ * `*told` is the allocator that this thread named last; it leaves another name on the page alone.
+ */
 static void go_round(vw_live_page *page, const char **told)
 {
-    static vw__device_sum results[VW__PAGE_SLOTS]; /* one thread; large for its stack */
+    static vw__listing_sum results[VW__PAGE_SLOTS]; /* one thread; large for its stack */
     uint64_t now_ns = vw__clock_monotonic_ns();
     all.has_gone = false;
     for (size_t i = 0; i < all.sum_count; i++)
-        vw__device_sum_begin(&all.sums[i]);
+        vw__listing_sum_begin(&all.sums[i]);
     for (vw__listing *listing = all.listings; listing != NULL; listing = listing->next)
         if (!look_at(listing, now_ns))
             return;
@@ -147,7 +147,7 @@ static void go_round(vw_live_page *page, const char **told)
     if (allocator != *told)
         tell_allocator(page, allocator);
     *told = allocator;
-    for (size_t i = 0; i < count; i++) /* a device for which there is no room is not told of */
+    for (size_t i = 0; i < count; i++) /* devices beyond the page's room are left out */
         (void)vw_live_page_put(page, results[i].device, results[i].name, results[i].values,
                                VW_LIVE_FIELD_COUNT);
     pthread_mutex_lock(&all.lock);
@@ -346,9 +346,9 @@ void vw__listing_remove(vw__listing *listing)
     pthread_mutex_unlock(&all.lock);
     vw__listing_read(listing, &last);
     pthread_mutex_lock(&all.lock);
-    vw__device_sum *sum = sum_for(listing->device);
+    vw__listing_sum *sum = sum_for(listing->device);
     if (sum != NULL)
-        vw__device_sum_keep_counts(sum, listing, &last);
+        vw__listing_sum_keep_counts(sum, listing, &last);
     all.has_gone = true;
     if (all.is_running)
         pthread_cond_signal(&all.news);

@@ -46,25 +46,25 @@ typedef struct vw__listing_sample {
     uint64_t values[VW_LIVE_FIELD_COUNT]; /* VW_LIVE_KEEP: it has nothing to say of it */
 } vw__listing_sample;
 
-typedef struct vw__device_sum {
+typedef struct vw__listing_sum {
     int device;               /* properties.index */
     char name[64];            /* of the device */
     uint64_t memory_asked_ns; /* when the device was last asked what it has free; 0 = never */
     uint64_t values[VW_LIVE_FIELD_COUNT]; /* as in the page */
     uint64_t peaks[VW_LIVE_FIELD_COUNT];  /* added up in this round, as what follows */
     size_t pool_count;                    /* pinned ones not included */
-} vw__device_sum;
+} vw__listing_sum;
 
-void vw__device_sum_init(vw__device_sum *sum, const vw_device *device);
+void vw__listing_sum_init(vw__listing_sum *sum, const vw_device *device);
 
-/* Before the listings of a device are gone through: what they add up to is none so far. */
-void vw__device_sum_begin(vw__device_sum *sum);
-void vw__device_sum_add(vw__device_sum *sum, vw__listing *listing,
-                        const vw__listing_sample *sample);
+/* Sets the sums of a device to zero, before its listings are added up. */
+void vw__listing_sum_begin(vw__listing_sum *sum);
+void vw__listing_sum_add(vw__listing_sum *sum, vw__listing *listing,
+                         const vw__listing_sample *sample);
 
-/* Of a listing that leaves: what it counted and its peaks stay, what it held does not. */
-void vw__device_sum_keep_counts(vw__device_sum *sum, vw__listing *listing,
-                                const vw__listing_sample *sample);
+/* Removes a listing from the sums: its counts and peaks stay, the bytes it held go. */
+void vw__listing_sum_keep_counts(vw__listing_sum *sum, vw__listing *listing,
+                                 const vw__listing_sample *sample);
 
 /* Takes the pool's lock, and calls no driver. */
 void vw__listing_read(const vw__listing *listing, vw__listing_sample *sample);

@@ -1,4 +1,4 @@
-/* listing_values.c - what a pool tells of itself, and what pools of one device come to.
+/* listing_values.c - the numbers that a pool publishes, and the sums over the pools of a device.
  *
  * Bytes add up. The largest request is that of one pool. There is a limit only where every pool has
  * one. The highest so far is the highest sum of the pools' own peaks: for one pool exact, for
@@ -29,7 +29,7 @@ static void read_pool(const vw_pool *pool, uint64_t *values)
     if (vw_pool_get_stats(pool, &stats) != VW_OK)
         return;
     vw__pool_lock(pool);
-    vw__forgotten ever = vw__pool_ever(pool);
+    vw__counter_forgotten ever = vw__pool_ever(pool);
     vw__pool_unlock(pool);
     values[VW_LIVE_LIVE_BYTES] = natural(stats.allocated_bytes.all.current);
     values[VW_LIVE_RESERVED_BYTES] = natural(stats.reserved_bytes.all.current);
@@ -44,7 +44,7 @@ static void read_pool(const vw_pool *pool, uint64_t *values)
         atomic_load_explicit(&pool->driver_meter.call_count, memory_order_relaxed);
     values[VW_LIVE_DRIVER_NS] =
         atomic_load_explicit(&pool->driver_meter.elapsed_ns, memory_order_relaxed);
-    if (!pool->is_paged || vw_pool_get_paged_stats(pool, &paged) != VW_OK)
+    if (!vw__pool_move_stats(pool, &paged))
         return;
     values[VW_LIVE_COPIED_BYTES] = paged.copied_bytes;
     values[VW_LIVE_SPILLED_BYTES] = paged.spilled_bytes;
@@ -111,15 +111,15 @@ static how how_of(size_t field)
     }
 }
 
-void vw__device_sum_init(vw__device_sum *sum, const vw_device *device)
+void vw__listing_sum_init(vw__listing_sum *sum, const vw_device *device)
 {
-    *sum = (vw__device_sum){.device = device->properties.index};
+    *sum = (vw__listing_sum){.device = device->properties.index};
     snprintf(sum->name, sizeof sum->name, "%s", device->properties.name);
     for (size_t i = 0; i < VW_LIVE_FIELD_COUNT; i++)
         sum->values[i] = VW_LIVE_KEEP;
 }
 
-void vw__device_sum_begin(vw__device_sum *sum)
+void vw__listing_sum_begin(vw__listing_sum *sum)
 {
     sum->pool_count = 0;
     for (size_t i = 0; i < VW_LIVE_FIELD_COUNT; i++) {
@@ -134,7 +134,7 @@ void vw__device_sum_begin(vw__device_sum *sum)
     }
 }
 
-static uint64_t limit_of(const vw__device_sum *sum, uint64_t before, uint64_t value)
+static uint64_t limit_of(const vw__listing_sum *sum, uint64_t before, uint64_t value)
 {
     if (sum->pool_count == 0)
         return value;
@@ -155,7 +155,7 @@ static uint64_t or_none(uint64_t value)
     return value == VW_LIVE_KEEP ? 0 : value;
 }
 
-static void add_value(vw__device_sum *sum, vw__listing *listing, size_t field, uint64_t value)
+static void add_value(vw__listing_sum *sum, vw__listing *listing, size_t field, uint64_t value)
 {
     uint64_t *told = &sum->values[field];
     uint64_t before = or_none(*told);
@@ -182,7 +182,8 @@ static void add_value(vw__device_sum *sum, vw__listing *listing, size_t field, u
     }
 }
 
-void vw__device_sum_add(vw__device_sum *sum, vw__listing *listing, const vw__listing_sample *sample)
+void vw__listing_sum_add(vw__listing_sum *sum, vw__listing *listing,
+                         const vw__listing_sample *sample)
 {
     for (size_t i = 0; i < VW_LIVE_FIELD_COUNT; i++)
         if (sample->values[i] != VW_LIVE_KEEP)
@@ -190,8 +191,8 @@ void vw__device_sum_add(vw__device_sum *sum, vw__listing *listing, const vw__lis
     sum->pool_count += listing->pool != NULL;
 }
 
-void vw__device_sum_keep_counts(vw__device_sum *sum, vw__listing *listing,
-                                const vw__listing_sample *sample)
+void vw__listing_sum_keep_counts(vw__listing_sum *sum, vw__listing *listing,
+                                 const vw__listing_sample *sample)
 {
     for (size_t i = 0; i < VW_LIVE_FIELD_COUNT; i++) {
         uint64_t value = sample->values[i], before = or_none(sum->values[i]);

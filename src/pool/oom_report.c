@@ -27,11 +27,11 @@ static _Thread_local bool has_last_report;
 
 static uint64_t current_bytes(const vw__counter *counter)
 {
-    return (uint64_t)(counter->current[VW__SMALL] + counter->current[VW__LARGE]);
+    return (uint64_t)(counter->current[VW__ENGINE_SMALL] + counter->current[VW__ENGINE_LARGE]);
 }
 
-static vw_oom_report gather(const vw_pool *pool, const vw__request *request,
-                            const vw__refusal *refusal, vw_status status)
+static vw_oom_report gather(const vw_pool *pool, const vw__engine_request *request,
+                            const vw__engine_refusal *refusal, vw_status status)
 {
     const vw__engine *engine = pool->engine;
     const vw_device *device = pool->device;
@@ -105,11 +105,11 @@ static size_t ask_who_uses_it(const vw_device *device, vw_oom_report *report,
     return listed;
 }
 
-vw_status vw__oom_report_and_unlock(vw_pool *pool, const vw__request *request,
-                                    const vw__refusal *refusal, vw_status status)
+vw_status vw__oom_report_and_unlock(vw_pool *pool, const vw__engine_request *request,
+                                    const vw__engine_refusal *refusal, vw_status status)
 {
     const vw_device *device = pool->device;
-    const vw__torch_rules *rules = pool->engine->wording; /* set at creation, then read-only */
+    const vw__torch_rules *rules = &pool->wording; /* set at creation, then read-only */
     vw_oom_report report = gather(pool, request, refusal, status);
     if (status == VW_ERR_OUT_OF_MEMORY)
         count_and_tell(pool, &report, refusal->private_id, request->tag);

@@ -5,13 +5,14 @@
 
 #include "vramwise/vramwise.h"
 #include "engine/engine.h"
+#include "engine/torch/torch_versions.h" /* vw__torch_rules */
 
 /* Called under the pool's lock for a request that the engine refused with `status`
  * (VW_ERR_OUT_OF_MEMORY or VW_ERR_REJECTED). Counts it, tells the sink, gathers the numbers, ends
  * the request, drops the lock, asks the device who uses it, and leaves PyTorch's text in
  * vw_last_error() and the numbers for vw_last_out_of_memory(). Returns `status`. */
-vw_status vw__oom_report_and_unlock(vw_pool *pool, const vw__request *request,
-                                    const vw__refusal *refusal, vw_status status);
+vw_status vw__oom_report_and_unlock(vw_pool *pool, const vw__engine_request *request,
+                                    const vw__engine_refusal *refusal, vw_status status);
 
 /* Writes the sentence for one release into `buffer` (zero-terminated, cut to fit) and returns its
  * whole length. `processes` may be NULL. */

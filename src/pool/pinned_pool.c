@@ -312,11 +312,8 @@ vw_status vw_pinned_trim(vw_pinned_pool *pool)
 
 static vw_status read_settings(const vw_pinned_options *options, vw__torch_settings *out)
 {
-    int version = VW__TORCH_DEFAULT_VERSION;
     vw__torch_rules rules;
-    if (options->torch_version != NULL)
-        VW__TRY(vw__torch_parse_version(options->torch_version, &version));
-    VW__TRY(vw__torch_rules_for(version, &rules));
+    VW__TRY(vw__torch_rules_of(options->torch_version, &rules));
     return vw__torch_settings_apply(out, &rules, options->conf,
                                     options->is_strict ? VW__TORCH_SETTINGS_STRICT
                                                        : VW__TORCH_SETTINGS_LIKE_TORCH);

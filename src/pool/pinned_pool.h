@@ -260,7 +260,8 @@ void vw__pinned_background_stop(vw_pinned_pool *pool);
 /* Where a request made on `stream` belongs. */
 vw__pinned_shelf *vw__pinned_route(vw_pinned_pool *pool, vw_stream stream);
 
-/* Is `stream` capturing? A capture begins inside a scope, so without one the device is not asked.
+/* True if `stream` is capturing. A capture begins inside a scope, so without one the device is not
+ * asked.
  */
 vw_status vw__pinned_is_capturing(const vw_pinned_pool *pool, vw_stream stream, bool *out);
 

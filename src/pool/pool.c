@@ -14,7 +14,6 @@
 #include <inttypes.h>
 
 #include "base/struct_size.h"
-#include "engine/torch/torch_rounding.h" /* VW__TORCH_MOST_REQUESTED_BYTES */
 #include "pool/oom_report.h"
 
 /* ---- before an allocation -------------------------------------------------------------------- */
@@ -67,11 +66,11 @@ static __attribute__((cold, noinline)) vw_status give_up(vw_pool *pool, vw_statu
     return status;
 }
 
-static inline vw_status serve(vw_pool *pool, const vw__request *request, const void *caller,
+static inline vw_status serve(vw_pool *pool, const vw__engine_request *request, const void *caller,
                               vw_device_ptr *out, uint64_t *served_bytes)
 {
     vw__engine *engine = pool->engine;
-    vw__refusal refusal;
+    vw__engine_refusal refusal;
     vw_status status = VW_OK;
     vw__pool_lock(pool);
     if (__builtin_expect(engine->records.spare_count < VW__ENGINE_SPARE_RECORDS ||
@@ -115,18 +114,18 @@ static __attribute__((cold, noinline)) vw_status serve_odd_size(uint64_t size_by
 
 static inline bool is_odd_size(uint64_t size_bytes)
 {
-    return size_bytes - 1 >= VW__TORCH_MOST_REQUESTED_BYTES - 1;
+    return size_bytes - 1 >= VW__ENGINE_MOST_REQUESTED_BYTES - 1;
 }
 
-VW__NAMED_CALL vw_status vw_alloc(vw_pool *pool, uint64_t size_bytes, vw_stream stream,
-                                  vw_device_ptr *out)
+VW__POOL_NAMED_CALL vw_status vw_alloc(vw_pool *pool, uint64_t size_bytes, vw_stream stream,
+                                       vw_device_ptr *out)
 {
     VW__TRY(vw__pool_enter(pool));
     if (__builtin_expect(out == NULL, 0))
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "no place for the address");
     if (__builtin_expect(is_odd_size(size_bytes), 0))
         return serve_odd_size(size_bytes, out);
-    const vw__request request = {size_bytes, stream, 0};
+    const vw__engine_request request = {size_bytes, stream, 0};
     return serve(pool, &request, __builtin_return_address(0), out, NULL);
 }
 
@@ -158,15 +157,17 @@ vw_status vw_free(vw_pool *pool, vw_device_ptr address)
 
 /* ---- the long form --------------------------------------------------------------------------- */
 
-static vw_status serve_at(vw_pool *pool, const vw__request *request, vw_device_ptr address,
+static vw_status serve_at(vw_pool *pool, const vw__engine_request *request, vw_device_ptr address,
                           const void *caller, vw_device_ptr *out, uint64_t *served_bytes)
 {
     vw__engine *engine = pool->engine;
-    if (address % VW__TORCH_MIN_BLOCK_BYTES != 0)
+    if (address % VW__ENGINE_GRID_BYTES != 0)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "address %#" PRIx64 " is no multiple of 512",
                         address);
     vw__pool_lock(pool);
-    vw_status status = get_ready(pool, 2);
+    vw_status status = engine->table->allocate_at != NULL
+                           ? get_ready(pool, 2)
+                           : vw__pool_unsupported(pool, "exact addresses");
     vw__pool_begin_request(pool, caller);
     if (status == VW_OK && pool->order.pending_count != 0 &&
         !engine->table->is_capturing(engine, request->stream))
@@ -189,8 +190,8 @@ static vw_status serve_at(vw_pool *pool, const vw__request *request, vw_device_p
     return status;
 }
 
-VW__NAMED_CALL vw_status vw_alloc_with(vw_pool *pool, const vw_alloc_request *request,
-                                       vw_device_ptr *out)
+VW__POOL_NAMED_CALL vw_status vw_alloc_with(vw_pool *pool, const vw_alloc_request *request,
+                                            vw_device_ptr *out)
 {
     VW__TRY(vw__pool_enter(pool));
     vw_alloc_request room;
@@ -201,7 +202,7 @@ VW__NAMED_CALL vw_status vw_alloc_with(vw_pool *pool, const vw_alloc_request *re
         return VW_ERR_INVALID_ARGUMENT;
     if (is_odd_size(request->size_bytes))
         return serve_odd_size(request->size_bytes, out);
-    const vw__request inner = {request->size_bytes, request->stream, request->tag};
+    const vw__engine_request inner = {request->size_bytes, request->stream, request->tag};
     const void *caller = __builtin_return_address(0);
     if (request->at != VW_NULL)
         return serve_at(pool, &inner, request->at, caller, out, request->served_bytes);

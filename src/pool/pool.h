@@ -2,7 +2,7 @@
  *
  *   pool.c             the two hot paths: vw_alloc, vw_free
  *   pool_lifecycle.c   create, destroy, settings
- *   pool_conf.c        the settings in force, as PyTorch shows them
+ *   pool_conf.c        the settings in force
  *   stream_order.c     frees that wait for other streams
  *   pool_private.c     private pools
  *   pool_stats.c       statistics, put together from counters
@@ -11,7 +11,8 @@
  *   pool_restore.c     a private pool as it was at a checkpoint
  *   pool_sharing.c     what other processes and other GPUs may use
  *   shared_memory.c    other processes' memory; of no pool
- *   pool_paged.c       what only an engine that moves memory has: pins, advice, its statistics
+ *   pool_paged.c       for engines that move memory: pins, advice, statistics
+ *   host_stock.c       handles in host memory, made ahead and kept, for engines that spill
  *   pool_check.c       every invariant, walked
  *   listing.c          pools that others can watch; listing_values.c: what they tell
  *   oom_report.c       the out-of-memory report; oom_text.c has each release's words for it
@@ -34,8 +35,10 @@
 #include "base/fork_guard.h"
 #include "base/ranked_mutex.h"
 #include "engine/driver_calls.h"
-#include "engine/engine.h"
-#include "engine/shelf.h"
+#include "engine/engine_base.h"
+#include "engine/engine_list.h"          /* vw__engine_kind */
+#include "engine/torch/torch_versions.h" /* vw__torch_rules */
+#include "pool/host_stock.h"
 #include "pool/listing.h"
 #include "pool/stream_order.h"
 
@@ -48,8 +51,8 @@ struct vw_pool {
     uint32_t fork_generation; /* set at creation, then read-only */
     bool has_sink;
     vw_event_sink sink;
-    vw__cause cause;        /* of what happens now: none whenever the lock is free; without a sink
-                               it means nothing */
+    vw__engine_cause
+        cause; /* of events now; zero whenever the lock is free; unused without a sink */
     uint64_t request_count; /* served since there is a sink */
     vw__counters counters;  /* shared with the engine */
 
@@ -57,16 +60,19 @@ struct vw_pool {
     int64_t max_split_at_creation;  /* as memory_stats() shows it; read-only */
     bool (*reclaim)(void *context); /* set at creation, then read-only; may be NULL */
     void *reclaim_context;
-    bool is_shareable;        /* set at creation, then read-only */
-    bool is_fallback;         /* engine "vramwise" was asked for, and "torch" serves; read-only */
-    bool is_paged;            /* the engine moves memory; read-only */
-    vw_safe_point safe_point; /* set at creation, then read-only; both functions, or none */
+    bool is_shareable;               /* set at creation, then read-only */
+    vw_safe_point safe_point;        /* set at creation, then read-only; both functions, or none */
+    vw__torch_rules wording;         /* the release whose texts and statistics users are shown;
+                                        set at creation, then read-only */
+    vw__stock *host_stock;           /* owned, with its thread; NULL: the engine wants none */
+    vw_pinned_budget *pinned_budget; /* for the stock, like the next; set at creation */
+    uint64_t spill_bytes;
     vw__driver_meter driver_meter; /* atomic: some calls are made without the lock */
     vw__listing listing;           /* the list's, not the pool's lock's */
 };
 
 /* A call that events name as their cause, by its return address: never part of its caller. */
-#define VW__NAMED_CALL __attribute__((noinline))
+#define VW__POOL_NAMED_CALL __attribute__((noinline))
 
 /* VW_OK if the pool may be used: not NULL, and not the parent process's. */
 static inline vw_status vw__pool_enter(const vw_pool *pool)
@@ -112,67 +118,68 @@ static inline void vw__pool_notice(vw_pool *pool, vw_action action, const vw__bl
                         });
 }
 
-/* What happens from now on is the request's; or, by a call that is none, that call's. Under the
- * lock, as everything here; vw__pool_end_cause() comes before it is dropped. */
+/* Attributes later events to this request, or to the named API call. Under the lock, as everything
+ * here; vw__pool_end_cause() comes before it is dropped. */
 static inline void vw__pool_begin_request(vw_pool *pool, const void *caller)
 {
     if (__builtin_expect(pool->has_sink, 0))
-        pool->cause = (vw__cause){++pool->request_count, caller};
+        pool->cause = (vw__engine_cause){++pool->request_count, caller};
 }
 
 static inline void vw__pool_begin_call(vw_pool *pool, const void *caller)
 {
-    pool->cause = (vw__cause){0, caller};
+    pool->cause = (vw__engine_cause){0, caller};
 }
 
 static inline void vw__pool_end_cause(vw_pool *pool)
 {
     if (__builtin_expect(pool->has_sink, 0))
-        pool->cause = (vw__cause){0, NULL};
+        pool->cause = (vw__engine_cause){0, NULL};
 }
 
-/* In the middle of a request: others may have the lock in between. */
-static inline vw__cause vw__pool_pause(vw_pool *pool)
+/* Drops the lock in the middle of a request, and takes it again. */
+static inline vw__engine_cause vw__pool_pause(vw_pool *pool)
 {
-    vw__cause cause = pool->cause;
-    pool->cause = (vw__cause){0, NULL};
+    vw__engine_cause cause = pool->cause;
+    pool->cause = (vw__engine_cause){0, NULL};
     vw__pool_unlock(pool);
     return cause;
 }
 
-static inline void vw__pool_resume(vw_pool *pool, vw__cause cause)
+static inline void vw__pool_resume(vw_pool *pool, vw__engine_cause cause)
 {
     vw__pool_lock(pool);
     pool->cause = cause;
 }
 
-/* A block that nobody uses any more: counted, told, and back to the engine. Under the lock. */
+/* Counts a block off that nobody uses any more, tells listeners and gives it back to the engine.
+ * Under the lock. */
 static inline void vw__pool_complete_free(vw_pool *pool, vw__block *block)
 {
     vw__counters *counters = &pool->counters;
-    vw__size_kind kind = vw__block_kind(block);
+    vw__engine_size_kind kind = vw__block_kind(block);
     vw__pool_notice(pool, VW_ACTION_FREE_COMPLETED, block);
-    vw__count_down(&counters->active, kind, 1);
-    vw__count_down(&counters->active_bytes, kind, (int64_t)block->size_bytes);
-    vw__count_down(&counters->requested_bytes, kind, (int64_t)block->requested_bytes);
+    vw__counter_down(&counters->active, kind, 1);
+    vw__counter_down(&counters->active_bytes, kind, (int64_t)block->size_bytes);
+    vw__counter_down(&counters->requested_bytes, kind, (int64_t)block->requested_bytes);
     pool->engine->table->free(pool->engine, block);
 }
 
-/* A block that the engine hands out: under its address, counted, told. Under the lock; there is
- * room in the address map. */
+/* Files a block that the engine hands out under its address, counts it and tells listeners. Under
+ * the lock; there is room in the address map. */
 static inline void vw__pool_file_block(vw_pool *pool, vw__block *block)
 {
     vw__counters *counters = &pool->counters;
-    vw__size_kind kind = vw__block_kind(block);
+    vw__engine_size_kind kind = vw__block_kind(block);
     int64_t size_bytes = (int64_t)block->size_bytes;
     vw__address_map_insert(&pool->live, block->address, block);
-    vw__count_up(&counters->allocation, kind, 1);
-    vw__count_up(&counters->allocated_bytes, kind, size_bytes);
-    vw__count_up(&counters->active, kind, 1);
-    vw__count_up(&counters->active_bytes, kind, size_bytes);
-    vw__count_up(&counters->requested_bytes, kind, (int64_t)block->requested_bytes);
+    vw__counter_up(&counters->allocation, kind, 1);
+    vw__counter_up(&counters->allocated_bytes, kind, size_bytes);
+    vw__counter_up(&counters->active, kind, 1);
+    vw__counter_up(&counters->active_bytes, kind, size_bytes);
+    vw__counter_up(&counters->requested_bytes, kind, (int64_t)block->requested_bytes);
     if (block->size_bytes >= pool->engine->max_split_bytes)
-        vw__count_up(&counters->oversize_allocations, VW__LARGE, 1);
+        vw__counter_up(&counters->oversize_allocations, VW__ENGINE_LARGE, 1);
     vw__pool_notice(pool, VW_ACTION_ALLOC, block);
 }
 
@@ -180,19 +187,36 @@ static inline void vw__pool_file_block(vw_pool *pool, vw__block *block)
 static inline vw_status vw__pool_take_back(vw_pool *pool, vw__block *block)
 {
     vw__counters *counters = &pool->counters;
-    vw__size_kind kind = vw__block_kind(block);
-    vw__count_down(&counters->allocation, kind, 1);
-    vw__count_down(&counters->allocated_bytes, kind, (int64_t)block->size_bytes);
+    vw__engine_size_kind kind = vw__block_kind(block);
+    vw__counter_down(&counters->allocation, kind, 1);
+    vw__counter_down(&counters->allocated_bytes, kind, (int64_t)block->size_bytes);
     vw__pool_notice(pool, VW_ACTION_FREE_REQUESTED, block);
     if (__builtin_expect(block->size_bytes >= pool->engine->max_split_bytes, 0))
-        vw__count_down(&counters->oversize_allocations, VW__LARGE, 1);
+        vw__counter_down(&counters->oversize_allocations, VW__ENGINE_LARGE, 1);
     if (__builtin_expect(block->uses != NULL, 0))
         return vw__stream_order_defer(pool, block);
     vw__pool_complete_free(pool, block);
     return VW_OK;
 }
 
+/* vw_pool_create(), with an engine of any kind: options->engine does not choose. */
+vw_status vw__pool_create(vw_device *device, const vw_pool_options *options,
+                          const vw__engine_kind *kind, vw_pool **out);
+
+/* The use count of a private pool. Under the lock. */
+static inline int vw__pool_use_count(const vw_pool *pool, vw_private_id id)
+{
+    const vw__engine_table *table = pool->engine->table;
+    return table->private_use_count != NULL ? table->private_use_count(pool->engine, id) : 0;
+}
+
+/* VW_ERR_UNSUPPORTED: the engine's table leaves out what `what` takes. */
+vw_status vw__pool_unsupported(const vw_pool *pool, const char *what);
+
+/* Statistics of memory that moves, after struct_size. False: the engine has none. */
+bool vw__pool_move_stats(const vw_pool *pool, vw_paged_stats *stats);
+
 /* pool_stats.c: since the pool was made, whatever was reset. Under the lock. */
-vw__forgotten vw__pool_ever(const vw_pool *pool);
+vw__counter_forgotten vw__pool_ever(const vw_pool *pool);
 
 #endif /* VW_POOL_POOL_H */

@@ -10,7 +10,7 @@
 
 typedef struct census {
     const vw_pool *pool;
-    int64_t live[2], live_bytes[2];     /* by vw__size_kind */
+    int64_t live[2], live_bytes[2];     /* by vw__engine_size_kind */
     int64_t active[2], active_bytes[2]; /* live or pending */
     int64_t requested_bytes[2];
     size_t pending;
@@ -20,7 +20,7 @@ typedef struct census {
 static bool count_block(void *context, const vw_segment_info *segment, const vw_block_info *block)
 {
     census *count = context;
-    int kind = segment->is_large ? VW__LARGE : VW__SMALL;
+    int kind = segment->is_large ? VW__ENGINE_LARGE : VW__ENGINE_SMALL;
     bool is_filed = vw__address_map_get(&count->pool->live, block->address) != NULL;
     if (is_filed != (block->state == VW_BLOCK_LIVE))
         count->misfiled = block->address;
@@ -40,14 +40,15 @@ static bool count_block(void *context, const vw_segment_info *segment, const vw_
 
 static vw_status compare(const char *name, const vw__counter *counter, const int64_t expected[2])
 {
-    for (int kind = VW__SMALL; kind <= VW__LARGE; kind++)
+    for (int kind = VW__ENGINE_SMALL; kind <= VW__ENGINE_LARGE; kind++)
         if (counter->current[kind] != expected[kind] ||
             counter->peak[kind] < counter->current[kind] ||
-            counter->peak_all < counter->current[VW__SMALL] + counter->current[VW__LARGE])
+            counter->peak_all <
+                counter->current[VW__ENGINE_SMALL] + counter->current[VW__ENGINE_LARGE])
             return vw__fail(VW_ERR_WRONG_STATE,
                             "%s says %" PRId64 " (peak %" PRId64 "), the %s blocks say %" PRId64,
                             name, counter->current[kind], counter->peak[kind],
-                            kind == VW__SMALL ? "small" : "large", expected[kind]);
+                            kind == VW__ENGINE_SMALL ? "small" : "large", expected[kind]);
     return VW_OK;
 }
 
@@ -80,11 +81,11 @@ static vw_status check(const vw_pool *pool)
         return vw__fail(VW_ERR_WRONG_STATE,
                         "block %#" PRIx64 " is live and not filed, or filed and not live",
                         count.misfiled);
-    if ((uint64_t)(count.live[VW__SMALL] + count.live[VW__LARGE]) !=
+    if ((uint64_t)(count.live[VW__ENGINE_SMALL] + count.live[VW__ENGINE_LARGE]) !=
         vw__address_map_count(&pool->live))
         return vw__fail(VW_ERR_WRONG_STATE, "%zu blocks are filed, %" PRId64 " are live",
                         vw__address_map_count(&pool->live),
-                        count.live[VW__SMALL] + count.live[VW__LARGE]);
+                        count.live[VW__ENGINE_SMALL] + count.live[VW__ENGINE_LARGE]);
     VW__TRY(compare("allocation", &counters->allocation, count.live));
     VW__TRY(compare("allocated_bytes", &counters->allocated_bytes, count.live_bytes));
     VW__TRY(compare("active", &counters->active, count.active));

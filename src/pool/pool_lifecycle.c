@@ -7,8 +7,6 @@
 #include "base/host_memory.h"
 #include "base/struct_size.h"
 #include "device/device_table.h"
-#include "engine/paged/paged_engine.h" /* vw__paged_engine_create */
-#include "engine/torch/torch_engine.h" /* vw__torch_engine_create */
 
 /* ---- what the engine asks of its pool -------------------------------------------------------- */
 
@@ -22,12 +20,12 @@ static vw_status finish_pending(void *context, const vw_private_id *only)
     return vw__stream_order_finish(context, only);
 }
 
-static vw__cause pause_lock(void *context)
+static vw__engine_cause pause_lock(void *context)
 {
     return vw__pool_pause(context);
 }
 
-static void resume_lock(void *context, vw__cause cause)
+static void resume_lock(void *context, vw__engine_cause cause)
 {
     vw__pool_resume(context, cause);
 }
@@ -37,7 +35,7 @@ static bool reclaim(void *context)
     vw_pool *pool = context;
     if (pool->reclaim == NULL)
         return false;
-    vw__cause cause = vw__pool_pause(pool);
+    vw__engine_cause cause = vw__pool_pause(pool);
     bool is_worth_while = pool->reclaim(pool->reclaim_context);
     vw__pool_resume(pool, cause);
     return is_worth_while;
@@ -48,7 +46,7 @@ static bool enter_safe_point(void *context)
     vw_pool *pool = context;
     if (pool->safe_point.enter == NULL)
         return false;
-    vw__cause cause = vw__pool_pause(pool);
+    vw__engine_cause cause = vw__pool_pause(pool);
     bool is_granted = pool->safe_point.enter(pool->safe_point.context);
     vw__pool_resume(pool, cause);
     return is_granted;
@@ -60,38 +58,60 @@ static void leave_safe_point(void *context)
     pool->safe_point.leave(pool->safe_point.context);
 }
 
-/* ---- create and destroy ---------------------------------------------------------------------- */
-
-/* One line per engine. Without virtual memory there are no pages to move: plain segments serve. */
-static vw_status create_engine(const vw__engine_owner *owner, const vw_pool_options *options,
-                               vw__engine **out, bool *is_fallback)
+static vw_status open_host_lender(void *context, vw__lender *out)
 {
-    int version = VW__TORCH_DEFAULT_VERSION;
-    bool is_torch = options->engine == NULL || strcmp(options->engine, "torch") == 0;
-    if (options->torch_version != NULL)
-        VW__TRY(vw__torch_parse_version(options->torch_version, &version));
-    if (is_torch && options->spill_bytes != 0)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                        "a spill_bytes of %llu for engine \"torch\", which spills nothing",
-                        (unsigned long long)options->spill_bytes);
-    if (!is_torch && owner->device->properties.has_virtual_memory)
-        return vw__paged_engine_create(owner, options, version, out);
-    if (!is_torch)
-        VW__TRY(vw__paged_check_options(owner, options));
-    *is_fallback = !is_torch;
-    return vw__torch_engine_create(owner, options, version, out);
+    vw_pool *pool = context;
+    VW__TRY(
+        vw__stock_create(pool->device, pool->pinned_budget, pool->spill_bytes, &pool->host_stock));
+    *out = vw__stock_lender(pool->host_stock);
+    return VW_OK;
 }
 
-vw_status vw_pool_create(vw_device *device, const vw_pool_options *options, vw_pool **out)
+/* ---- create and destroy ---------------------------------------------------------------------- */
+
+/* Fills `*used` with the caller's options, and with defaults where they end early. */
+static vw_status check_options(const vw_device *device, const vw_pool_options *options,
+                               vw_pool *const *out, vw_pool_options *used)
 {
-    vw_pool_options used = {.struct_size = sizeof used};
     if (device == NULL || out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a device and a place for the pool");
     VW__TRY(vw__device_check(device));
-    VW__TRY(VW__STRUCT_IN(vw_pool_options, options, &used));
-    if ((used.safe_point.enter == NULL) != (used.safe_point.leave == NULL))
+    VW__TRY(VW__STRUCT_IN(vw_pool_options, options, used));
+    if ((used->safe_point.enter == NULL) != (used->safe_point.leave == NULL))
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected a safe point with both enter and leave, or neither");
+    return VW_OK;
+}
+
+static vw_status create_engine(vw_pool *pool, const vw__engine_kind *kind,
+                               const vw_pool_options *options, bool is_listed)
+{
+    const vw__engine_owner owner = {
+        .context = pool,
+        .counters = &pool->counters,
+        .device = pool->device,
+        .driver_meter = is_listed ? &pool->driver_meter : NULL,
+        .has_listener = &pool->has_sink,
+        .notice = pass_notice,
+        .finish_pending = finish_pending,
+        .reclaim = reclaim,
+        .pause_lock = pause_lock,
+        .resume_lock = resume_lock,
+        .enter_safe_point = enter_safe_point,
+        .leave_safe_point = leave_safe_point,
+        .open_host_lender = open_host_lender,
+    };
+    VW__TRY(vw__torch_rules_of(options->torch_version, &pool->wording));
+    if (kind == NULL)
+        VW__TRY(vw__engine_kind_of(options->engine, &kind));
+    return vw__engine_create(kind, &owner, options, &pool->engine);
+}
+
+vw_status vw__pool_create(vw_device *device, const vw_pool_options *options,
+                          const vw__engine_kind *kind, vw_pool **out)
+{
+    vw_pool_options used = {.struct_size = sizeof used};
+    VW__TRY(check_options(device, options, out, &used));
 
     vw__fork_guard_start();
     bool is_listed = !used.is_unlisted && vw_live_is_wanted();
@@ -108,33 +128,26 @@ vw_status vw_pool_create(vw_device *device, const vw_pool_options *options, vw_p
     pool->reclaim_context = used.reclaim_context;
     pool->safe_point = used.safe_point;
     pool->is_shareable = used.is_shareable;
+    pool->pinned_budget = used.pinned_budget;
+    pool->spill_bytes = used.spill_bytes;
 
-    const vw__engine_owner owner = {
-        .context = pool,
-        .counters = &pool->counters,
-        .device = device,
-        .driver_meter = is_listed ? &pool->driver_meter : NULL,
-        .has_listener = &pool->has_sink,
-        .notice = pass_notice,
-        .finish_pending = finish_pending,
-        .reclaim = reclaim,
-        .pause_lock = pause_lock,
-        .resume_lock = resume_lock,
-        .enter_safe_point = enter_safe_point,
-        .leave_safe_point = leave_safe_point,
-    };
-    vw_status status = create_engine(&owner, &used, &pool->engine, &pool->is_fallback);
+    vw_status status = create_engine(pool, kind, &used, is_listed);
     if (status != VW_OK) {
+        vw__stock_destroy(pool->host_stock);
         vw__host_free(pool);
         return status;
     }
     pool->max_split_at_creation = (int64_t)pool->engine->max_split_bytes; /* unlimited: -1 */
-    pool->is_paged = pool->engine->table->paged_stats != NULL;
     pool->listing = (vw__listing){.pool = pool, .device = device};
     if (is_listed)
         vw__listing_add(&pool->listing, pool->engine->table->name);
     *out = pool;
     return VW_OK;
+}
+
+vw_status vw_pool_create(vw_device *device, const vw_pool_options *options, vw_pool **out)
+{
+    return vw__pool_create(device, options, NULL, out);
 }
 
 void vw_pool_destroy(vw_pool *pool)
@@ -144,13 +157,19 @@ void vw_pool_destroy(vw_pool *pool)
     vw__listing_remove(&pool->listing);
     vw__stream_order_deinit(pool);
     pool->engine->table->destroy(pool->engine);
+    vw__stock_destroy(pool->host_stock);
     vw__address_map_deinit(&pool->live);
     vw__host_free(pool);
 }
 
 /* ---- while it runs --------------------------------------------------------------------------- */
 
-VW__NAMED_CALL vw_status vw_pool_trim(vw_pool *pool)
+vw_status vw__pool_unsupported(const vw_pool *pool, const char *what)
+{
+    return vw__fail(VW_ERR_UNSUPPORTED, "engine \"%s\" has no %s", pool->engine->table->name, what);
+}
+
+VW__POOL_NAMED_CALL vw_status vw_pool_trim(vw_pool *pool)
 {
     VW__TRY(vw__pool_enter(pool));
     vw__pool_lock(pool);
@@ -165,7 +184,9 @@ vw_status vw_pool_set_fraction(vw_pool *pool, double fraction)
 {
     VW__TRY(vw__pool_enter(pool));
     vw__pool_lock(pool);
-    vw_status status = pool->engine->table->set_fraction(pool->engine, fraction);
+    const vw__engine_table *table = pool->engine->table;
+    vw_status status = table->set_fraction != NULL ? table->set_fraction(pool->engine, fraction)
+                                                   : vw__pool_unsupported(pool, "memory limits");
     vw__pool_unlock(pool);
     return status;
 }
@@ -184,7 +205,9 @@ vw_status vw_pool_configure(vw_pool *pool, const char *conf)
 {
     VW__TRY(vw__pool_enter(pool));
     vw__pool_lock(pool);
-    vw_status status = pool->engine->table->configure(pool->engine, conf);
+    const vw__engine_table *table = pool->engine->table;
+    vw_status status = table->configure != NULL ? table->configure(pool->engine, conf)
+                                                : vw__pool_unsupported(pool, "settings");
     vw__pool_unlock(pool);
     return status;
 }

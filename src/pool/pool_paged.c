@@ -1,9 +1,7 @@
-/* pool_paged.c - what only an engine that moves memory has: pinned blocks, advice, steps, and its
- * statistics.
+/* pool_paged.c - for engines that move memory: pinned blocks, advice, steps, and statistics.
  *
  * The engine's table leaves the entries out where nothing moves. Pinning then asks for nothing, so
- * it succeeds, and a program need not know which engine it runs on; statistics of moves there are
- * none. */
+ * it succeeds, and a program need not know which engine it runs on. */
 #include "pool/pool.h"
 
 #include <inttypes.h>
@@ -56,7 +54,7 @@ vw_status vw_advise(vw_pool *pool, vw_device_ptr address, vw_advice advice)
     return block != NULL ? VW_OK : not_live(address);
 }
 
-VW__NAMED_CALL vw_status vw_pool_mark_step(vw_pool *pool)
+VW__POOL_NAMED_CALL vw_status vw_pool_mark_step(vw_pool *pool)
 {
     VW__TRY(vw__pool_enter(pool));
     vw__pool_lock(pool);
@@ -68,18 +66,25 @@ VW__NAMED_CALL vw_status vw_pool_mark_step(vw_pool *pool)
     return status;
 }
 
+bool vw__pool_move_stats(const vw_pool *pool, vw_paged_stats *stats)
+{
+    vw__pool_lock(pool);
+    const vw__engine_table *table = pool->engine->table;
+    stats->is_fallback = pool->engine->is_fallback;
+    if (table->move_stats != NULL)
+        table->move_stats(pool->engine, stats);
+    vw__pool_unlock(pool);
+    return table->move_stats != NULL;
+}
+
 vw_status vw_pool_get_paged_stats(const vw_pool *pool, vw_paged_stats *stats)
 {
     VW__TRY(vw__pool_enter(pool));
     VW__TRY(VW__STRUCT_CHECK_OUT(vw_paged_stats, stats));
-    vw_paged_stats all = {.is_fallback = pool->is_fallback};
-    vw__pool_lock(pool);
-    const vw__engine_table *table = pool->engine->table;
-    if (table->paged_stats != NULL)
-        table->paged_stats(pool->engine, &all);
-    vw__pool_unlock(pool);
-    if (table->paged_stats == NULL && !pool->is_fallback)
-        return vw__fail(VW_ERR_UNSUPPORTED, "engine \"%s\" moves no memory", table->name);
+    vw_paged_stats all = {.struct_size = sizeof all};
+    if (!vw__pool_move_stats(pool, &all) && !all.is_fallback)
+        return vw__fail(VW_ERR_UNSUPPORTED, "engine \"%s\" moves no memory",
+                        pool->engine->table->name);
     VW__STRUCT_OUT(vw_paged_stats, &all, stats);
     return VW_OK;
 }

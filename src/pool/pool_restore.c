@@ -55,7 +55,7 @@ struct vw_private_state {
 static bool note_range(void *context, const vw_segment_info *segment)
 {
     vw_private_state *state = context;
-    if (!vw__same_private_id(segment->private_id, state->id))
+    if (!vw__private_id_same(segment->private_id, state->id))
         return true;
     if (state->ranges != NULL)
         state->ranges[state->range_count] = (state_range){
@@ -72,7 +72,7 @@ static bool note_range(void *context, const vw_segment_info *segment)
 static bool note_block(void *context, const vw_segment_info *segment, const vw_block_info *block)
 {
     vw_private_state *state = context;
-    if (!vw__same_private_id(segment->private_id, state->id))
+    if (!vw__private_id_same(segment->private_id, state->id))
         return true;
     bool is_live = block->state == VW_BLOCK_LIVE;
     if (state->blocks != NULL)
@@ -131,7 +131,7 @@ static vw_status finish_frees(vw_pool *pool, vw_private_state *now)
 
 static bool is_in_use(const vw_pool *pool, vw_private_id id)
 {
-    return pool->engine->table->private_use_count(pool->engine, id) > 0;
+    return vw__pool_use_count(pool, id) > 0;
 }
 
 /* ---- the checkpoint -------------------------------------------------------------------------- */
@@ -178,13 +178,13 @@ vw_status vw_private_pool_checkpoint(vw_pool *pool, vw_private_id id, vw_private
 
 /* ---- can it be done? ------------------------------------------------------------------------- */
 
-/* Is all of the range still there, for the same stream, and nobody's but the pool's? */
+/* True if all of the range is still the pool's, for the same stream. */
 static bool is_there(vw_pool *pool, const vw_private_state *state, const state_range *range)
 {
     const vw__block *block = pool->engine->table->find(pool->engine, range->address);
     if (block == NULL || vw__block_stream(block) != range->stream ||
-        !vw__same_private_id(vw__block_private_id(block), state->id) ||
-        (vw__block_kind(block) == VW__LARGE) != range->is_large)
+        !vw__private_id_same(vw__block_private_id(block), state->id) ||
+        (vw__block_kind(block) == VW__ENGINE_LARGE) != range->is_large)
         return false;
     uint64_t end = range->address + range->size_bytes;
     while (block != NULL && block->address < end &&
@@ -206,7 +206,7 @@ typedef struct live_list {
 static bool add_live(void *context, const vw_segment_info *segment, const vw_block_info *block)
 {
     live_list *list = context;
-    if (vw__same_private_id(segment->private_id, list->id) && block->state == VW_BLOCK_LIVE)
+    if (vw__private_id_same(segment->private_id, list->id) && block->state == VW_BLOCK_LIVE)
         list->addresses[list->count++] = block->address;
     return true;
 }
@@ -225,7 +225,10 @@ static vw_status list_live(vw_pool *pool, size_t count, live_list *list)
 /* Every record that put_back() may take: a block and what is before and after it, for each. */
 static vw_status see_to_room(vw_pool *pool, const vw_private_state *state)
 {
-    VW__TRY(pool->engine->table->see_to_records(pool->engine, 2 * state->block_count));
+    const vw__engine_table *table = pool->engine->table;
+    if (table->see_to_records == NULL || table->hand_out_at == NULL)
+        return vw__pool_unsupported(pool, "checkpoints of private pools");
+    VW__TRY(table->see_to_records(pool->engine, 2 * state->block_count));
     if (!vw__address_map_reserve(&pool->live, state->block_count))
         return vw__fail_host_memory(state->block_count * sizeof(vw__address_map_entry),
                                     "the addresses of a private pool");
@@ -272,13 +275,13 @@ static void put_back(vw_pool *pool, const state_range *range, const state_block 
     vw__block *block = engine->table->find(engine, range->address); /* holds all that is missing */
     uint64_t address = range->address;
     for (size_t i = 0; i < range->block_count; address += blocks[i++].size_bytes) {
-        if (!blocks[i].is_live && !engine->table->restores_as_torch)
+        if (!blocks[i].is_live && !engine->table->restores_free_blocks)
             continue;
         block = engine->table->hand_out_at(engine, block, address, blocks[i].size_bytes, tag);
         vw__pool_file_block(pool, block);
         block = block->next;
     }
-    if (!engine->table->restores_as_torch)
+    if (!engine->table->restores_free_blocks)
         return;
     address = range->address;
     for (size_t i = 0; i < range->block_count; address += blocks[i++].size_bytes)
@@ -310,8 +313,8 @@ static void tell(const vw_restore_listener *listener, const vw_private_state *st
     }
 }
 
-VW__NAMED_CALL vw_status vw_private_pool_restore(vw_pool *pool, const vw_private_state *state,
-                                                 const vw_restore_listener *listener)
+VW__POOL_NAMED_CALL vw_status vw_private_pool_restore(vw_pool *pool, const vw_private_state *state,
+                                                      const vw_restore_listener *listener)
 {
     VW__TRY(vw__pool_enter(pool));
     if (state == NULL || state->pool != pool)

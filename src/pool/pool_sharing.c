@@ -9,6 +9,15 @@
 
 #include "device/device_table.h"
 
+/* An engine without the capability has plain memory only, which has no pieces. */
+static vw_status walk_pieces(vw_pool *pool, const vw__block *under, vw__engine_piece_visitor visit,
+                             void *context)
+{
+    const vw__engine_table *table = pool->engine->table;
+    return table->walk_pieces != NULL ? table->walk_pieces(pool->engine, under, visit, context)
+                                      : VW_OK;
+}
+
 /* ---- other processes ------------------------------------------------------------------------- */
 
 typedef struct sharing {
@@ -42,7 +51,7 @@ static vw_status export_piece(void *context, vw_device_ptr address, uint64_t siz
 
 static vw_status count_pieces(vw_pool *pool, const vw__block *block, sharing *share)
 {
-    VW__TRY(pool->engine->table->walk_pieces(pool->engine, block, count_piece, share));
+    VW__TRY(walk_pieces(pool, block, count_piece, share));
     if (share->count == 0)
         return vw__fail(VW_ERR_UNSUPPORTED,
                         "block %#" PRIx64 " lies in plain memory, which the CUDA runtime shares",
@@ -57,7 +66,7 @@ static vw_status count_pieces(vw_pool *pool, const vw__block *block, sharing *sh
 static vw_status export_pieces(vw_pool *pool, const vw__block *block, sharing *share)
 {
     share->count = 0;
-    vw_status status = pool->engine->table->walk_pieces(pool->engine, block, export_piece, share);
+    vw_status status = walk_pieces(pool, block, export_piece, share);
     while (status != VW_OK && share->count > 0)
         (void)close(share->parts[--share->count].file_descriptor);
     return status;
@@ -127,7 +136,7 @@ vw_status vw_pool_allow_peer(vw_pool *pool, int peer_index)
     vw__pool_lock(pool);
     vw_status status = device->table->allow_peer(device->context, peer_index, true);
     if (status == VW_OK) {
-        status = pool->engine->table->walk_pieces(pool->engine, NULL, open_piece, device);
+        status = walk_pieces(pool, NULL, open_piece, device);
         if (status != VW_OK) /* or all that is mapped from now on might be refused, too */
             (void)device->table->allow_peer(device->context, peer_index, false);
     }

@@ -24,7 +24,7 @@
 
 /* ---- from counters to statistics ------------------------------------------------------------- */
 
-static vw_stat stat_of_kind(const vw__counter *counter, vw__size_kind kind)
+static vw_stat stat_of_kind(const vw__counter *counter, vw__engine_size_kind kind)
 {
     const vw_stat stat = {
         .current = counter->current[kind],
@@ -38,8 +38,8 @@ static vw_stat stat_of_kind(const vw__counter *counter, vw__size_kind kind)
 static vw_stat_group group_of(const vw__counter *counter)
 {
     vw_stat_group group = {
-        .small_pool = stat_of_kind(counter, VW__SMALL),
-        .large_pool = stat_of_kind(counter, VW__LARGE),
+        .small_pool = stat_of_kind(counter, VW__ENGINE_SMALL),
+        .large_pool = stat_of_kind(counter, VW__ENGINE_LARGE),
     };
     group.all = (vw_stat){
         .current = group.small_pool.current + group.large_pool.current,
@@ -198,7 +198,7 @@ static void tell_all(const listener *to, const vw__torch_rules *rules, const vw_
 static size_t count_private(const vw_pool *pool)
 {
     size_t count = 0;
-    if (pool->engine->wording->has_private_pool_stats)
+    if (pool->wording.has_private_pool_stats)
         for (const vw__private_stat *stat = pool->engine->private_stats; stat != NULL;
              stat = stat->next)
             count++;
@@ -239,7 +239,7 @@ vw_status vw_pool_walk_stats(const vw_pool *pool, vw_stat_visitor visit, void *c
     vw__pool_unlock(pool);
 
     const listener to = {visit, context};
-    tell_all(&to, pool->engine->wording, &stats, entries, count);
+    tell_all(&to, &pool->wording, &stats, entries, count);
     vw__host_free(entries);
     return VW_OK;
 }
@@ -248,14 +248,14 @@ vw_status vw_pool_walk_stats(const vw_pool *pool, vw_stat_visitor visit, void *c
 
 static void reset_peak(vw__counter *counter)
 {
-    counter->peak[VW__SMALL] = counter->current[VW__SMALL];
-    counter->peak[VW__LARGE] = counter->current[VW__LARGE];
-    counter->peak_all = counter->current[VW__SMALL] + counter->current[VW__LARGE];
+    counter->peak[VW__ENGINE_SMALL] = counter->current[VW__ENGINE_SMALL];
+    counter->peak[VW__ENGINE_LARGE] = counter->current[VW__ENGINE_LARGE];
+    counter->peak_all = counter->current[VW__ENGINE_SMALL] + counter->current[VW__ENGINE_LARGE];
 }
 
 static void reset_accumulated(vw__counter *counter)
 {
-    for (int kind = VW__SMALL; kind <= VW__LARGE; kind++) {
+    for (int kind = VW__ENGINE_SMALL; kind <= VW__ENGINE_LARGE; kind++) {
         counter->base[kind] = counter->current[kind];
         counter->freed[kind] = 0;
     }
@@ -274,11 +274,11 @@ static void reset_each(vw_pool *pool, void (*reset)(vw__counter *counter))
         reset(&stat->reserved_bytes);
 }
 
-vw__forgotten vw__pool_ever(const vw_pool *pool)
+vw__counter_forgotten vw__pool_ever(const vw_pool *pool)
 {
     const vw__counters *counters = &pool->counters;
-    const vw__forgotten *before = &counters->forgotten;
-    return (vw__forgotten){
+    const vw__counter_forgotten *before = &counters->forgotten;
+    return (vw__counter_forgotten){
         .allocations =
             before->allocations + (uint64_t)group_of(&counters->allocation).all.allocated,
         .retries = before->retries + (uint64_t)counters->num_alloc_retries,

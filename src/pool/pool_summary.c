@@ -137,8 +137,7 @@ vw_status vw_pool_summary(const vw_pool *pool, bool is_abbreviated, char *buffer
 
     vw__cut_text text;
     vw__cut_text_init(&text, buffer, capacity);
-    append_page(&text, pool->engine->wording, pool->device->properties.index, &stats,
-                is_abbreviated);
+    append_page(&text, &pool->wording, pool->device->properties.index, &stats, is_abbreviated);
     if (needed != NULL)
         *needed = text.length + 1;
     if (!vw__cut_text_fits(&text))

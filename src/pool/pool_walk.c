@@ -12,7 +12,8 @@ vw_status vw_pool_walk(vw_pool *pool, const vw_walker *walker, bool is_snapshot)
     pool->engine->table->walk(pool->engine, walker);
     if (is_snapshot && pool->has_sink) {
         const vw__counter *active = &pool->counters.active_bytes;
-        uint64_t active_bytes = (uint64_t)(active->current[VW__SMALL] + active->current[VW__LARGE]);
+        uint64_t active_bytes =
+            (uint64_t)(active->current[VW__ENGINE_SMALL] + active->current[VW__ENGINE_LARGE]);
         vw__pool_tell(pool,
                       (vw_memory_event){.action = VW_ACTION_SNAPSHOT, .size_bytes = active_bytes});
     }
@@ -68,7 +69,7 @@ vw_status vw_pool_set_sink(vw_pool *pool, const vw_event_sink *sink)
     vw__pool_lock(pool);
     pool->has_sink = sink != NULL;
     pool->sink = sink != NULL ? *sink : (vw_event_sink){NULL, NULL};
-    pool->cause = (vw__cause){0, NULL};
+    pool->cause = (vw__engine_cause){0, NULL};
     vw__pool_unlock(pool);
     return VW_OK;
 }

@@ -15,17 +15,17 @@ void vw__stream_order_init(vw__stream_order *order)
 
 /* ---- announcing a use ------------------------------------------------------------------------ */
 
-static vw__stream_queue *find_queue(const vw__stream_order *order, vw_stream stream)
+static vw__stream_order_queue *find_queue(const vw__stream_order *order, vw_stream stream)
 {
-    vw__stream_queue *queue = order->queues;
+    vw__stream_order_queue *queue = order->queues;
     while (queue != NULL && queue->stream != stream)
         queue = queue->next;
     return queue;
 }
 
-static vw__stream_use *find_use(const vw__block *block, vw_stream stream)
+static vw__stream_order_use *find_use(const vw__block *block, vw_stream stream)
 {
-    vw__stream_use *use = block->uses;
+    vw__stream_order_use *use = block->uses;
     while (use != NULL && use->stream != stream)
         use = use->next;
     return use;
@@ -36,8 +36,8 @@ static vw__stream_use *find_use(const vw__block *block, vw_stream stream)
 static vw_status prepare_use(vw_pool *pool, vw_stream stream)
 {
     const vw_device *device = pool->device;
-    vw__stream_use *use = vw__host_alloc_zeroed(1, sizeof *use);
-    vw__stream_queue *queue = vw__host_alloc_zeroed(1, sizeof *queue);
+    vw__stream_order_use *use = vw__host_alloc_zeroed(1, sizeof *use);
+    vw__stream_order_queue *queue = vw__host_alloc_zeroed(1, sizeof *queue);
     vw_status status = VW_OK;
     if (use == NULL || queue == NULL)
         status =
@@ -68,7 +68,7 @@ static bool add_use(vw_pool *pool, vw__block *block, vw_stream stream)
 {
     vw__stream_order *order = &pool->order;
     bool is_capturing = pool->engine->table->is_capturing(pool->engine, stream);
-    vw__stream_use *use = find_use(block, stream);
+    vw__stream_order_use *use = find_use(block, stream);
     if (use == NULL) {
         if (order->spare == NULL || find_queue(order, stream) == NULL)
             return false;
@@ -107,9 +107,10 @@ vw_status vw_record_stream(vw_pool *pool, vw_device_ptr address, vw_stream strea
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-static void enqueue(vw__stream_order *order, vw__stream_use *use)
+static void enqueue(vw__stream_order *order, vw__stream_order_use *use)
 {
-    vw__stream_queue *queue = find_queue(order, use->stream); /* made when the use was announced */
+    vw__stream_order_queue *queue =
+        find_queue(order, use->stream); /* made when the use was announced */
     use->next = NULL;
     if (queue->last != NULL)
         queue->last->next = use;
@@ -118,16 +119,16 @@ static void enqueue(vw__stream_order *order, vw__stream_use *use)
     queue->last = use;
 }
 
-static void recycle(vw__stream_order *order, vw__stream_use *use)
+static void recycle(vw__stream_order *order, vw__stream_order_use *use)
 {
     use->next = order->spare;
     order->spare = use;
 }
 
-static vw_status record(const vw_pool *pool, vw__stream_use *uses)
+static vw_status record(const vw_pool *pool, vw__stream_order_use *uses)
 {
     vw_status status = VW_OK;
-    for (vw__stream_use *use = uses; use != NULL; use = use->next) {
+    for (vw__stream_order_use *use = uses; use != NULL; use = use->next) {
         vw_status one =
             pool->device->table->event_record(pool->device->context, use->event, use->stream);
         use->is_recorded = one == VW_OK;
@@ -137,10 +138,10 @@ static vw_status record(const vw_pool *pool, vw__stream_use *uses)
     return status;
 }
 
-static uint32_t enqueue_all(vw__stream_order *order, vw__stream_use *uses)
+static uint32_t enqueue_all(vw__stream_order *order, vw__stream_order_use *uses)
 {
     uint32_t count = 0;
-    for (vw__stream_use *next; uses != NULL; uses = next, count++) {
+    for (vw__stream_order_use *next; uses != NULL; uses = next, count++) {
         next = uses->next;
         enqueue(order, uses);
     }
@@ -164,7 +165,7 @@ vw_status vw__stream_order_defer(vw_pool *pool, vw__block *block)
         return VW_OK;
     }
     /* Nobody else can reach the block now, and nobody takes its uses. */
-    vw__stream_use *uses = block->uses;
+    vw__stream_order_use *uses = block->uses;
     block->uses = NULL;
     order->recording_count++;
     vw__pool_unlock(pool);
@@ -182,9 +183,9 @@ static void complete(vw_pool *pool, vw__block *block)
 }
 
 /* The use at the front of the queue is over. */
-static void pop(vw_pool *pool, vw__stream_queue *queue)
+static void pop(vw_pool *pool, vw__stream_order_queue *queue)
 {
-    vw__stream_use *use = queue->first;
+    vw__stream_order_use *use = queue->first;
     vw__block *block = use->block;
     queue->first = use->next;
     if (queue->first == NULL)
@@ -195,10 +196,11 @@ static void pop(vw_pool *pool, vw__stream_queue *queue)
 }
 
 /* The uses of a block that are not part of a graph, in a list of their own. */
-static vw__stream_use *keep_uses_outside_capture(vw__stream_order *order, vw__stream_use *uses)
+static vw__stream_order_use *keep_uses_outside_capture(vw__stream_order *order,
+                                                       vw__stream_order_use *uses)
 {
-    vw__stream_use *kept = NULL;
-    for (vw__stream_use *next; uses != NULL; uses = next) {
+    vw__stream_order_use *kept = NULL;
+    for (vw__stream_order_use *next; uses != NULL; uses = next) {
         next = uses->next;
         if (uses->is_from_capture) {
             recycle(order, uses);
@@ -225,7 +227,7 @@ static void resume_deferred(vw_pool *pool)
             append_deferred(order, block);
             continue;
         }
-        vw__stream_use *uses = keep_uses_outside_capture(order, block->uses);
+        vw__stream_order_use *uses = keep_uses_outside_capture(order, block->uses);
         block->uses = NULL;
         (void)record(pool, uses); /* what failed waits for vw__stream_order_finish() */
         block->pending_events = enqueue_all(order, uses);
@@ -238,7 +240,7 @@ vw_status vw__stream_order_advance(vw_pool *pool)
 {
     const vw_device *device = pool->device;
     resume_deferred(pool);
-    for (vw__stream_queue *queue = pool->order.queues; queue != NULL; queue = queue->next) {
+    for (vw__stream_order_queue *queue = pool->order.queues; queue != NULL; queue = queue->next) {
         while (queue->first != NULL && queue->first->is_recorded) {
             vw_status status = device->table->event_query(device->context, queue->first->event);
             if (status == VW_ERR_NOT_READY)
@@ -250,7 +252,7 @@ vw_status vw__stream_order_advance(vw_pool *pool)
     return VW_OK;
 }
 
-static vw_status wait_for(const vw_device *device, const vw__stream_use *use)
+static vw_status wait_for(const vw_device *device, const vw__stream_order_use *use)
 {
     return use->is_recorded ? device->table->event_synchronize(device->context, use->event)
                             : device->table->synchronize(device->context);
@@ -260,12 +262,13 @@ vw_status vw__stream_order_finish(vw_pool *pool, const vw_private_id *only)
 {
     pool->counters.num_sync_all_streams++;
     resume_deferred(pool);
-    for (vw__stream_queue *queue = pool->order.queues; queue != NULL; queue = queue->next) {
-        vw__stream_use *kept = NULL; /* the last use of another private pool, left in its place */
-        vw__stream_use *use = queue->first;
+    for (vw__stream_order_queue *queue = pool->order.queues; queue != NULL; queue = queue->next) {
+        vw__stream_order_use *kept =
+            NULL; /* the last use of another private pool, left in its place */
+        vw__stream_order_use *use = queue->first;
         while (use != NULL) {
-            vw__stream_use *next = use->next;
-            if (only != NULL && !vw__same_private_id(vw__block_private_id(use->block), *only)) {
+            vw__stream_order_use *next = use->next;
+            if (only != NULL && !vw__private_id_same(vw__block_private_id(use->block), *only)) {
                 kept = use;
             } else {
                 VW__TRY(wait_for(pool->device, use));
@@ -292,7 +295,7 @@ vw_status vw__stream_order_finish(vw_pool *pool, const vw_private_id *only)
 vw_status vw__stream_order_wait_for_uses(vw_pool *pool, const vw__block *block)
 {
     const vw_device *device = pool->device;
-    for (const vw__stream_use *use = block->uses; use != NULL; use = use->next) {
+    for (const vw__stream_order_use *use = block->uses; use != NULL; use = use->next) {
         if (use->is_from_capture)
             continue; /* part of a graph */
         if (pool->engine->table->is_capturing(pool->engine, use->stream))
@@ -309,7 +312,7 @@ vw_status vw__stream_order_wait_for_uses(vw_pool *pool, const vw__block *block)
 void vw__stream_order_forget_uses(vw_pool *pool, vw__block *block)
 {
     while (block->uses != NULL) {
-        vw__stream_use *use = block->uses;
+        vw__stream_order_use *use = block->uses;
         block->uses = use->next;
         recycle(&pool->order, use);
     }
@@ -317,9 +320,9 @@ void vw__stream_order_forget_uses(vw_pool *pool, vw__block *block)
 
 /* ---- the end, and checks --------------------------------------------------------------------- */
 
-static void end_uses(const vw_device *device, vw__stream_use *use)
+static void end_uses(const vw_device *device, vw__stream_order_use *use)
 {
-    for (vw__stream_use *next; use != NULL; use = next) {
+    for (vw__stream_order_use *next; use != NULL; use = next) {
         next = use->next;
         (void)device->table->event_destroy(device->context, use->event);
         vw__host_free(use);
@@ -335,7 +338,7 @@ void vw__stream_order_deinit(vw_pool *pool)
     for (vw__block *block = order->deferred; block != NULL;
          block = vw__block_of_node(block->node.left))
         end_uses(pool->device, block->uses);
-    for (vw__stream_queue *queue = order->queues, *next; queue != NULL; queue = next) {
+    for (vw__stream_order_queue *queue = order->queues, *next; queue != NULL; queue = next) {
         next = queue->next;
         end_uses(pool->device, queue->first);
         vw__host_free(queue);
@@ -348,10 +351,10 @@ void vw__stream_order_deinit(vw_pool *pool)
  * shares of its uses add up to one. */
 static const char *check_queues(const vw__stream_order *order, double *block_count)
 {
-    for (const vw__stream_queue *queue = order->queues; queue != NULL; queue = queue->next) {
+    for (const vw__stream_order_queue *queue = order->queues; queue != NULL; queue = queue->next) {
         if ((queue->first == NULL) != (queue->last == NULL))
             return "a queue's ends disagree";
-        for (const vw__stream_use *use = queue->first; use != NULL; use = use->next) {
+        for (const vw__stream_order_use *use = queue->first; use != NULL; use = use->next) {
             if (use->stream != queue->stream)
                 return "a use waits in another stream's queue";
             if (use->block->state != VW__BLOCK_PENDING || use->block->pending_events == 0)

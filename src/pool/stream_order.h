@@ -22,27 +22,27 @@
 #include "vramwise/vramwise.h"
 #include "engine/block.h"
 
-typedef struct vw__stream_use {
-    struct vw__stream_use *next; /* of the block's uses, its queue, or the spare ones */
+typedef struct vw__stream_order_use {
+    struct vw__stream_order_use *next; /* of the block's uses, its queue, or the spare ones */
     vw_stream stream;
     vw_device_event event;
     vw__block *block;
     bool is_recorded;     /* false in a queue: recording failed, only waiting for all helps */
     bool is_from_capture; /* announced while capturing */
-} vw__stream_use;
+} vw__stream_order_use;
 
-typedef struct vw__stream_queue {
-    struct vw__stream_queue *next;
+typedef struct vw__stream_order_queue {
+    struct vw__stream_order_queue *next;
     vw_stream stream;
-    vw__stream_use *first;
-    vw__stream_use *last;
-} vw__stream_queue;
+    vw__stream_order_use *first;
+    vw__stream_order_use *last;
+} vw__stream_order_queue;
 
 typedef struct vw__stream_order {
     size_t pending_count;   /* blocks that wait, deferred ones and those below included */
     size_t recording_count; /* of those, blocks whose events are being recorded without the lock */
-    vw__stream_queue *queues; /* one per stream that was ever named */
-    vw__stream_use *spare;
+    vw__stream_order_queue *queues; /* one per stream that was ever named */
+    vw__stream_order_use *spare;
     vw__block *deferred;      /* freed while capturing, linked through node.left, oldest first */
     vw__block **deferred_end; /* where the next one goes */
 } vw__stream_order;

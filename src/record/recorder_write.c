@@ -222,7 +222,7 @@ static vw_status add_pool(maker *m, const vw_pool *pool)
 static vw_status fill(maker *m, const vw__picture *picture, const vw_pool *pool)
 {
     vw__model_features *features = vw__model_builder_features(m->builder);
-    *features = vw__model_features_of(pool->engine->wording->version);
+    *features = vw__model_features_of(pool->wording.version);
     m->has_pool_ids = features->has_pool_ids;
     if (features->has_settings) {
         VW__TRY(vw_pool_walk_conf(pool, add_setting, m));

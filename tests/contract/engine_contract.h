@@ -2,8 +2,9 @@
  *
  * It asks for what include/vramwise/vramwise.h promises whichever engine decides where blocks lie:
  * it knows no rule of PyTorch's and expects no address. A new engine begins by making this suite
- * fail. Each check runs on a fresh pool, on the simulated device where it counts and on the host
- * device where bytes have to survive. */
+ * fail. What an engine lacks must be refused as unsupported, and nothing else. Each check runs on a
+ * fresh pool, on the simulated device where it counts and on the host device where bytes have to
+ * survive. */
 #ifndef VW_TESTS_ENGINE_CONTRACT_H
 #define VW_TESTS_ENGINE_CONTRACT_H
 
@@ -12,11 +13,24 @@
 
 #include "vramwise/vramwise.h"
 
+struct vw__engine_kind; /* engine/engine_list.h */
+
+/* Capabilities that an engine may be without. */
+typedef enum vw_test_lack {
+    VW_TEST_NO_MERGING = 1, /* what lay side by side does not serve as one piece */
+    VW_TEST_NO_EXACT_ADDRESSES = 2,
+    VW_TEST_NO_PRIVATE_POOLS = 4,
+    VW_TEST_NO_SETTINGS = 8,
+    VW_TEST_NO_MOVES = 16, /* no statistics of memory that moves */
+} vw_test_lack;
+
 typedef struct vw_test_engine {
-    const char *name;            /* for the report */
-    vw_pool_options options;     /* what makes the pool; struct_size is filled in */
-    uint64_t limit_excess_bytes; /* how far one growth may take the pool beyond its limit */
-    bool without_virtual_memory; /* on devices that have none */
+    const char *name;                   /* for the report */
+    vw_pool_options options;            /* what makes the pool; struct_size is filled in */
+    uint64_t limit_excess_bytes;        /* how far one growth may take the pool beyond its limit */
+    bool without_virtual_memory;        /* on devices that have none */
+    unsigned lacks;                     /* vw_test_lack */
+    const struct vw__engine_kind *kind; /* NULL: the one that options.engine names */
 } vw_test_engine;
 
 /* Runs every check. The number of checks that failed. */

@@ -264,7 +264,7 @@ static void count_live(void *context, const vw_memory_event *event)
     heard->has_other_request |= event->request != heard->request;
 }
 
-static void whoever_asks_is_told_what_was_freed_and_what_is_live_now(void **state)
+static void the_listener_hears_what_was_freed_and_what_is_live_now(void **state)
 {
     (void)state;
     desk d;
@@ -564,7 +564,7 @@ int vw_test_engine_restore_contract(const vw_test_engine *engine)
     const struct CMUnitTest checks[] = {
         cmocka_unit_test(blocks_come_back_where_they_were),
         cmocka_unit_test(requests_after_it_are_served_as_after_the_checkpoint),
-        cmocka_unit_test(whoever_asks_is_told_what_was_freed_and_what_is_live_now),
+        cmocka_unit_test(the_listener_hears_what_was_freed_and_what_is_live_now),
         cmocka_unit_test(states_can_be_put_back_in_any_order),
         cmocka_unit_test(a_pool_that_is_no_longer_in_use_stays_as_it_is),
         cmocka_unit_test(odd_arguments_are_refused),

@@ -12,6 +12,11 @@
 
 static const vw_test_engine *engine_in_use;
 
+static bool lacks(vw_test_lack what)
+{
+    return (engine_in_use->lacks & what) != 0;
+}
+
 static void check_ok(vw_status status, const char *what, int line)
 {
     if (status == VW_OK)
@@ -100,8 +105,8 @@ static void keep_ledger(void *context, const vw_memory_event *event)
     book->is_wrong |= book->reserved_bytes < 0 || book->live_count < 0 || book->pending_count < 0;
 }
 
-/* Random blocks on three streams; what was told adds up to what the pool says, after every step. */
-static void what_listeners_are_told_adds_up_to_what_is_reserved_and_live(void **state)
+/* Random blocks on three streams; the events add up to the statistics, after every step. */
+static void events_add_up_to_the_reserved_bytes_and_live_blocks(void **state)
 {
     enum { STEPS = 1200, MOST = 40 };
     (void)state;
@@ -138,7 +143,7 @@ static void what_listeners_are_told_adds_up_to_what_is_reserved_and_live(void **
 
 /* ---- odd requests ---------------------------------------------------------------------------- */
 
-static void what_is_no_live_block_cannot_be_freed(void **state)
+static void an_address_of_no_live_block_cannot_be_freed(void **state)
 {
     (void)state;
     desk d;
@@ -174,6 +179,8 @@ static void a_request_beyond_any_device_runs_out_of_memory_and_changes_nothing(v
 static void an_exact_address_is_served_where_it_is_free(void **state)
 {
     (void)state;
+    if (lacks(VW_TEST_NO_EXACT_ADDRESSES))
+        skip();
     desk d;
     open_desk(&d, 256 * MIB);
     vw_device_ptr first = take(&d, 64 * 1024, 0), got = VW_NULL;
@@ -237,6 +244,8 @@ static uint64_t private_bytes(const desk *d)
 static void a_private_pool_in_use_keeps_all_it_has(void **state)
 {
     (void)state;
+    if (lacks(VW_TEST_NO_PRIVATE_POOLS))
+        skip();
     desk d;
     open_desk(&d, 64 * MIB);
     OK(vw_private_pool_retain(d.pool, some_pool, NULL));
@@ -290,6 +299,8 @@ static void take_again(void *context, vw_device_ptr address, uint64_t size_bytes
 static void a_private_pool_with_a_source_is_served_by_it_or_refused(void **state)
 {
     (void)state;
+    if (lacks(VW_TEST_NO_PRIVATE_POOLS))
+        skip();
     desk d;
     open_desk(&d, 256 * MIB);
     source from = {.device = d.device};
@@ -313,11 +324,55 @@ static void a_private_pool_with_a_source_is_served_by_it_or_refused(void **state
     close_desk(&d);
 }
 
+/* ---- capabilities ---------------------------------------------------------------------------- */
+
+static void count_setting(void *context, const char *key, const char *value)
+{
+    (void)key, (void)value;
+    ++*(int *)context;
+}
+
+/* What an engine has works; what it lacks is refused as unsupported, and the pool serves on. */
+static void what_the_engine_lacks_is_refused_and_nothing_else(void **state)
+{
+    (void)state;
+    desk d;
+    int settings = 0;
+    vw_device_ptr got = VW_NULL;
+    open_desk(&d, 256 * MIB);
+    vw_device_ptr block = take(&d, 4 * MIB, 0);
+    const vw_status with_private = lacks(VW_TEST_NO_PRIVATE_POOLS) ? VW_ERR_UNSUPPORTED : VW_OK;
+    assert_int_equal(vw_private_pool_retain(d.pool, some_pool, NULL), with_private);
+    assert_int_equal(vw_private_pool_use_count(d.pool, some_pool), with_private == VW_OK);
+    assert_int_equal(vw_private_pool_begin(d.pool, some_pool, NULL, NULL), with_private);
+    assert_int_equal(vw_private_pool_end(d.pool, some_pool), with_private);
+    assert_int_equal(vw_private_pool_set_no_split(d.pool, some_pool, true), with_private);
+    assert_int_equal(vw_private_pool_release(d.pool, some_pool), with_private);
+
+    const vw_status with_settings = lacks(VW_TEST_NO_SETTINGS) ? VW_ERR_UNSUPPORTED : VW_OK;
+    assert_int_equal(vw_pool_configure(d.pool, ""), with_settings);
+    OK(vw_pool_walk_conf(d.pool, count_setting, &settings));
+    assert_int_equal(settings != 0, with_settings == VW_OK);
+
+    vw_paged_stats moves = {.struct_size = sizeof moves};
+    if (lacks(VW_TEST_NO_MOVES))
+        assert_int_equal(vw_pool_get_paged_stats(d.pool, &moves), VW_ERR_UNSUPPORTED);
+    const vw_alloc_request at = {.struct_size = sizeof at, .size_bytes = 4 * MIB, .at = block};
+    assert_int_equal(vw_alloc_with(d.pool, &at, &got),
+                     lacks(VW_TEST_NO_EXACT_ADDRESSES) ? VW_ERR_UNSUPPORTED : VW_ERR_OUT_OF_MEMORY);
+    OK(vw_advise(d.pool, block, VW_ADVISE_COLD));
+    OK(vw_pool_mark_step(d.pool));
+    OK(vw_pool_check(d.pool));
+    OK(vw_free(d.pool, block));
+    close_desk(&d);
+}
+
 int vw_test_engine_routing_contract(const vw_test_engine *engine)
 {
     const struct CMUnitTest checks[] = {
-        cmocka_unit_test(what_listeners_are_told_adds_up_to_what_is_reserved_and_live),
-        cmocka_unit_test(what_is_no_live_block_cannot_be_freed),
+        cmocka_unit_test(what_the_engine_lacks_is_refused_and_nothing_else),
+        cmocka_unit_test(events_add_up_to_the_reserved_bytes_and_live_blocks),
+        cmocka_unit_test(an_address_of_no_live_block_cannot_be_freed),
         cmocka_unit_test(a_request_beyond_any_device_runs_out_of_memory_and_changes_nothing),
         cmocka_unit_test(an_exact_address_is_served_where_it_is_free),
         cmocka_unit_test(a_live_block_can_be_pinned_and_unpinned),

@@ -27,6 +27,7 @@ EXPANDABLE = "src/engine/torch/torch_expandable.c"
 ROUNDING = "src/engine/torch/torch_rounding.c"
 ROUNDING_H = "src/engine/torch/torch_rounding.h"
 FREE_INDEX_H = "src/engine/free_index.h"
+SHELF_H = "src/engine/shelf.h"
 
 # (the rule that is broken, file, text that occurs there once, replacement)
 MUTANTS = [
@@ -45,10 +46,10 @@ MUTANTS = [
     ("blocks for oversize requests are not split", ROUNDING_H,
      "return rounded_bytes < max_split_bytes && rest_bytes",
      "return rest_bytes"),
-    ("a freed block joins the one before", ENGINE,
+    ("a freed block joins the one before", SHELF_H,
      "bool joins_previous = previous != NULL && previous->state == VW__BLOCK_FREE;",
      "bool joins_previous = previous != NULL && previous->state == VW__BLOCK_FREE && next == NULL;"),
-    ("a freed block joins the one behind", ENGINE,
+    ("a freed block joins the one behind", SHELF_H,
      "bool joins_next = next != NULL && next->state == VW__BLOCK_FREE;",
      "bool joins_next = next != NULL && next->state == VW__BLOCK_FREE && previous != NULL;"),
     ("up to 1 MiB is small", ROUNDING_H,
@@ -62,8 +63,8 @@ MUTANTS = [
      "            return NULL; /* oversize blocks are for oversize requests */",
      "            return block;"),
     ("oversize blocks may be larger by the slack", ENGINE,
-     "search->size_bytes + engine->settings.max_non_split_rounding_bytes) {",
-     "search->size_bytes + engine->settings.large_segment_size_bytes) {"),
+     "search->size_bytes + engine->conf.settings.max_non_split_rounding_bytes) {",
+     "search->size_bytes + engine->conf.settings.large_segment_size_bytes) {"),
     ("one oversize block is given back before all", RECLAIM,
      "        *is_enough = true;\n        return release_segment(engine, block);",
      "        return VW_OK;"),
@@ -93,10 +94,10 @@ MUTANTS = [
      "    if (is_retry)\n        counters->num_alloc_retries++;",
      "    counters->num_alloc_retries++;"),
     ("large before small is given back", RECLAIM,
-     "        VW__TRY(release_shelf(engine, &engine->base.shelves[VW__LARGE]));\n"
-     "        VW__TRY(release_shelf(engine, &engine->base.shelves[VW__SMALL]));",
-     "        VW__TRY(release_shelf(engine, &engine->base.shelves[VW__SMALL]));\n"
-     "        VW__TRY(release_shelf(engine, &engine->base.shelves[VW__LARGE]));"),
+     "        VW__TRY(release_shelf(engine, &engine->base.shelves[VW__ENGINE_LARGE]));\n"
+     "        VW__TRY(release_shelf(engine, &engine->base.shelves[VW__ENGINE_SMALL]));",
+     "        VW__TRY(release_shelf(engine, &engine->base.shelves[VW__ENGINE_SMALL]));\n"
+     "        VW__TRY(release_shelf(engine, &engine->base.shelves[VW__ENGINE_LARGE]));"),
     # garbage collection
     ("garbage is at least as old as the mean", RECLAIM,
      "(double)age < oldest_kept)", "(double)age <= oldest_kept)"),
@@ -121,7 +122,7 @@ MUTANTS = [
     ("growth begins in the free block before", EXPANDABLE,
      "            start = start->previous;", "            start = unmapped;"),
     ("large segments grow in large pages", EXPANDABLE,
-     "                              : engine->settings.large_segment_size_bytes;",
+     "                              : engine->conf.settings.large_segment_size_bytes;",
      "                              : VW__TORCH_SMALL_BUFFER_BYTES;"),
     ("only what is missing is mapped", EXPANDABLE,
      "uint64_t missing_bytes = search->size_bytes - (*block)->size_bytes;",

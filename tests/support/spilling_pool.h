@@ -47,7 +47,7 @@ static inline bool is_on_host(const vw_test_patterns *p, vw_device_ptr address)
 {
     vw__engine *base = p->t.pool->engine;
     const vw__block *block = vw__engine_find(base, address);
-    const vw__place *place = vw__paged_place_at(vw__paged_of(base), block->segment, address);
+    const vw__paged_place *place = vw__paged_place_at(vw__paged_of(base), block->segment, address);
     return place->handle->on_host != NULL;
 }
 

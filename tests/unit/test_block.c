@@ -45,7 +45,7 @@ static void a_record_forgets_its_last_life(void **state)
     block->requested_bytes = 1;
     block->tag = 2;
     block->segment_tag = 3;
-    block->uses = (struct vw__stream_use *)(void *)block;
+    block->uses = (struct vw__stream_order_use *)(void *)block;
     block->pending_events = 4;
     vw__block_give_back(&source, block);
     assert_ptr_equal(vw__block_take(&source), block); /* the last in is the first out: warm */
@@ -104,7 +104,7 @@ static void row_open(row *all)
     assert_true(vw__block_source_reserve(&all->source, 16));
     all->segment.address = 64 * KIB;
     all->segment.size_bytes = 64 * KIB;
-    all->segment.nature = VW__NATURE_LARGE | VW__NATURE_EXPANDABLE;
+    all->segment.nature = VW__BLOCK_NATURE_LARGE | VW__BLOCK_NATURE_EXPANDABLE;
     all->segment.first = vw__block_make(&all->source, &all->segment, 64 * KIB, 64 * KIB, 9);
 }
 

@@ -9,7 +9,7 @@
 
 #include "support/cmocka_here.h"
 
-enum { MOST_BLOCKS = 5000, LAST_BIN = VW__INDEX_BINS - (1 << VW__INDEX_STEPS_LOG2) };
+enum { MOST_BLOCKS = 5000, LAST_BIN = VW__FREE_INDEX_BINS - (1 << VW__FREE_INDEX_STEPS_LOG2) };
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
@@ -146,16 +146,16 @@ static uint64_t random_number(void)
 /* The least size that belongs into `bin`. */
 static uint64_t least_size(unsigned bin)
 {
-    const unsigned steps = 1u << VW__INDEX_STEPS_LOG2;
+    const unsigned steps = 1u << VW__FREE_INDEX_STEPS_LOG2;
     uint64_t units = bin;
     if (bin >= steps)
         units = (uint64_t)(steps + bin % steps) << (bin / steps - 1);
-    return units << VW__INDEX_UNIT_LOG2;
+    return units << VW__FREE_INDEX_UNIT_LOG2;
 }
 
 static uint64_t random_size(void)
 {
-    uint64_t unit = UINT64_C(1) << VW__INDEX_UNIT_LOG2;
+    uint64_t unit = UINT64_C(1) << VW__FREE_INDEX_UNIT_LOG2;
     switch (random_number() % 4) {
     case 0: /* small and crowded */
         return unit * (1 + random_number() % 16);

@@ -1,5 +1,5 @@
 /* test_host_stock_threads.c - handles in host memory: lent, kept, made ahead by a thread. */
-#include "engine/paged/host_stock.h"
+#include "pool/host_stock.h"
 
 #include <pthread.h>
 #include <time.h>
@@ -13,7 +13,8 @@
 enum { THREADS = 4, ROUNDS = 200, MOST_WAITS = 20000 };
 
 static vw_device *device;
-static vw__host_stock *stock;
+static vw__stock *stock;
+static vw__lender lender; /* of the stock */
 
 static int open_device(void **state)
 {
@@ -24,7 +25,7 @@ static int open_device(void **state)
 static int close_all(void **state)
 {
     (void)state;
-    vw__host_stock_destroy(stock);
+    vw__stock_destroy(stock);
     vw_device_destroy(device);
     stock = NULL;
     device = NULL;
@@ -33,13 +34,14 @@ static int close_all(void **state)
 
 static void open_stock(vw_pinned_budget *budget, uint64_t limit_bytes)
 {
-    assert_int_equal(vw__host_stock_create(device, budget, limit_bytes, &stock), VW_OK);
+    assert_int_equal(vw__stock_create(device, budget, limit_bytes, &stock), VW_OK);
+    lender = vw__stock_lender(stock);
 }
 
-static vw__host_stock_numbers look(void)
+static vw__lender_numbers look(void)
 {
-    vw__host_stock_numbers numbers;
-    vw__host_stock_look(stock, &numbers);
+    vw__lender_numbers numbers;
+    lender.look(stock, &numbers);
     return numbers;
 }
 
@@ -50,10 +52,10 @@ static uint64_t calls(vw_device_call kind)
     return made.count[kind];
 }
 
-static vw__host_handle *take(uint64_t size_bytes)
+static vw__lender_handle *take(uint64_t size_bytes)
 {
-    vw__host_handle *handle = NULL;
-    assert_int_equal(vw__host_stock_take(stock, size_bytes, &handle), VW_OK);
+    vw__lender_handle *handle = NULL;
+    assert_int_equal(lender.take(stock, size_bytes, &handle), VW_OK);
     assert_int_equal(handle->size_bytes, size_bytes);
     return handle;
 }
@@ -71,57 +73,57 @@ static void what_is_given_back_is_lent_again(void **state)
 {
     (void)state;
     open_stock(NULL, 64 * MIB);
-    vw__host_handle *first = take(4 * MIB), *second = take(8 * MIB);
+    vw__lender_handle *first = take(4 * MIB), *second = take(8 * MIB);
     assert_int_equal(look().held_bytes, 12 * MIB);
-    vw__host_stock_give_back(stock, first);
-    vw__host_stock_give_back(stock, second);
+    lender.give_back(stock, first);
+    lender.give_back(stock, second);
     assert_int_equal(look().ready_bytes, 12 * MIB);
     assert_int_equal(look().free_bytes, 64 * MIB);
     assert_ptr_equal(take(4 * MIB), first);
     assert_ptr_equal(take(8 * MIB), second);
     assert_int_equal(calls(VW_DEVICE_CALL_CREATE_ON_HOST), 2);
     assert_int_equal(look().ready_bytes, 0);
-    vw__host_stock_give_back(stock, first);
-    vw__host_stock_give_back(stock, second);
+    lender.give_back(stock, first);
+    lender.give_back(stock, second);
 }
 
 static void other_sizes_make_room_and_what_is_lent_does_not(void **state)
 {
     (void)state;
-    vw__host_handle *none = NULL;
+    vw__lender_handle *none = NULL;
     open_stock(NULL, 16 * MIB);
-    vw__host_stock_give_back(stock, take(6 * MIB));
-    vw__host_handle *lent = take(8 * MIB);
-    vw__host_handle *another = take(8 * MIB); /* in the place of the 6 MiB */
+    lender.give_back(stock, take(6 * MIB));
+    vw__lender_handle *lent = take(8 * MIB);
+    vw__lender_handle *another = take(8 * MIB); /* in the place of the 6 MiB */
     assert_int_equal(calls(VW_DEVICE_CALL_RELEASE), 1);
     assert_int_equal(look().held_bytes, 16 * MIB);
     assert_int_equal(look().free_bytes, 0);
-    assert_int_equal(vw__host_stock_take(stock, 2 * MIB, &none), VW_ERR_OUT_OF_MEMORY);
+    assert_int_equal(lender.take(stock, 2 * MIB, &none), VW_ERR_OUT_OF_MEMORY);
     assert_null(none);
-    vw__host_stock_give_back(stock, lent);
-    vw__host_stock_give_back(stock, another);
+    lender.give_back(stock, lent);
+    lender.give_back(stock, another);
 }
 
 static void one_that_cannot_be_made_leaves_no_trace_but_a_count(void **state)
 {
     (void)state;
-    vw__host_handle *none = NULL;
+    vw__lender_handle *none = NULL;
     vw_pinned_budget *budget = NULL;
     vw_pinned_budget_stats drawn = {.struct_size = sizeof drawn};
     assert_int_equal(vw_pinned_budget_create(8 * MIB, &budget), VW_OK);
     open_stock(budget, 64 * MIB);
     assert_int_equal(vw_device_fail_call(device, 1, VW_ERR_DEVICE), VW_OK);
-    assert_int_equal(vw__host_stock_take(stock, 2 * MIB, &none), VW_ERR_HOST_MEMORY);
+    assert_int_equal(lender.take(stock, 2 * MIB, &none), VW_ERR_HOST_MEMORY);
     vw__host_memory_fail_at(1);
-    assert_int_equal(vw__host_stock_take(stock, 2 * MIB, &none), VW_ERR_HOST_MEMORY);
+    assert_int_equal(lender.take(stock, 2 * MIB, &none), VW_ERR_HOST_MEMORY);
     vw__host_memory_fail_at(0);
     assert_null(none);
     assert_int_equal(look().held_bytes, 0);
     assert_int_equal(look().failed_creations, 2);
     assert_int_equal(look().free_bytes, 8 * MIB); /* what the budget has */
-    assert_int_equal(vw__host_stock_take(stock, 10 * MIB, &none), VW_ERR_OUT_OF_MEMORY);
-    vw__host_stock_give_back(stock, take(8 * MIB));
-    vw__host_stock_destroy(stock);
+    assert_int_equal(lender.take(stock, 10 * MIB, &none), VW_ERR_OUT_OF_MEMORY);
+    lender.give_back(stock, take(8 * MIB));
+    vw__stock_destroy(stock);
     stock = NULL;
     assert_int_equal(vw_pinned_budget_get(budget, &drawn), VW_OK);
     assert_int_equal(drawn.used_bytes, 0);
@@ -133,14 +135,14 @@ static void wishes_are_made_ahead_as_far_as_the_limit_goes(void **state)
     (void)state;
     const uint64_t sizes[] = {4 * MIB, 4 * MIB, 2 * MIB, 8 * MIB};
     open_stock(NULL, 12 * MIB);
-    vw__host_stock_give_back(stock, take(4 * MIB));
-    vw__host_stock_wish(stock, sizes, 3);
+    lender.give_back(stock, take(4 * MIB));
+    lender.wish(stock, sizes, 3);
     wait_for_ready(10 * MIB);
     assert_int_equal(calls(VW_DEVICE_CALL_CREATE_ON_HOST), 3); /* one was there */
-    vw__host_stock_wish(stock, sizes, 4);                      /* the last is too much */
-    vw__host_handle *lent = take(2 * MIB);
+    lender.wish(stock, sizes, 4);                              /* the last is too much */
+    vw__lender_handle *lent = take(2 * MIB);
     assert_int_equal(calls(VW_DEVICE_CALL_CREATE_ON_HOST), 3);
-    vw__host_stock_give_back(stock, lent);
+    lender.give_back(stock, lent);
 }
 
 static void a_wish_that_cannot_be_made_is_given_up_until_the_next(void **state)
@@ -149,13 +151,13 @@ static void a_wish_that_cannot_be_made_is_given_up_until_the_next(void **state)
     const uint64_t sizes[] = {4 * MIB, 2 * MIB};
     open_stock(NULL, 64 * MIB);
     assert_int_equal(vw_device_fail_call(device, 1, VW_ERR_HOST_MEMORY), VW_OK);
-    vw__host_stock_wish(stock, sizes, 2);
+    lender.wish(stock, sizes, 2);
     const struct timespec pause = {.tv_nsec = 1000000};
     for (int i = 0; i < MOST_WAITS && look().failed_creations == 0; i++)
         nanosleep(&pause, NULL);
     assert_int_equal(look().failed_creations, 1);
     assert_int_equal(look().held_bytes, 0);
-    vw__host_stock_wish(stock, sizes, 2);
+    lender.wish(stock, sizes, 2);
     wait_for_ready(6 * MIB);
 }
 
@@ -163,14 +165,14 @@ static void *lend_and_give_back(void *context)
 {
     uint64_t random = (uintptr_t)context * 77 + 1;
     for (int i = 0; i < ROUNDS; i++) {
-        vw__host_handle *handle = NULL;
+        vw__lender_handle *handle = NULL;
         random = random * UINT64_C(6364136223846793005) + 1;
         uint64_t size_bytes = (2 + random % 4 * 2) * MIB;
-        vw_status status = vw__host_stock_take(stock, size_bytes, &handle);
+        vw_status status = lender.take(stock, size_bytes, &handle);
         if (i % 16 == 0)
-            vw__host_stock_wish(stock, &size_bytes, 1);
+            lender.wish(stock, &size_bytes, 1);
         if (status == VW_OK)
-            vw__host_stock_give_back(stock, handle);
+            lender.give_back(stock, handle);
         else if (status != VW_ERR_OUT_OF_MEMORY)
             return context;
     }

@@ -59,7 +59,7 @@ static void scene_close(scene *s)
 
 static void expect_content(const scene *s)
 {
-    vw__census census = {0};
+    vw__engine_census census = {0};
     vw_status status = vw__engine_check_blocks(s->engine, &census);
     if (status != VW_OK)
         fail_msg("%s", vw_last_error());
@@ -67,7 +67,7 @@ static void expect_content(const scene *s)
 
 static void expect_complaint(const scene *s, const char *text)
 {
-    vw__census census = {0};
+    vw__engine_census census = {0};
     assert_int_equal(vw__engine_check_blocks(s->engine, &census), VW_ERR_WRONG_STATE);
     if (strstr(vw_last_error(), text) == NULL)
         fail_msg("\"%s\" instead of \"%s\"", vw_last_error(), text);
@@ -158,7 +158,8 @@ static vw_status visit_block(void *context, const vw__block *block)
     assert_true(block->address > seen->last_address);
     seen->last_address = block->address;
     seen->count++;
-    VW__CHECK(block->address != seen->refused_address, "the engine does not like this block");
+    VW__ENGINE_CHECK(block->address != seen->refused_address,
+                     "the engine does not like this block");
     return VW_OK;
 }
 
@@ -168,22 +169,22 @@ static void the_engine_is_asked_about_each_block_and_may_object(void **state)
     scene s;
     scene_open(&s);
     visits seen = {0};
-    vw__census census = {.check_block = visit_block, .context = &seen};
+    vw__engine_census census = {.check_block = visit_block, .context = &seen};
     assert_int_equal(vw__engine_check_blocks(s.engine, &census), VW_OK);
     assert_int_equal(seen.count, ROW + 2);
     assert_int_equal(census.free_blocks, 1);
     assert_int_equal(census.unmapped_blocks, 1);
     assert_int_equal(census.expandable_segments, 1);
-    assert_int_equal(census.memory_bytes[VW__SMALL], 2 * VW_TEST_MIB);
-    assert_int_equal(census.memory_bytes[VW__LARGE], 0);
+    assert_int_equal(census.memory_bytes[VW__ENGINE_SMALL], 2 * VW_TEST_MIB);
+    assert_int_equal(census.memory_bytes[VW__ENGINE_LARGE], 0);
 
     make_ghost(&s, 1);
     s.row[3]->state = VW__BLOCK_SHADOW;
     seen = (visits){.refused_address = s.rest->address};
-    census = (vw__census){.check_block = visit_block, .context = &seen};
+    census = (vw__engine_census){.check_block = visit_block, .context = &seen};
     assert_int_equal(vw__engine_check_blocks(s.engine, &census), VW_ERR_WRONG_STATE);
     assert_string_equal(vw_last_error(), "the engine does not like this block");
-    assert_int_equal(census.memory_bytes[VW__SMALL], 2 * VW_TEST_MIB - 1024);
+    assert_int_equal(census.memory_bytes[VW__ENGINE_SMALL], 2 * VW_TEST_MIB - 1024);
     scene_close(&s);
 }
 

@@ -117,7 +117,7 @@ typedef struct damaged {
     vw_test_pool t;
     vw__paged_engine *engine;
     vw__paged_handle *moved; /* has a ghost */
-    vw__place *ghost;
+    vw__paged_place *ghost;
 } damaged;
 
 static void damaged_open(damaged *d)
@@ -146,13 +146,13 @@ static void what_is_wrong_in_the_books_is_found(void **state)
     damaged d;
     damaged_open(&d);
 
-    vw__place **units = vw__paged_units(d.ghost->segment);
+    vw__paged_place **units = vw__paged_units(d.ghost->segment);
     size_t unit = (d.ghost->address - d.ghost->segment->address) / d.engine->unit_bytes;
     units[unit] = NULL;
     expect_complaint(&d, "no page lies at");
     units[unit] = d.ghost;
 
-    vw__place *home = d.moved->home;
+    vw__paged_place *home = d.moved->home;
     d.moved->home = d.ghost;
     expect_complaint(&d, "at home elsewhere");
     d.moved->home = home;
@@ -187,9 +187,9 @@ static void what_is_wrong_in_the_books_is_found(void **state)
     expect_complaint(&d, "");
     d.ghost->block->state = VW__BLOCK_GHOST;
 
-    d.t.pool->counters.reserved_bytes.current[VW__LARGE]++;
+    d.t.pool->counters.reserved_bytes.current[VW__ENGINE_LARGE]++;
     expect_complaint(&d, "reserved_bytes says");
-    d.t.pool->counters.reserved_bytes.current[VW__LARGE]--;
+    d.t.pool->counters.reserved_bytes.current[VW__ENGINE_LARGE]--;
     vw_test_ok(&d.t, VW_OK);
     vw_test_pool_close(&d.t);
 }

@@ -88,7 +88,7 @@ static void without_options_it_is_pytorchs_allocator_with_its_defaults(void **st
     assert_int_equal(vw_simulated_device_create(NULL, &device), VW_OK);
     assert_int_equal(vw_pool_create(device, NULL, &pool), VW_OK);
     assert_string_equal(pool->engine->table->name, "torch");
-    assert_int_equal(pool->engine->wording->version, VW__TORCH_DEFAULT_VERSION);
+    assert_int_equal(pool->wording.version, VW__TORCH_DEFAULT_VERSION);
     assert_true(vw_pool_get_fraction(pool) == 1.0);
     vw_pool_destroy(pool);
     vw_pool_destroy(NULL);

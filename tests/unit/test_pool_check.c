@@ -199,12 +199,12 @@ static void damaged_rows_of_blocks_are_noticed(void **state)
 
 static void lose_a_handle(scene *s)
 {
-    SET(s->live->segment->pages[0], 0);
+    SET(vw__torch_pages_of(s->live->segment)->handles[0], 0);
 }
 
 static void believe_a_page_unmapped(scene *s)
 {
-    SET(s->live->segment->page_is_mapped[0], false);
+    SET(vw__torch_pages_of(s->live->segment)->is_mapped[0], false);
 }
 
 static void unmap_half_a_page(scene *s)
@@ -273,7 +273,7 @@ static void put_lanes_out_of_order(scene *s)
 
 static void give_a_lane_another_shelf(scene *s)
 {
-    SET(s->whole->segment->lane->shelf, &s->engine->base.shelves[VW__SMALL]);
+    SET(s->whole->segment->lane->shelf, &s->engine->base.shelves[VW__ENGINE_SMALL]);
 }
 
 static void damaged_indexes_are_noticed(void **state)
@@ -298,7 +298,7 @@ static void hold_more(scene *s)
 
 static void leave_a_request_over(scene *s)
 {
-    static const vw__request request = {1, 0, 0};
+    static const vw__engine_request request = {1, 0, 0};
     SET(s->engine->base.serving, &request);
 }
 
@@ -332,7 +332,7 @@ static void counters_that_disagree_with_the_blocks_are_noticed(void **state)
     };
     for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
         vw__counter *counter = counters[i].counter;
-        for (int kind = VW__SMALL; kind <= VW__LARGE; kind++) {
+        for (int kind = VW__ENGINE_SMALL; kind <= VW__ENGINE_LARGE; kind++) {
             SET(counter->current[kind], counter->current[kind] + 1);
             assert_int_equal(vw_pool_check(s.t.pool), VW_ERR_WRONG_STATE);
             repair();
@@ -340,10 +340,11 @@ static void counters_that_disagree_with_the_blocks_are_noticed(void **state)
         }
         if (!counters[i].has_peaks_checked)
             continue;
-        SET(counter->peak[VW__SMALL], counter->current[VW__SMALL] - 1);
+        SET(counter->peak[VW__ENGINE_SMALL], counter->current[VW__ENGINE_SMALL] - 1);
         assert_int_equal(vw_pool_check(s.t.pool), VW_ERR_WRONG_STATE);
         repair();
-        SET(counter->peak_all, counter->current[VW__SMALL] + counter->current[VW__LARGE] - 1);
+        SET(counter->peak_all,
+            counter->current[VW__ENGINE_SMALL] + counter->current[VW__ENGINE_LARGE] - 1);
         assert_int_equal(vw_pool_check(s.t.pool), VW_ERR_WRONG_STATE);
         repair();
         vw_test_ok(&s.t, VW_OK);
@@ -403,9 +404,9 @@ static void an_address_that_leads_to_another_block_is_noticed(void **state)
 
 /* ---- stream order ---------------------------------------------------------------------------- */
 
-static vw__stream_queue *queue_of(scene *s, vw_stream stream)
+static vw__stream_order_queue *queue_of(scene *s, vw_stream stream)
 {
-    vw__stream_queue *queue = s->t.pool->order.queues;
+    vw__stream_order_queue *queue = s->t.pool->order.queues;
     while (queue->stream != stream)
         queue = queue->next;
     assert_non_null(queue->first);

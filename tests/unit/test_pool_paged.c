@@ -78,7 +78,7 @@ static vw_status unpin(vw__engine *engine, vw_device_ptr address)
     return VW_OK;
 }
 
-static void paged_stats(const vw__engine *engine, vw_paged_stats *stats)
+static void move_stats(const vw__engine *engine, vw_paged_stats *stats)
 {
     (void)engine;
     stats->is_fallback = true;
@@ -96,7 +96,7 @@ static void an_engine_that_has_them_is_asked(void **state)
     vw__engine_table table = *t.pool->engine->table;
     table.pin = pin;
     table.unpin = unpin;
-    table.paged_stats = paged_stats;
+    table.move_stats = move_stats;
     t.pool->engine->table = &table;
 
     vw_device_ptr block = vw_test_alloc(&t, 4096);

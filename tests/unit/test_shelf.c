@@ -9,7 +9,7 @@
 static void a_shelf_has_no_lane_before_it_is_asked_for_one(void **state)
 {
     (void)state;
-    vw__shelf shelf = {.kind = VW__SMALL};
+    vw__shelf shelf = {.kind = VW__ENGINE_SMALL};
     assert_null(vw__shelf_lane(&shelf, 0));
     assert_null(vw__shelf_lane(&shelf, 7));
     vw__lane *lane = vw__shelf_add_lane(&shelf, 7);
@@ -29,7 +29,7 @@ static void a_shelf_has_no_lane_before_it_is_asked_for_one(void **state)
 static void adding_a_lane_twice_gives_the_same_lane(void **state)
 {
     (void)state;
-    vw__shelf shelf = {.kind = VW__SMALL};
+    vw__shelf shelf = {.kind = VW__ENGINE_SMALL};
     vw__lane *first = vw__shelf_add_lane(&shelf, 1);
     vw__lane *second = vw__shelf_add_lane(&shelf, 2);
     assert_ptr_not_equal(first, second);
@@ -45,7 +45,7 @@ static void lanes_are_walked_by_rising_stream_whatever_the_order_they_came_in(vo
     const vw_stream streams[] = {5, 0, UINT64_MAX, 3, UINT64_C(1) << 63, 4, 1};
     const vw_stream rising[] = {0, 1, 3, 4, 5, UINT64_C(1) << 63, UINT64_MAX};
     const size_t count = sizeof streams / sizeof streams[0];
-    vw__shelf shelf = {.kind = VW__LARGE};
+    vw__shelf shelf = {.kind = VW__ENGINE_LARGE};
     for (size_t i = 0; i < count; i++)
         assert_non_null(vw__shelf_add_lane(&shelf, streams[i]));
     const vw__lane *lane = shelf.lanes;
@@ -65,7 +65,7 @@ static void lanes_are_walked_by_rising_stream_whatever_the_order_they_came_in(vo
 static bool add_four_lanes(void *context)
 {
     (void)context;
-    vw__shelf shelf = {.kind = VW__SMALL};
+    vw__shelf shelf = {.kind = VW__ENGINE_SMALL};
     size_t made = 0;
     for (vw_stream stream = 4; stream-- > 0;) {
         vw__lane *lane = vw__shelf_add_lane(&shelf, stream);
@@ -91,42 +91,140 @@ static void a_lane_that_cannot_be_made_leaves_the_others(void **state)
 static void a_block_knows_its_stream_kind_and_pool_through_its_segment(void **state)
 {
     (void)state;
-    vw__shelf shelf = {.kind = VW__LARGE, .private_id = {3, 4}};
+    vw__shelf shelf = {.kind = VW__ENGINE_LARGE, .private_id = {3, 4}};
     vw__lane *lane = vw__shelf_add_lane(&shelf, 9);
-    vw__segment segment = {.lane = lane, .nature = VW__NATURE_LARGE};
+    vw__segment segment = {.lane = lane, .nature = VW__BLOCK_NATURE_LARGE};
     vw__block block = {.segment = &segment, .nature = segment.nature};
     assert_ptr_equal(vw__block_lane(&block), lane);
     assert_int_equal(vw__block_stream(&block), 9);
-    assert_int_equal(vw__block_kind(&block), VW__LARGE);
+    assert_int_equal(vw__block_kind(&block), VW__ENGINE_LARGE);
     assert_int_equal(vw__block_private_id(&block).first, 3);
     assert_int_equal(vw__block_private_id(&block).second, 4);
     vw__shelf_deinit(&shelf);
 }
 
-/* Ages are differences of the shelf's clock: inserting, shrinking and replacing all begin anew. */
-static void a_blocks_age_begins_whenever_it_enters_the_index(void **state)
+/* One segment of four blocks of 4 KiB on a lane; the caller says which are free. */
+typedef struct row {
+    vw__shelf shelf;
+    vw__lane *lane;
+    vw__segment segment;
+    vw__block_source records;
+    vw__block *blocks[4];
+} row;
+
+static void open_row(row *r)
+{
+    memset(r, 0, sizeof *r);
+    r->shelf = (vw__shelf){.kind = VW__ENGINE_LARGE, .clock = 10};
+    r->lane = vw__shelf_add_lane(&r->shelf, 0);
+    r->segment = (vw__segment){.address = 4096, .size_bytes = 4 * 4096, .lane = r->lane};
+    vw__block_source_init(&r->records);
+    assert_true(vw__block_source_reserve(&r->records, 8));
+    for (size_t i = 0; i < 4; i++) {
+        r->blocks[i] = vw__block_make(&r->records, &r->segment, 4096 * (i + 1), 4096, (uint32_t)i);
+        r->blocks[i]->state = VW__BLOCK_LIVE;
+        if (i == 0)
+            r->segment.first = r->blocks[0];
+        else
+            vw__block_link_after(r->blocks[i], r->blocks[i - 1]);
+    }
+}
+
+static void close_row(row *r)
+{
+    vw__shelf_deinit(&r->shelf);
+    vw__block_source_deinit(&r->records);
+}
+
+static void a_split_hands_out_the_low_part_and_keeps_the_rest_in_the_index(void **state)
 {
     (void)state;
-    vw__shelf shelf = {.kind = VW__LARGE, .clock = 10};
-    vw__lane *lane = vw__shelf_add_lane(&shelf, 0);
-    vw__block first = {.address = 4096, .size_bytes = 8192, .state = VW__BLOCK_LIVE};
-    vw__block second = {.address = 4096, .size_bytes = 16384, .state = VW__BLOCK_LIVE};
-    vw__lane_insert(lane, &first);
-    assert_int_equal(first.state, VW__BLOCK_FREE);
-    assert_int_equal(first.age_base, 10);
-    shelf.clock = 11;
-    vw__lane_shrink(lane, &first, 512);
-    assert_int_equal(first.age_base, 11);
-    assert_int_equal(first.size_bytes, 8192 - 512);
-    shelf.clock = 12;
-    vw__lane_replace(lane, &first, &second);
-    assert_int_equal(second.age_base, 12);
-    assert_int_equal(second.state, VW__BLOCK_FREE);
-    assert_ptr_equal(vw__free_index_first(&lane->free), &second);
-    assert_ptr_equal(vw__free_index_last(&lane->free), &second);
-    vw__lane_remove(lane, &second);
-    assert_null(vw__free_index_first(&lane->free));
-    vw__shelf_deinit(&shelf);
+    row r;
+    open_row(&r);
+    vw__lane_insert(r.lane, r.blocks[1]);
+    assert_int_equal(r.blocks[1]->state, VW__BLOCK_FREE);
+    assert_int_equal(r.blocks[1]->age_base, 10);
+    vw__block *low = vw__lane_split_low(&r.records, r.lane, r.blocks[1], 512, 7, 11);
+    assert_int_equal(low->address, 8192);
+    assert_int_equal(low->size_bytes, 512);
+    assert_int_equal(low->tie_break, 7);
+    assert_ptr_equal(low->previous, r.blocks[0]);
+    assert_ptr_equal(low->next, r.blocks[1]);
+    assert_int_equal(r.blocks[1]->address, 8192 + 512);
+    assert_int_equal(r.blocks[1]->size_bytes, 4096 - 512);
+    assert_int_equal(r.blocks[1]->age_base, 11);
+    assert_ptr_equal(vw__free_index_first(&r.lane->free), r.blocks[1]);
+    assert_null(vw__free_index_check(&r.lane->free));
+    close_row(&r);
+}
+
+/* All four cases: neither, the one before, the one behind, both. */
+static void a_freed_block_joins_its_free_neighbours_and_its_record_survives(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 4; which++) {
+        row r;
+        bool before = which & 1, behind = which & 2;
+        open_row(&r);
+        if (before)
+            vw__lane_insert(r.lane, r.blocks[0]);
+        if (behind)
+            vw__lane_insert(r.lane, r.blocks[2]);
+        size_t spare = r.records.spare_count;
+        vw__lane_joined joined = vw__lane_settle_free(&r.records, r.lane, r.blocks[1], 12);
+        assert_int_equal(joined.blocks, before + behind);
+        assert_int_equal(joined.bytes, 4096 * (before + behind));
+        assert_int_equal(r.records.spare_count, spare + before + behind);
+        assert_int_equal(r.blocks[1]->state, VW__BLOCK_FREE);
+        assert_int_equal(r.blocks[1]->age_base, 12);
+        assert_int_equal(r.blocks[1]->address, before ? 4096 : 8192);
+        assert_int_equal(r.blocks[1]->size_bytes, 4096 * (1 + before + behind));
+        assert_ptr_equal(vw__free_index_first(&r.lane->free), r.blocks[1]);
+        assert_ptr_equal(vw__free_index_last(&r.lane->free), r.blocks[1]);
+        assert_null(vw__free_index_check(&r.lane->free));
+        close_row(&r);
+    }
+}
+
+static void an_unmapped_block_joins_its_neighbours_and_returns_their_records(void **state)
+{
+    (void)state;
+    row r;
+    open_row(&r);
+    vw__lane_insert_unmapped(r.lane, r.blocks[1]);
+    vw__lane_insert_unmapped(r.lane, r.blocks[3]);
+    vw__block_pair gone = vw__lane_settle_unmapped(r.lane, r.blocks[2]);
+    assert_ptr_equal(gone.before, r.blocks[1]);
+    assert_ptr_equal(gone.after, r.blocks[3]);
+    assert_int_equal(r.blocks[2]->state, VW__BLOCK_UNMAPPED);
+    assert_int_equal(r.blocks[2]->address, 8192);
+    assert_int_equal(r.blocks[2]->size_bytes, 3 * 4096);
+    assert_ptr_equal(vw__lane_unmapped_above(r.lane, 0), r.blocks[2]);
+    assert_null(vw__lane_unmapped_above(r.lane, 8192));
+    vw__block_pair none = vw__lane_settle_unmapped(r.lane, r.blocks[0]);
+    assert_ptr_equal(none.after, r.blocks[2]); /* block 0 joins what is behind it alone */
+    assert_null(none.before);
+    close_row(&r);
+}
+
+static void a_block_is_cut_out_of_the_middle_of_another(void **state)
+{
+    (void)state;
+    row r;
+    open_row(&r);
+    vw__block_pair rest = vw__block_cut_out(&r.records, r.blocks[2], 12288 + 512, 1024);
+    assert_int_equal(rest.before->address, 12288);
+    assert_int_equal(rest.before->size_bytes, 512);
+    assert_int_equal(r.blocks[2]->address, 12288 + 512);
+    assert_int_equal(r.blocks[2]->size_bytes, 1024);
+    assert_int_equal(rest.after->address, 12288 + 1536);
+    assert_int_equal(rest.after->size_bytes, 4096 - 1536);
+    assert_ptr_equal(r.blocks[1]->next, rest.before);
+    assert_ptr_equal(rest.after->next, r.blocks[3]);
+    vw__block_pair none = vw__block_cut_out(&r.records, r.blocks[3], 16384, 4096);
+    assert_null(none.before);
+    assert_null(none.after);
+    close_row(&r);
 }
 
 static void unmapped_blocks_are_walked_by_rising_address(void **state)
@@ -135,7 +233,7 @@ static void unmapped_blocks_are_walked_by_rising_address(void **state)
     enum { COUNT = 200 };
     static vw__block blocks[COUNT];
     memset(blocks, 0, sizeof blocks);
-    vw__shelf shelf = {.kind = VW__LARGE};
+    vw__shelf shelf = {.kind = VW__ENGINE_LARGE};
     vw__lane *lane = vw__shelf_add_lane(&shelf, 0);
     assert_null(vw__lane_unmapped_above(lane, 0));
     for (size_t i = 0; i < COUNT; i++) {
@@ -169,7 +267,10 @@ int main(void)
         cmocka_unit_test(lanes_are_walked_by_rising_stream_whatever_the_order_they_came_in),
         cmocka_unit_test(a_lane_that_cannot_be_made_leaves_the_others),
         cmocka_unit_test(a_block_knows_its_stream_kind_and_pool_through_its_segment),
-        cmocka_unit_test(a_blocks_age_begins_whenever_it_enters_the_index),
+        cmocka_unit_test(a_split_hands_out_the_low_part_and_keeps_the_rest_in_the_index),
+        cmocka_unit_test(a_freed_block_joins_its_free_neighbours_and_its_record_survives),
+        cmocka_unit_test(an_unmapped_block_joins_its_neighbours_and_returns_their_records),
+        cmocka_unit_test(a_block_is_cut_out_of_the_middle_of_another),
         cmocka_unit_test(unmapped_blocks_are_walked_by_rising_address),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

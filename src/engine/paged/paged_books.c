@@ -1,21 +1,20 @@
-/* paged_books.c - the records behind handles and places, and what blocks become as memory comes and
- * goes. The device is called elsewhere; nothing here fails. */
-#include "engine/paged/paged_engine.h"
+/* paged_books.c - records, and what blocks become. */
+#include "engine/paged/paged_books.h"
 
 #include "base/host_memory.h"
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-vw__place *vw__paged_take_place(vw__paged_engine *engine)
+vw__paged_place *vw__paged_take_place(vw__paged_engine *engine)
 {
-    vw__place *place = engine->spare_places;
+    vw__paged_place *place = engine->spare_places;
     if (place == NULL)
         return vw__host_alloc_zeroed(1, sizeof *place);
     engine->spare_places = place->next;
     return place;
 }
 
-void vw__paged_give_back_place(vw__paged_engine *engine, vw__place *place)
+void vw__paged_give_back_place(vw__paged_engine *engine, vw__paged_place *place)
 {
     place->next = engine->spare_places;
     engine->spare_places = place;
@@ -39,22 +38,13 @@ void vw__paged_unlink_handle(vw__paged_engine *engine, vw__paged_handle *handle)
     engine->stats.handle_count--;
 }
 
-void vw__paged_fill_units(const vw__paged_engine *engine, const vw__place *place, vw__place *with)
+void vw__paged_fill_units(const vw__paged_engine *engine, const vw__paged_place *place,
+                          vw__paged_place *with)
 {
-    vw__place **units = vw__paged_units(place->segment);
+    vw__paged_place **units = vw__paged_units(place->segment);
     size_t first = (place->address - place->segment->address) / engine->unit_bytes;
     for (size_t i = 0; i < place->handle->size_bytes / engine->unit_bytes; i++)
         units[first + i] = with;
-}
-
-static vw__block *part_of(vw__paged_engine *engine, const vw__block *block, uint64_t address,
-                          uint64_t size_bytes)
-{
-    vw__block *part = vw__block_make(&engine->base.records, block->segment, address, size_bytes, 0);
-    part->state = block->state;
-    part->age_base = block->age_base;
-    part->segment_tag = block->segment_tag;
-    return part;
 }
 
 void vw__paged_take_out(vw__lane *lane, vw__block *block)
@@ -73,27 +63,25 @@ void vw__paged_put_in(vw__lane *lane, vw__block *block)
         vw__tree_insert(&lane->unmapped, &block->node, vw__block_address_before);
 }
 
-/* Leaves `block`, which is FREE or UNMAPPED, with just the given range, in no index; what it had
- * before and after stays what it was. Two records must be spare. */
+/* A part of a block that was cut stays what the block was. */
+static void put_in_rest(vw__lane *lane, vw__block *rest, const vw__block *block)
+{
+    if (rest == NULL)
+        return;
+    rest->state = block->state;
+    rest->age_base = block->age_base;
+    rest->segment_tag = block->segment_tag;
+    vw__paged_put_in(lane, rest);
+}
+
 void vw__paged_cut_out(vw__paged_engine *engine, vw__block *block, uint64_t address,
                        uint64_t size_bytes)
 {
     vw__lane *lane = vw__block_lane(block);
-    uint64_t before_bytes = address - block->address;
-    uint64_t after_bytes = block->size_bytes - before_bytes - size_bytes;
     vw__paged_take_out(lane, block);
-    if (before_bytes > 0) {
-        vw__block *before = part_of(engine, block, block->address, before_bytes);
-        vw__block_link_before(before, block);
-        vw__paged_put_in(lane, before);
-    }
-    if (after_bytes > 0) {
-        vw__block *after = part_of(engine, block, address + size_bytes, after_bytes);
-        vw__block_link_after(after, block);
-        vw__paged_put_in(lane, after);
-    }
-    block->address = address;
-    block->size_bytes = size_bytes;
+    vw__block_pair rest = vw__block_cut_out(&engine->base.records, block, address, size_bytes);
+    put_in_rest(lane, rest.before, block);
+    put_in_rest(lane, rest.after, block);
 }
 
 /* Candidates of a survey may know the record of a block that is merged into another: it leads to
@@ -117,20 +105,16 @@ void vw__paged_give_back_retired(vw__paged_engine *engine)
 
 void vw__paged_settle_unmapped(vw__paged_engine *engine, vw__block *block)
 {
-    vw__lane *lane = vw__block_lane(block);
-    vw__block *previous = block->previous, *next = block->next;
-    if (previous != NULL && previous->state == VW__BLOCK_UNMAPPED) {
-        vw__paged_take_out(lane, previous);
-        vw__block_absorb_previous(block);
-        retire(engine, previous, block);
-    }
-    if (next != NULL && next->state == VW__BLOCK_UNMAPPED) {
-        vw__paged_take_out(lane, next);
-        vw__block_absorb_next(block);
-        retire(engine, next, block);
-    }
-    block->state = VW__BLOCK_UNMAPPED;
-    vw__paged_put_in(lane, block);
+    vw__block_pair gone = vw__lane_settle_unmapped(vw__block_lane(block), block);
+    if (gone.before != NULL)
+        retire(engine, gone.before, block);
+    if (gone.after != NULL)
+        retire(engine, gone.after, block);
+}
+
+void vw__paged_settle_free(vw__paged_engine *engine, vw__block *block, int64_t age)
+{
+    vw__lane_settle_free(&engine->base.records, vw__block_lane(block), block, age);
 }
 
 vw__block *vw__paged_open_block(vw__paged_engine *engine, vw__block *block)
@@ -178,7 +162,7 @@ uint64_t vw__paged_serving_tag(const vw__paged_engine *engine)
     return engine->base.serving != NULL ? engine->base.serving->tag : 0;
 }
 
-void vw__paged_come_home(vw__paged_engine *engine, vw__place *place)
+void vw__paged_come_home(vw__paged_engine *engine, vw__paged_place *place)
 {
     vw__lane *lane = place->segment->lane;
     uint64_t size_bytes = place->handle->size_bytes;
@@ -188,7 +172,8 @@ void vw__paged_come_home(vw__paged_engine *engine, vw__place *place)
                       vw__paged_serving_tag(engine));
 }
 
-void vw__paged_leave_home(vw__paged_engine *engine, const vw__place *place, const vw__block *block)
+void vw__paged_leave_home(vw__paged_engine *engine, const vw__paged_place *place,
+                          const vw__block *block)
 {
     vw__lane *lane = place->segment->lane;
     uint64_t size_bytes = place->handle->size_bytes;

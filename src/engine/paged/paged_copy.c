@@ -1,8 +1,7 @@
 /* paged_copy.c - when live data is copied to other pages, and which.
  *
- * Between the old mapping of a block and the new one there is none, so that nobody may touch it:
- * the owner is asked for a safe point, and the device is waited for. Without a safe point nothing
- * is copied, which is counted.
+ * Live data is copied in safe moments (paged_moment.c). Without one nothing is copied, which is
+ * counted.
  *
  * In the order of what it costs: handles that are mostly free are evacuated (paged_evacuate.c),
  * those first that give most for the least data; then pages that are partly used share one
@@ -11,140 +10,22 @@
  *
  * A pool that may copy holds two units less than its limit, so that the first evacuation can begin.
  */
-#include "engine/paged/paged_engine.h"
+#include "engine/paged/paged_copy.h"
 
 #include <stdlib.h> /* qsort */
 
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "engine/paged/paged_evacuate.h"
+#include "engine/paged/paged_handles.h"
+#include "engine/paged/paged_moment.h"
+#include "engine/paged/paged_share.h"
+#include "engine/paged/paged_survey.h"
 
-enum {
-    RESERVED_UNITS = 2,
-    MOST_PARTED = 16, /* handles parted at a time, for pages that can share */
-};
+enum { MOST_PARTED = 16 }; /* handles parted at a time, for pages that can share */
 
 #define CHANGE_BYTES (UINT64_C(8) << 20) /* to begin copying with */
-
-uint64_t vw__paged_most_bytes(const vw__paged_engine *engine)
-{
-    uint64_t limit_bytes = vw__paged_limit_bytes(engine);
-    uint64_t reserved_bytes = RESERVED_UNITS * engine->unit_bytes;
-    if (engine->mode == VW__PAGED_MOVES || limit_bytes == UINT64_MAX ||
-        limit_bytes < reserved_bytes)
-        return limit_bytes;
-    return limit_bytes - reserved_bytes;
-}
-
-/* ---- what both ways of copying do ------------------------------------------------------------ */
-
-bool vw__paged_may_be_copied(const vw__paged_engine *engine, const vw__lane *lane)
-{
-    const vw__private_pool *pool = lane->shelf->private_pool;
-    return (pool == NULL || pool->use_count == 0) &&
-           !vw__engine_is_capturing(&engine->base, lane->stream);
-}
-
-static bool captures_on(const vw__paged_engine *engine, const vw__shelf *shelf)
-{
-    for (const vw__lane *lane = shelf->lanes; lane != NULL; lane = lane->next)
-        if (vw__engine_is_capturing(&engine->base, lane->stream))
-            return true;
-    return false;
-}
-
-/* Waiting for the device would end every capture under way, on whichever stream it is. */
-static bool is_any_stream_captured(const vw__paged_engine *engine)
-{
-    if (engine->base.scopes == NULL)
-        return false;
-    bool is_found = captures_on(engine, &engine->base.shelves[VW__SMALL]) ||
-                    captures_on(engine, &engine->base.shelves[VW__LARGE]);
-    for (const vw__private_pool *pool = engine->base.private_pools; pool != NULL && !is_found;
-         pool = pool->next)
-        is_found = captures_on(engine, &pool->shelves[VW__SMALL]) ||
-                   captures_on(engine, &pool->shelves[VW__LARGE]);
-    return is_found;
-}
-
-/* Of one arena, by rising address. */
-static vw_status walk_arena(vw__paged_engine *engine, const vw__segment *segment,
-                            vw__paged_home_visitor visit, void *context)
-{
-    if (!vw__paged_may_be_copied(engine, segment->lane))
-        return VW_OK;
-    uint64_t done_to = segment->address;
-    for (vw__block *block = segment->first; block != NULL; block = block->next) {
-        uint64_t end = block->address + block->size_bytes;
-        while (vw__paged_is_in_use(block) && done_to < end) {
-            uint64_t address = vw__max_u64(done_to, block->address);
-            vw__place *place = vw__paged_place_at(engine, segment, address);
-            vw__paged_handle *handle = place->handle;
-            done_to = place->address + handle->size_bytes;
-            if (!place->is_guest && handle->pin_count == 0 && handle->on_host == NULL)
-                VW__TRY(visit(context, engine, handle, vw__paged_walk_to(block, place->address)));
-        }
-    }
-    return VW_OK;
-}
-
-static vw_status walk_arenas(vw__paged_engine *engine, vw__tree_node *node,
-                             vw__paged_home_visitor visit, void *context)
-{
-    for (; node != NULL; node = node->right) {
-        VW__TRY(walk_arenas(engine, node->left, visit, context));
-        VW__TRY(walk_arena(engine, vw__segment_of_node(node), visit, context));
-    }
-    return VW_OK;
-}
-
-vw_status vw__paged_each_home_in_use(vw__paged_engine *engine, vw__paged_home_visitor visit,
-                                     void *context)
-{
-    return walk_arenas(engine, engine->base.segments, visit, context);
-}
-
-/* Between the handle's home and the same offsets from `other` on: there, or back. */
-static vw_status queue_copies(vw__paged_engine *engine, const vw__paged_handle *handle,
-                              vw__block *first, uint64_t other, bool is_back, vw_stream stream)
-{
-    const vw_device_table *table = vw__paged_device(engine);
-    uint64_t begin = handle->home->address, end = begin + handle->size_bytes;
-    for (const vw__block *block = vw__paged_walk_to(first, begin);
-         block != NULL && block->address < end; block = block->next) {
-        uint64_t from = vw__max_u64(block->address, begin);
-        uint64_t to = vw__min_u64(block->address + block->size_bytes, end);
-        if (!vw__paged_is_in_use(block))
-            continue;
-        uint64_t there = other + (from - begin);
-        VW__TRY(table->copy(vw__paged_context(engine), is_back ? from : there,
-                            is_back ? there : from, to - from, stream));
-        engine->stats.copied_bytes += to - from;
-    }
-    return VW_OK;
-}
-
-/* Copies that are queued are waited for also where one could not be: what they write to goes. */
-static vw_status copy_and_wait(vw__paged_engine *engine, const vw__paged_handle *handle,
-                               vw__block *first, uint64_t other, bool is_back, vw_stream stream)
-{
-    vw_status status = queue_copies(engine, handle, first, other, is_back, stream);
-    vw_status waiting =
-        vw__paged_device(engine)->stream_synchronize(vw__paged_context(engine), stream);
-    return status != VW_OK ? status : waiting;
-}
-
-vw_status vw__paged_copy_live(vw__paged_engine *engine, const vw__paged_handle *handle,
-                              vw__block *first, uint64_t to_address, vw_stream stream)
-{
-    return copy_and_wait(engine, handle, first, to_address, false, stream);
-}
-
-vw_status vw__paged_copy_back(vw__paged_engine *engine, const vw__paged_handle *handle,
-                              vw__block *first, uint64_t from_address, vw_stream stream)
-{
-    return copy_and_wait(engine, handle, first, from_address, true, stream);
-}
 
 /* ---- which handles --------------------------------------------------------------------------- */
 
@@ -238,13 +119,6 @@ static int by_worth(const void *left, const void *right)
 
 /* ---- making room ----------------------------------------------------------------------------- */
 
-uint64_t vw__paged_room_bytes(const vw__paged_engine *engine, uint64_t limit_bytes)
-{
-    uint64_t most_bytes = vw__min_u64(limit_bytes, vw__paged_most_bytes(engine));
-    uint64_t held_bytes = engine->base.held_bytes;
-    return most_bytes != UINT64_MAX && most_bytes > held_bytes ? most_bytes - held_bytes : 0;
-}
-
 /* VW_ERR_OUT_OF_MEMORY: there is no memory to copy this one to. */
 static vw_status evacuate_one(vw__paged_engine *engine, const partial *item, vw_stream stream,
                               bool is_deep, uint64_t *gained_bytes)
@@ -301,7 +175,8 @@ static vw_status gain(vw__paged_engine *engine, vw_stream stream, uint64_t wante
     return vw__paged_share_pages(engine, stream, wanted_bytes, gained_bytes);
 }
 
-/* The free handle that is just enough to begin with, or the largest; NULL: there is none. */
+/* The smallest free handle that is enough to begin with, or the largest; NULL: no handle is free.
+ */
 static vw__paged_handle *find_change(const vw__paged_engine *engine)
 {
     vw__paged_handle *best = NULL;
@@ -347,28 +222,6 @@ static vw_status copy_at_safe_point(vw__paged_engine *engine, vw_stream stream, 
     *is_worth_while = gained_bytes != 0;
     engine->stats.copies += *is_worth_while;
     return VW_OK;
-}
-
-/* The lock is dropped meanwhile: others are served, make marks of their own, may fail the pool. */
-static bool enter_safe_point(vw__paged_engine *engine)
-{
-    const vw__engine_owner *owner = &engine->base.owner;
-    const vw__request *serving = engine->base.serving;
-    engine->base.serving = NULL;
-    bool is_safe = owner->enter_safe_point(owner->context);
-    engine->base.serving = serving;
-    engine->call++;
-    return is_safe;
-}
-
-bool vw__paged_begin_moment(vw__paged_engine *engine)
-{
-    return !is_any_stream_captured(engine) && enter_safe_point(engine);
-}
-
-void vw__paged_end_moment(vw__paged_engine *engine)
-{
-    engine->base.owner.leave_safe_point(engine->base.owner.context);
 }
 
 vw_status vw__paged_make_room(vw__paged_engine *engine, vw_stream stream, uint64_t size_bytes,

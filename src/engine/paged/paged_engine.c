@@ -6,32 +6,30 @@
  * engine/torch. The way back merges with both neighbours at once. */
 #include "engine/paged/paged_engine.h"
 
-#include <inttypes.h>
-
 #include "base/error.h"
-#include "engine/paged/paged_spill.h"
-#include "engine/torch/torch_rounding.h"
+#include "engine/paged/paged_books.h"
+#include "engine/paged/paged_miss.h"
+#include "engine/paged/paged_on_host.h"
+#include "engine/paged/paged_return.h"
+#include "engine/paged/paged_share.h"
 
 /* ---- hits ------------------------------------------------------------------------------------ */
 
 VW__INLINE uint64_t round_size(uint64_t requested_bytes)
 {
-    return (requested_bytes + VW__TORCH_MIN_BLOCK_BYTES - 1) & ~(VW__TORCH_MIN_BLOCK_BYTES - 1);
+    return (requested_bytes + VW__ENGINE_GRID_BYTES - 1) & ~(VW__ENGINE_GRID_BYTES - 1);
 }
 
 /* The low part of a free block, or all of it; what is left stays free, as old as it was. */
-VW__INLINE vw__block *hand_out(vw__paged_engine *engine, vw__lane *lane, const vw__request *request,
-                               uint64_t size_bytes, vw__block *block, bool is_splitting)
+VW__INLINE vw__block *hand_out(vw__paged_engine *engine, vw__lane *lane,
+                               const vw__engine_request *request, uint64_t size_bytes,
+                               vw__block *block, bool is_splitting)
 {
-    if (is_splitting) {
-        vw__block *low =
-            vw__block_make(&engine->base.records, block->segment, block->address, size_bytes, 0);
-        vw__block_link_before(low, block);
-        vw__free_index_shrink(&lane->free, block, size_bytes);
-        block = low;
-    } else {
+    if (is_splitting)
+        block =
+            vw__lane_split_low(&engine->base.records, lane, block, size_bytes, 0, block->age_base);
+    else
         vw__free_index_remove(&lane->free, block);
-    }
     block->state = VW__BLOCK_LIVE;
     block->requested_bytes = request->size_bytes;
     block->tag = request->tag;
@@ -45,62 +43,34 @@ VW__INLINE bool should_split(const vw__shelf *shelf, const vw__block *block, uin
            !(shelf->private_pool != NULL && shelf->private_pool->no_split);
 }
 
-/* ---- misses ---------------------------------------------------------------------------------- */
-
 VW__INLINE vw__block *find_hit(const vw__lane *lane, uint64_t size_bytes)
 {
     return lane != NULL ? vw__free_index_best_fit(&lane->free, size_bytes) : NULL;
 }
 
-/* The lock may be dropped on the way (the reclaim callback, the safe point), so the private pool is
- * held on to and the record for the split is seen to again. */
 static __attribute__((noinline)) vw_status serve_a_miss(vw__paged_engine *engine, vw__shelf *shelf,
-                                                        const vw__request *request,
+                                                        const vw__engine_request *request,
                                                         uint64_t size_bytes, vw__block **out,
-                                                        vw__refusal *refusal)
+                                                        vw__engine_refusal *refusal)
 {
-    vw__private_pool *pool = shelf->private_pool;
     vw__block *block = NULL;
-    vw_status status = VW_OK;
-    if (pool != NULL)
-        pool->requests_in_progress++;
-    if (engine->base.owner.reclaim(engine->base.owner.context))
-        block = find_hit(vw__shelf_lane(shelf, request->stream), size_bytes);
-    if (engine->failure != NULL) { /* another request's doing, meanwhile */
-        status = vw__fail(VW_ERR_DEVICE, "%s", engine->failure);
-    } else if (block == NULL) {
-        engine->base.serving = request;
-        vw__lane *lane = vw__shelf_add_lane(shelf, request->stream);
-        status = lane != NULL ? vw__paged_serve_miss(engine, lane, size_bytes, &block)
-                              : vw__fail_host_memory(sizeof *lane, "a stream's free blocks");
-        engine->base.serving = NULL;
-    }
-    if (pool != NULL)
-        pool->requests_in_progress--;
-    if (status == VW_OK && !vw__block_source_reserve(&engine->base.records, 1))
-        status = vw__fail_host_memory(sizeof(vw__block), "block records"); /* it stays free */
-    if (status != VW_OK) {
-        refusal->rounded_bytes = size_bytes;
-        refusal->segment_bytes = size_bytes;
-        refusal->private_id = shelf->private_id;
-        refusal->is_expandable = true;
-        return status;
-    }
+    VW__TRY(vw__paged_serve_miss(engine, shelf, request, size_bytes, &block, refusal));
     *out = hand_out(engine, vw__block_lane(block), request, size_bytes, block,
                     should_split(shelf, block, size_bytes));
     return VW_OK;
 }
 
-VW__INLINE vw__shelf *shelf_for(vw__paged_engine *engine, const vw__request *request,
+VW__INLINE vw__shelf *shelf_for(vw__paged_engine *engine, const vw__engine_request *request,
                                 uint64_t size_bytes)
 {
-    vw__size_kind kind = vw__torch_is_small(size_bytes) ? VW__SMALL : VW__LARGE;
+    vw__engine_size_kind kind =
+        size_bytes <= VW__ENGINE_SMALL_BYTES ? VW__ENGINE_SMALL : VW__ENGINE_LARGE;
     return engine->base.scopes == NULL ? &engine->base.shelves[kind]
                                        : vw__engine_route(&engine->base, request->stream, kind);
 }
 
-vw_status vw__paged_allocate(vw__engine *base, const vw__request *request, vw__block **out,
-                             vw__refusal *refusal)
+vw_status vw__paged_allocate(vw__engine *base, const vw__engine_request *request, vw__block **out,
+                             vw__engine_refusal *refusal)
 {
     vw__paged_engine *engine = vw__paged_of(base);
     uint64_t size_bytes = round_size(request->size_bytes);
@@ -116,43 +86,6 @@ vw_status vw__paged_allocate(vw__engine *base, const vw__request *request, vw__b
 }
 
 /* ---- the way back ---------------------------------------------------------------------------- */
-
-VW__INLINE void settle_free(vw__paged_engine *engine, vw__lane *lane, vw__block *block, int64_t age)
-{
-    vw__block_source *records = &engine->base.records;
-    vw__block *previous = block->previous, *next = block->next;
-    bool joins_previous = previous != NULL && previous->state == VW__BLOCK_FREE;
-    bool joins_next = next != NULL && next->state == VW__BLOCK_FREE;
-    block->state = VW__BLOCK_FREE;
-    block->age_base = age;
-    if (joins_previous)
-        vw__block_absorb_previous(block);
-    if (joins_next) {
-        vw__block_absorb_next(block);
-        if (joins_previous) {
-            vw__free_index_remove(&lane->free, previous);
-            vw__block_give_back(records, previous);
-        }
-        vw__free_index_replace(&lane->free, next, block);
-        vw__block_give_back(records, next);
-    } else if (joins_previous) {
-        vw__free_index_replace(&lane->free, previous, block);
-        vw__block_give_back(records, previous);
-    } else {
-        vw__free_index_insert(&lane->free, block);
-    }
-}
-
-void vw__paged_settle_free(vw__paged_engine *engine, vw__block *block, int64_t age)
-{
-    settle_free(engine, vw__block_lane(block), block, age);
-}
-
-void vw__paged_free_part(vw__paged_engine *engine, vw__block *block)
-{
-    if (engine->stats.shared_pages == 0 || !vw__paged_free_in_guests(engine, block))
-        settle_free(engine, vw__block_lane(block), block, engine->clock);
-}
 
 static __attribute__((noinline)) void free_watched(vw__paged_engine *engine, vw__block *block)
 {
@@ -170,26 +103,23 @@ void vw__paged_free(vw__engine *base, vw__block *block)
         free_watched(engine, block);
         return;
     }
-    settle_free(engine, vw__block_lane(block), block, engine->clock);
+    vw__lane_settle_free(&engine->base.records, vw__block_lane(block), block, engine->clock);
 }
 
 /* ---- an exact address ------------------------------------------------------------------------ */
 
-vw_status vw__paged_allocate_at(vw__engine *base, const vw__request *request, vw_device_ptr address,
-                                vw__block **prefix, vw__block **out)
+vw_status vw__paged_allocate_at(vw__engine *base, const vw__engine_request *request,
+                                vw_device_ptr address, vw__block **prefix, vw__block **out)
 {
     vw__paged_engine *engine = vw__paged_of(base);
     uint64_t size_bytes = round_size(request->size_bytes);
     vw__shelf *shelf = shelf_for(engine, request, size_bytes);
     vw__lane *lane = vw__shelf_lane(shelf, request->stream);
-    vw__block *block = vw__engine_find(base, address);
-    if (block == NULL || block->state != VW__BLOCK_FREE || vw__block_lane(block) != lane ||
-        block->address + block->size_bytes - address < size_bytes)
-        return vw__fail(VW_ERR_OUT_OF_MEMORY,
-                        "Could not allocate CUDA storage at exact address %#" PRIx64, address);
+    vw__block *block = NULL;
+    VW__TRY(vw__engine_find_free_at(base, lane, address, size_bytes, &block));
     *prefix = NULL;
     if (block->address < address) {
-        const vw__request fake = {address - block->address, request->stream, request->tag};
+        const vw__engine_request fake = {address - block->address, request->stream, request->tag};
         *prefix = hand_out(engine, lane, &fake, fake.size_bytes, block, true);
     }
     *out =

@@ -1,4 +1,4 @@
-/* paged_engine.h - our own engine: what its files share.
+/* paged_engine.h - our own engine: the types that its files share, and how they find each other.
  *
  * Addresses are plentiful, physical memory is the resource. Every lane (a stream's small or large
  * blocks, of the default or a private pool) has reservations of addresses, *arenas*, far larger
@@ -7,36 +7,39 @@
  * other address, so what one request leaves in pieces serves the next in one.
  *
  * A handle is mapped at one or more *places*. One is its *home*: there its bytes are free or used.
- * The others are *ghosts*: mapped still, but nobody's. When a free handle moves, its old home
- * becomes a ghost and stays mapped, for two reasons. Work on its stream may not have come to its
- * end: the mapping goes only after an event recorded at the move. And programs repeat themselves:
- * when the handle is wanted there again, its ghost is *revived*, which takes no call to the driver
- * at all. A training loop that alternates between shapes thus settles into several layouts over the
- * same memory.
+ * The others are *ghosts*: still mapped, but unused. When a free handle moves, its old home becomes
+ * a ghost and stays mapped, for two reasons. Work on its stream may still be running: the mapping
+ * goes only after an event recorded at the move. And programs repeat themselves: when the handle is
+ * wanted there again, its ghost is *revived*, which takes no driver call at all. A training loop
+ * that alternates between shapes thus settles into several layouts over the same memory.
+ *
+ * The files, from a request down to the driver. Each has a header, and calls those below it:
  *
  *   paged_engine.c      a request from rounding to hand-out, and its way back; the hot paths
- *   paged_miss.c        what happens when no free block fits, in order
- *   paged_survey.c      which handles are free, and where a request would best go
- *   paged_handles.c     handles: create, map, move, revive, unmap, release
- *   paged_books.c       the records behind them, and what blocks become
- *   paged_arenas.c      reservations of addresses
- *   paged_copy.c        when live data goes to other pages, and which; paged_evacuate.c: how
+ *   paged_miss.c        what happens when no free block fits: every step, in order
+ *   paged_fill.c        a range of addresses gets memory, piece by piece
+ *   paged_copy.c        when live data goes to other pages; paged_evacuate.c: how
  *   paged_share.c       pages in use at several addresses
- *   paged_spill.c       when live memory leaves the device, and which
- *   paged_return.c      when it comes back
- *   paged_swap.c        one handle, whose pages are exchanged under its address
- *   paged_on_host.c     what it means that a handle is in host memory; frees there
- *   host_stock.c        handles in host memory, made ahead and kept
- *   spill_choice.c      who leaves first; spill_limits.c: how much the machine allows
- *   paged_pins.c        memory that others can see
- *   paged_events.c      marks in streams, that moves and unmapping wait for
+ *   paged_spill.c       when live memory leaves the device, and which; paged_return.c: when it
+ *                       comes back; paged_spill_list.c: what both do
+ *   spill_choice.c      who leaves first
+ *   paged_on_host.c     exchanging a handle's pages for the host's; frees there
+ *   paged_moment.c      safe moments, and copying live data in them
+ *   paged_survey.c      which handles are free, and where a request would best go
+ *   paged_handles.c     arenas and handles: create, map, move, revive, unmap, release; marks in
+ *                       streams, that moves and unmapping wait for
+ *   paged_books.c       the records behind them, and what blocks become
+ *
+ * and beside that way:
+ *
+ *   paged_lifecycle.c   making and ending the engine, its settings, its tables
  *   paged_reclaim.c     giving memory back
- *   paged_lifecycle.c   making and ending the engine, its settings, its table
+ *   paged_pins.c        memory that others can see
  *   paged_inspect.c     the invariants, walked
  *
  * Where live data may be copied a page may also have *guests*: other addresses at which it is in
- * use, in parts that do not overlap (paged_share.c). Where it may leave the device, a handle can be
- * *on the host*: what is in use of it is in use as ever, all else of it is nobody's
+ * use, in parts that do not overlap (paged_share.c). Where live memory may leave the device, a
+ * handle can be *on the host*: its blocks stay in use, and nothing new is placed in it
  * (paged_on_host.c).
  *
  * Invariants, walked by vw__paged_check():
@@ -44,35 +47,33 @@
  *     ones in homes and guests; each ghost has a GHOST block of just its range; UNMAPPED blocks
  *     cover no place; SHADOW blocks cover parts of pages that have guests, or are some
  *   - the handles' sizes add up to held_bytes, and so do the LIVE, PENDING and FREE blocks: every
- *     byte of physical memory belongs to one of them. Of a handle on the host only what is in use
- *     counts, as spilled_bytes too; the rest of it are SHADOW blocks, and it has no FREE ones
+ *     byte of physical memory belongs to one of them. A handle on the host counts with its
+ *     used bytes only, also as spilled_bytes; the rest of it are SHADOW blocks, never FREE ones
  *   - a handle has exactly one home; one with guests is a unit long, and at its home the bytes that
  *     its guests use are SHADOW blocks, one for each part of a block */
 #ifndef VW_ENGINE_PAGED_PAGED_ENGINE_H
 #define VW_ENGINE_PAGED_PAGED_ENGINE_H
 
-#include "engine/engine.h"
+#include "engine/engine_base.h"
+#include "engine/engine_list.h" /* vw__engine_kind */
 #include "engine/inspect.h"
-#include "engine/paged/host_stock.h" /* vw__host_handle */
+#include "engine/paged/spill_choice.h" /* vw__paged_spill_clock */
 #include "engine/private_pools.h"
-#include "engine/segments.h"
-#include "engine/shelf.h"
-#include "engine/torch/torch_settings.h"
-#include "engine/torch/torch_versions.h"
+#include "engine/torch/torch_conf.h"
 
-typedef struct vw__place vw__place;
+typedef struct vw__paged_place vw__paged_place;
 typedef struct vw__paged_handle vw__paged_handle;
-typedef struct vw__mark vw__mark;
-typedef struct vw__pin vw__pin;
-typedef struct vw__paged_spill vw__paged_spill; /* paged_spill.h */
+typedef struct vw__paged_mark vw__paged_mark;
+typedef struct vw__paged_pinned vw__paged_pinned;
+typedef struct vw__paged_spill vw__paged_spill;
 
 /* A mapping or a reservation of addresses that is in no arena. */
-typedef struct vw__stuck {
-    struct vw__stuck *next;
+typedef struct vw__paged_stuck {
+    struct vw__paged_stuck *next;
     vw_device_ptr address;
     uint64_t size_bytes;
     bool is_reservation;
-} vw__stuck;
+} vw__paged_stuck;
 
 typedef enum vw__paged_mode {
     VW__PAGED_MOVES,  /* only free memory ever moves */
@@ -81,8 +82,8 @@ typedef enum vw__paged_mode {
 } vw__paged_mode;
 
 /* A point in a stream's work, shared by all that one call of the allocator has to order there. */
-struct vw__mark {
-    vw__mark *next; /* of all marks, or of the spare ones */
+struct vw__paged_mark {
+    vw__paged_mark *next; /* of all marks, or of the spare ones */
     vw_device_event event;
     vw_stream stream;
     uint64_t call;  /* the call of the allocator it was made in */
@@ -90,20 +91,21 @@ struct vw__mark {
     bool is_complete;
 };
 
-struct vw__place {
-    vw__place *next; /* ghosts of the handle, newest first, or its guests; a spare place's list */
+struct vw__paged_place {
+    vw__paged_place
+        *next; /* ghosts of the handle, newest first, or its guests; a spare place's list */
     vw__paged_handle *handle;
     vw__segment *segment;
     uint64_t address;
-    vw__block *block; /* a ghost's; NULL for a home or a guest */
-    vw__mark *mark;   /* a ghost's: after the last use of the handle there */
+    vw__block *block;     /* a ghost's; NULL for a home or a guest */
+    vw__paged_mark *mark; /* a ghost's: after the last use of the handle there */
 
     /* A guest's. */
     bool is_guest;
     uint32_t used_pieces;     /* parts of blocks in use in it; 0: it is vacated */
     vw__block *shadows;       /* at the home, one for each of those; linked through node.left */
     vw__block *spare_records; /* two, linked through node.left, for frees that need them */
-    vw__place *next_vacated;
+    vw__paged_place *next_vacated;
 };
 
 struct vw__paged_handle {
@@ -111,35 +113,66 @@ struct vw__paged_handle {
     vw__paged_handle **link;
     vw_handle device_handle;
     uint64_t size_bytes;
-    vw__place *home;
-    vw__place *ghosts;
+    vw__paged_place *home;
+    vw__paged_place *ghosts;
     uint32_t ghost_count;
     uint32_t guest_count;
-    vw__place *guests;  /* see paged_share.c */
-    uint32_t pin_count; /* not 0: stays where it is */
+    vw__paged_place *guests; /* see paged_share.c */
+    uint32_t pin_count;      /* not 0: stays where it is */
 
     /* On the host: paged_on_host.c. */
-    vw__host_handle *on_host; /* NULL: on the device */
-    uint64_t used_bytes;      /* of blocks in use; at 0 it is left, and in no list of handles */
-    bool is_wanted_early;     /* back on the device: paged_return.c */
-    vw__block *spare_records; /* two, linked through node.left, for frees that need them */
+    vw__lender_handle *on_host; /* NULL: on the device */
+    uint64_t used_bytes;        /* of blocks in use; at 0 it is left, and in no list of handles */
+    bool is_wanted_early;       /* back on the device: paged_return.c */
+    vw__block *spare_records;   /* two, linked through node.left, for frees that need them */
 
     uint64_t survey;  /* the last survey that found it free */
     vw__block *block; /* the FREE block around it then; by now perhaps a neighbour of that, or one
                          merged into a neighbour, which leads there (paged_books.c) */
 };
 
+/* Live memory that leaves the device. Words: a handle is *on the host* while its memory is the
+ * host's. It *leaves* or *comes back*: its pages are exchanged, under the same address, in a safe
+ * moment. It is *left* when the last block in it was freed: still mapped, but unused.
+ * docs/design/010-spill.md has the whole. */
+struct vw__paged_spill {
+    vw__lender host;
+    uint64_t ahead_bytes; /* set at creation, then read-only, like the next */
+    vw_spill_listener listener;
+    vw__paged_spill_clock clock; /* its `now` is set before it is used */
+    vw__paged_handle *left;      /* in no other list */
+    uint64_t handle_count;       /* on the host, and not left */
+
+    /* When to come back by steps: paged_return.c. */
+    uint64_t peak_bytes;         /* of live memory, since quiet_steps began */
+    unsigned quiet_steps;        /* since memory left or came back */
+    unsigned patience;           /* how many it takes */
+    unsigned steps_since_return; /* or as many as it takes to be forgotten */
+
+    /* When to come back within a step. Times are the engine's clock: requests. */
+    uint64_t early_bytes;   /* of handles that should */
+    uint64_t full_bytes;    /* the most that was on the device since memory left */
+    int64_t left_at;        /* when it did, or was last wanted back in vain */
+    int64_t returned_at;    /* when some last came back, or should have */
+    int64_t early_patience; /* how long after `left_at` */
+    unsigned steps_since_longer;
+    const vw__engine_table *usual_table;
+    vw__engine_table due_table; /* the engine's while memory can come back within the step */
+
+    /* Bytes held, and number of spills so far, when handles were last wished for. */
+    uint64_t wished_held_bytes;
+    uint64_t wished_spills;
+};
+
 /* A handle that a survey found free. */
-typedef struct vw__candidate_handle {
+typedef struct vw__paged_candidate {
     vw__paged_handle *handle;
     int64_t age; /* the clock when its block came free: lower is older */
-} vw__candidate_handle;
+} vw__paged_candidate;
 
 typedef struct vw__paged_engine {
     vw__engine base;
-    vw__torch_rules rules;
-    vw__torch_settings settings; /* of `conf`: only the memory fraction counts */
-    bool is_strict;
+    vw__torch_conf conf; /* of its settings only the memory fraction counts */
     vw__paged_mode mode;
     uint64_t unit_bytes;
     double idle_share;
@@ -153,10 +186,10 @@ typedef struct vw__paged_engine {
     double fineness; /* how much smaller handles are made than at first: 1 or more */
 
     vw__paged_handle *handles;
-    vw__place *spare_places;
-    vw__mark *marks;
-    vw__mark *spare_marks;
-    vw__candidate_handle *candidates; /* of the last survey, arena by arena */
+    vw__paged_place *spare_places;
+    vw__paged_mark *marks;
+    vw__paged_mark *spare_marks;
+    vw__paged_candidate *candidates; /* of the last survey, arena by arena */
     size_t candidate_count;
     size_t candidate_capacity;
     uint64_t candidate_bytes;
@@ -165,27 +198,16 @@ typedef struct vw__paged_engine {
                                blocks that were advised */
     vw__paged_spill *spill; /* NULL: live memory stays on the device */
 
-    vw__block *retired; /* records merged into others since the last survey */
-    vw__place *vacated; /* guests that nobody uses any more, to become ghosts */
-    vw__pin *pins;
+    vw__block *retired;       /* records merged into others since the last survey */
+    vw__paged_place *vacated; /* guests that nobody uses any more, to become ghosts */
+    vw__paged_pinned *pins;
     vw_paged_stats stats;
     const char *failure; /* not NULL: the pool has failed, and why */
     char failure_text[256];
 
-    vw__stuck *scratch; /* addresses to copy through; NULL: none yet */
-    vw__stuck *stuck;   /* what the end has to try again; mappings before their reservations */
+    vw__paged_stuck *scratch; /* addresses to copy through; NULL: none yet */
+    vw__paged_stuck *stuck; /* what the end has to try again; mappings before their reservations */
 } vw__paged_engine;
-
-/* Where a request would go. */
-typedef struct vw__paged_window {
-    vw__segment *segment;
-    vw__block *first; /* the first block it touches */
-    uint64_t address;
-    uint64_t size_bytes;
-    uint64_t missing_bytes; /* of it, without a mapping that could be used */
-    uint64_t ghost_bytes;
-    uint64_t range_bytes; /* of the range it lies in */
-} vw__paged_window;
 
 static inline vw__paged_engine *vw__paged_of(vw__engine *engine)
 {
@@ -197,18 +219,18 @@ static inline const vw__paged_engine *vw__paged_of_const(const vw__engine *engin
     return (const vw__paged_engine *)(const void *)engine;
 }
 
-static inline vw__place **vw__paged_units(const vw__segment *segment)
+static inline vw__paged_place **vw__paged_units(const vw__segment *segment)
 {
-    return (vw__place **)segment->detail;
+    return (vw__paged_place **)segment->detail;
 }
 
-static inline vw__place *vw__paged_place_at(const vw__paged_engine *engine,
-                                            const vw__segment *segment, uint64_t address)
+static inline vw__paged_place *vw__paged_place_at(const vw__paged_engine *engine,
+                                                  const vw__segment *segment, uint64_t address)
 {
     return vw__paged_units(segment)[(address - segment->address) / engine->unit_bytes];
 }
 
-/* Did the last survey find it free, and is it still where it was? */
+/* True if the last survey found it free, and it has not moved since. */
 static inline bool vw__paged_is_free(const vw__paged_engine *engine, const vw__paged_handle *handle)
 {
     return handle->survey == engine->survey;
@@ -242,224 +264,66 @@ static inline void *vw__paged_context(const vw__paged_engine *engine)
     return engine->base.owner.device->context;
 }
 
-/* What is handed out, pending blocks included. */
+/* Bytes handed out, pending blocks included. */
 static inline uint64_t vw__paged_live_bytes(const vw__paged_engine *engine)
 {
     const vw__counter *active = &engine->base.owner.counters->active_bytes;
-    return (uint64_t)(active->current[VW__SMALL] + active->current[VW__LARGE]);
+    return (uint64_t)(active->current[VW__ENGINE_SMALL] + active->current[VW__ENGINE_LARGE]);
 }
 
-/* ---- paged_engine.c -------------------------------------------------------------------------- */
-vw_status vw__paged_allocate(vw__engine *engine, const vw__request *request, vw__block **out,
-                             vw__refusal *refusal);
-vw_status vw__paged_allocate_at(vw__engine *engine, const vw__request *request,
-                                vw_device_ptr address, vw__block **prefix, vw__block **out);
-vw__block *vw__paged_hand_out_at(vw__engine *engine, vw__block *block, vw_device_ptr address,
-                                 uint64_t size_bytes, uint64_t tag);
-void vw__paged_free(vw__engine *engine, vw__block *block);
+/* ---- limits ---------------------------------------------------------------------------------- */
 
-/* `block`, in no index, is used no more, and lies in no handle on the host. */
-void vw__paged_free_part(vw__paged_engine *engine, vw__block *block);
-
-/* `block`, in no index, becomes FREE: joined with free neighbours, and indexed. */
-void vw__paged_settle_free(vw__paged_engine *engine, vw__block *block, int64_t age);
-
-/* ---- paged_miss.c ---------------------------------------------------------------------------- */
-
-/* A free block of `lane` with at least `size_bytes`. */
-vw_status vw__paged_serve_miss(vw__paged_engine *engine, vw__lane *lane, uint64_t size_bytes,
-                               vw__block **out);
-
-/* ---- paged_survey.c -------------------------------------------------------------------------- */
-vw_status vw__paged_survey(vw__paged_engine *engine, vw_stream stream);
-vw_status vw__paged_survey_all(vw__paged_engine *engine);
-bool vw__paged_choose_window(vw__paged_engine *engine, const vw__lane *lane, uint64_t size_bytes,
-                             bool at_end_only, vw__paged_window *out);
-
-bool vw__paged_is_inside(const vw__paged_engine *engine, const vw__paged_window *window,
-                         const vw__place *place);
-
-/* ---- paged_books.c --------------------------------------------------------------------------- */
-vw__place *vw__paged_take_place(vw__paged_engine *engine); /* NULL: out of host memory */
-void vw__paged_give_back_place(vw__paged_engine *engine, vw__place *place);
-void vw__paged_link_handle(vw__paged_engine *engine, vw__paged_handle *handle);
-void vw__paged_unlink_handle(vw__paged_engine *engine, vw__paged_handle *handle);
-
-/* The units that `place` covers know `with` from now on: the place itself, or NULL. */
-void vw__paged_fill_units(const vw__paged_engine *engine, const vw__place *place, vw__place *with);
-
-/* Into and out of the index that a FREE, UNMAPPED or GHOST block is in. */
-void vw__paged_take_out(vw__lane *lane, vw__block *block);
-void vw__paged_put_in(vw__lane *lane, vw__block *block);
-
-/* Leaves `block`, which is FREE or UNMAPPED, with just the given range, in no index; what it had
- * before and after stays what it was. Two records must be spare. */
-void vw__paged_cut_out(vw__paged_engine *engine, vw__block *block, uint64_t address,
-                       uint64_t size_bytes);
-
-/* `block`, in no index, becomes UNMAPPED: joined with unmapped neighbours, and indexed. */
-void vw__paged_settle_unmapped(vw__paged_engine *engine, vw__block *block);
-
-/* `block`, in no index, becomes FREE, newly so, while candidates of a survey are in use. Returns
- * the record that stays: its own, or that of the free block before it. */
-vw__block *vw__paged_open_block(vw__paged_engine *engine, vw__block *block);
-
-/* Before a survey: nobody knows records that were merged into others any more. */
-void vw__paged_give_back_retired(vw__paged_engine *engine);
-
-/* The block that holds `address`, looked for from a block of the same arena. */
-vw__block *vw__paged_walk_to(vw__block *block, uint64_t address);
-
-/* The FREE block around a candidate's home now. */
-vw__block *vw__paged_block_around(const vw__paged_handle *handle);
-
-uint64_t vw__paged_serving_tag(const vw__paged_engine *engine);
-
-/* The handle's home is now `place`, or no longer: counted and told. */
-void vw__paged_come_home(vw__paged_engine *engine, vw__place *place);
-void vw__paged_leave_home(vw__paged_engine *engine, const vw__place *place, const vw__block *block);
-
-/* ---- paged_handles.c ------------------------------------------------------------------------- */
-
-/* Physical memory of its own, mapped nowhere. */
-vw_status vw__paged_create(vw__paged_engine *engine, uint64_t size_bytes, vw_handle *out);
-/* Maps a handle and makes it accessible, or neither. */
-vw_status vw__paged_map(vw__paged_engine *engine, const vw__paged_handle *handle, uint64_t address);
-
-/* Makes `handle_bytes` of memory and maps it at an UNMAPPED address. */
-vw_status vw__paged_grow(vw__paged_engine *engine, vw__block *unmapped, uint64_t address,
-                         uint64_t handle_bytes);
-/* Maps a free handle at an UNMAPPED address; its home becomes a ghost. */
-vw_status vw__paged_move(vw__paged_engine *engine, vw__paged_handle *handle, vw__block *unmapped,
-                         uint64_t address);
-/* Makes a ghost of a free handle its home. No driver call but to order streams. */
-vw_status vw__paged_revive(vw__paged_engine *engine, vw__place *ghost);
-/* `block`, in no index, has just the range of a place that is neither home nor guest any more. */
-void vw__paged_add_ghost(vw__paged_engine *engine, vw__place *place, vw__block *block,
-                         vw__mark *mark);
-/* The home of a free handle becomes a ghost, which `mark` is for; the handle has none then. */
-void vw__paged_become_ghost(vw__paged_engine *engine, vw__paged_handle *handle, vw__mark *mark);
-/* Unmaps a ghost: VW_ERR_NOT_READY if its mark is not complete and may not be waited for. */
-vw_status vw__paged_drop_ghost(vw__paged_engine *engine, vw__place *ghost, bool can_wait);
-/* A handle whose home was unmapped to put others in its place is mapped there again. Where it
- * cannot be, live memory is out of reach: the pool turns failed. */
-void vw__paged_map_back(vw__paged_engine *engine, const vw__paged_handle *handle);
-/* A handle that is mapped nowhere goes back to the device, and its records with it. */
-vw_status vw__paged_end_handle(vw__paged_engine *engine, vw__paged_handle *handle);
-/* Gives a free handle without ghosts back to the device. Its streams have come to their end. */
-vw_status vw__paged_release(vw__paged_engine *engine, vw__paged_handle *handle);
-/* At the engine's end: whatever is in it. */
-void vw__paged_abandon(vw__paged_engine *engine);
-
-/* What the pool may hold, handles on the host included: its limit is for the device. */
+/* The most bytes the pool may hold, handles on the host included: its limit is for the device. */
 static inline uint64_t vw__paged_limit_bytes(const vw__paged_engine *engine)
 {
     uint64_t limit_bytes = engine->base.limit_bytes;
     return limit_bytes != UINT64_MAX ? limit_bytes + engine->stats.spilled_bytes : UINT64_MAX;
 }
 
-/* ---- paged_arenas.c -------------------------------------------------------------------------- */
-vw_status vw__paged_add_arena(vw__paged_engine *engine, vw__lane *lane, uint64_t size_bytes);
-vw_status vw__paged_end_arena(vw__paged_engine *engine, vw__segment *segment);
+enum { VW__PAGED_RESERVED_UNITS = 2 }; /* that copying needs to begin with */
 
-/* ---- paged_copy.c ---------------------------------------------------------------------------- */
+/* How much the pool may hold: its limit, less what copying needs where the mode lets it copy. */
+static inline uint64_t vw__paged_most_bytes(const vw__paged_engine *engine)
+{
+    uint64_t limit_bytes = vw__paged_limit_bytes(engine);
+    uint64_t reserved_bytes = VW__PAGED_RESERVED_UNITS * engine->unit_bytes;
+    if (engine->mode == VW__PAGED_MOVES || limit_bytes == UINT64_MAX ||
+        limit_bytes < reserved_bytes)
+        return limit_bytes;
+    return limit_bytes - reserved_bytes;
+}
 
-/* How much the pool may hold: its limit, less what copying needs to begin with. */
-uint64_t vw__paged_most_bytes(const vw__paged_engine *engine);
+/* How far the pool may still grow towards `limit_bytes`. 0 without a limit: it is the device then
+ * that has no more. */
+static inline uint64_t vw__paged_room_bytes(const vw__paged_engine *engine, uint64_t limit_bytes)
+{
+    uint64_t most_bytes = vw__paged_most_bytes(engine);
+    most_bytes = limit_bytes < most_bytes ? limit_bytes : most_bytes;
+    uint64_t held_bytes = engine->base.held_bytes;
+    return most_bytes != UINT64_MAX && most_bytes > held_bytes ? most_bytes - held_bytes : 0;
+}
 
-/* Each handle that a block in use touches at its home, and that may be copied off: not pinned, not
- * a graph's. `first` is the block at its beginning. */
-typedef vw_status (*vw__paged_home_visitor)(void *context, vw__paged_engine *engine,
-                                            vw__paged_handle *handle, vw__block *first);
-vw_status vw__paged_each_home_in_use(vw__paged_engine *engine, vw__paged_home_visitor visit,
-                                     void *context);
+static inline uint64_t vw__paged_on_device_bytes(const vw__paged_engine *engine)
+{
+    return engine->base.held_bytes - engine->stats.spilled_bytes;
+}
 
-/* Copies what is in use of a handle to the same offsets from `to_address` on, and waits for it. */
-vw_status vw__paged_copy_live(vw__paged_engine *engine, const vw__paged_handle *handle,
-                              vw__block *first, uint64_t to_address, vw_stream stream);
+/* ---- paged_engine.c: the engine table's ------------------------------------------------------ */
 
-/* From there, the other way. */
-vw_status vw__paged_copy_back(vw__paged_engine *engine, const vw__paged_handle *handle,
-                              vw__block *first, uint64_t from_address, vw_stream stream);
-
-/* Copies live data off handles that are mostly free, until a request of `size_bytes` would find the
- * memory it misses if the pool held up to `limit_bytes`, as far as that goes. False in
- * `*is_worth_while`: nothing was gained. */
-vw_status vw__paged_make_room(vw__paged_engine *engine, vw_stream stream, uint64_t size_bytes,
-                              uint64_t limit_bytes, bool *is_worth_while);
-
-/* A moment in which nobody touches live data, with the lock dropped meanwhile: until
- * vw__paged_end_moment(). False: not now, or never. The pool may have failed by then. */
-bool vw__paged_begin_moment(vw__paged_engine *engine);
-void vw__paged_end_moment(vw__paged_engine *engine);
-
-/* May its blocks be copied? Not what graphs replay into. */
-bool vw__paged_may_be_copied(const vw__paged_engine *engine, const vw__lane *lane);
-
-/* How far the pool may still grow towards `limit_bytes`: not at all where it is the device that
- * has no more. */
-uint64_t vw__paged_room_bytes(const vw__paged_engine *engine, uint64_t limit_bytes);
-
-/* ---- paged_evacuate.c ------------------------------------------------------------------------ */
-
-/* `first` is a block of the handle's arena, near its beginning. Adds to `*gained_bytes` what goes
- * back to the device and was not needed for the copy. VW_ERR_OUT_OF_MEMORY: there is no memory to
- * copy to, or not without taking as much as would be gained; nothing changed. */
-vw_status vw__paged_evacuate(vw__paged_engine *engine, vw__paged_handle *handle, vw__block *first,
-                             vw_stream stream, bool is_deep, uint64_t *gained_bytes);
-
-/* Sees that engine->scratch has so many addresses. */
-vw_status vw__paged_reserve_scratch(vw__paged_engine *engine, uint64_t size_bytes);
-/* Unmaps what was mapped at scratch addresses. Where the device refuses, `stuck` is taken to
- * remember it, and false returned: the addresses are lost then (vw__paged_lose_scratch). */
-bool vw__paged_unmap_scratch(vw__paged_engine *engine, uint64_t address, uint64_t size_bytes,
-                             vw__stuck *stuck);
-void vw__paged_lose_scratch(vw__paged_engine *engine);
-
-/* Is every byte of the unit at `address` in use? `block` is one of its arena, not far from it. */
-bool vw__paged_is_unit_full(const vw__paged_engine *engine, vw__block *block, uint64_t address);
-
-/* ---- paged_share.c --------------------------------------------------------------------------- */
-
-/* Lets pages that are partly in use share one, until `wanted_bytes` are given back, as far as that
- * goes. At a safe point, with the device idle. Adds to `*gained_bytes`. */
-vw_status vw__paged_share_pages(vw__paged_engine *engine, vw_stream stream, uint64_t wanted_bytes,
-                                uint64_t *gained_bytes);
-
-/* A block that lies in a guest comes free; false: it does not, and nothing was done. */
-bool vw__paged_free_in_guests(vw__paged_engine *engine, vw__block *block);
-
-/* Guests that nobody uses become ghosts. Records events: not while capturing. */
-vw_status vw__paged_settle_vacated(vw__paged_engine *engine);
-
-/* ---- paged_events.c -------------------------------------------------------------------------- */
-vw_status vw__paged_mark_stream(vw__paged_engine *engine, vw_stream stream, vw__mark **out);
-void vw__paged_leave_mark(vw__paged_engine *engine, vw__mark *mark);
-vw_status vw__paged_mark_is_complete(vw__paged_engine *engine, vw__mark *mark, bool *out);
-void vw__paged_end_marks(vw__paged_engine *engine);
-
-/* ---- paged_pins.c ---------------------------------------------------------------------------- */
-vw_status vw__paged_pin(vw__engine *engine, vw__block *block);
-vw_status vw__paged_unpin(vw__engine *engine, vw_device_ptr address);
-void vw__paged_end_pins(vw__paged_engine *engine);
-vw_status vw__paged_walk_pieces(vw__engine *engine, const vw__block *under, vw__piece_visitor visit,
-                                void *context);
-
-/* ---- paged_reclaim.c ------------------------------------------------------------------------- */
-vw_status vw__paged_trim(vw__engine *engine, const vw_private_id *only);
+vw_status vw__paged_allocate(vw__engine *engine, const vw__engine_request *request, vw__block **out,
+                             vw__engine_refusal *refusal);
+vw_status vw__paged_allocate_at(vw__engine *engine, const vw__engine_request *request,
+                                vw_device_ptr address, vw__block **prefix, vw__block **out);
+vw__block *vw__paged_hand_out_at(vw__engine *engine, vw__block *block, vw_device_ptr address,
+                                 uint64_t size_bytes, uint64_t tag);
+void vw__paged_free(vw__engine *engine, vw__block *block);
 
 /* ---- paged_lifecycle.c ----------------------------------------------------------------------- */
-vw_status vw__paged_engine_create(const vw__engine_owner *owner, const vw_pool_options *options,
-                                  int version, vw__engine **out);
 
-/* Whether the options are such that an engine could be made of them: mode, budgets. */
-vw_status vw__paged_check_options(const vw__engine_owner *owner, const vw_pool_options *options);
+extern const vw__engine_kind vw__paged_kind;
 
 /* From now on every call answers VW_ERR_DEVICE with this text. */
 void vw__paged_turn_failed(vw__paged_engine *engine, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-
-/* ---- paged_inspect.c ------------------------------------------------------------------------- */
-vw_status vw__paged_check(vw__engine *engine);
 
 #endif /* VW_ENGINE_PAGED_PAGED_ENGINE_H */

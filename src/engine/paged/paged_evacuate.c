@@ -13,7 +13,7 @@
  *
  * New memory comes from the device while the limit allows, else from free handles of the pool,
  * which there are as a rule when a request found some memory but not enough. */
-#include "engine/paged/paged_engine.h"
+#include "engine/paged/paged_evacuate.h"
 
 #include <inttypes.h>
 
@@ -21,10 +21,12 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "engine/driver_calls.h"
+#include "engine/paged/paged_books.h"
+#include "engine/paged/paged_handles.h"
+#include "engine/paged/paged_moment.h"
 
 enum { MOST_PIECES = 64 }; /* of new memory, for one handle */
 
-/* Is every byte of the unit at `address` in use? `block` is one of its arena, not far from it. */
 bool vw__paged_is_unit_full(const vw__paged_engine *engine, vw__block *block, uint64_t address)
 {
     uint64_t end = address + engine->unit_bytes;
@@ -40,11 +42,11 @@ bool vw__paged_is_unit_full(const vw__paged_engine *engine, vw__block *block, ui
 typedef struct piece {
     uint64_t address; /* where it will be mapped */
     vw__paged_handle *handle;
-    vw__place *place;
-    vw__stuck *stuck; /* owned: a record for a scratch mapping that cannot be undone */
-    bool is_new;      /* made for this; else a free handle of the pool */
-    bool is_scratch;  /* mapped in the scratch range */
-    bool is_mapped;   /* mapped at its address */
+    vw__paged_place *place;
+    vw__paged_stuck *stuck; /* owned: a record for a scratch mapping that cannot be undone */
+    bool is_new;            /* made for this; else a free handle of the pool */
+    bool is_scratch;        /* mapped in the scratch range */
+    bool is_mapped;         /* mapped at its address */
 } piece;
 
 typedef struct evacuation {
@@ -68,7 +70,7 @@ vw_status vw__paged_reserve_scratch(vw__paged_engine *engine, uint64_t size_byte
 {
     if (engine->scratch != NULL && engine->scratch->size_bytes >= size_bytes)
         return VW_OK;
-    vw__stuck *scratch = vw__host_alloc_zeroed(1, sizeof *scratch);
+    vw__paged_stuck *scratch = vw__host_alloc_zeroed(1, sizeof *scratch);
     if (scratch == NULL)
         return vw__fail_host_memory(sizeof *scratch, "addresses to copy through");
     vw_status status = vw__driver_reserve(&engine->base.owner, size_bytes, &scratch->address);
@@ -78,7 +80,7 @@ vw_status vw__paged_reserve_scratch(vw__paged_engine *engine, uint64_t size_byte
     }
     scratch->size_bytes = size_bytes;
     scratch->is_reservation = true;
-    vw__stuck *old = engine->scratch;
+    vw__paged_stuck *old = engine->scratch;
     engine->scratch = scratch;
     if (old != NULL &&
         vw__driver_unreserve(&engine->base.owner, old->address, old->size_bytes) != VW_OK) {
@@ -155,7 +157,7 @@ static vw_status add_piece(evacuation *move, uint64_t address, uint64_t wanted_b
         status = VW_OK;
     }
     VW__TRY(status);
-    *part->place = (vw__place){
+    *part->place = (vw__paged_place){
         .handle = part->handle, .segment = move->handle->home->segment, .address = address};
     *got_bytes = part->handle->size_bytes;
     return VW_OK;
@@ -254,18 +256,18 @@ static vw_status map_scratch(evacuation *move)
 /* A mapping that the device would not undo takes nothing but its addresses: they are left alone,
  * and the end tries again. */
 bool vw__paged_unmap_scratch(vw__paged_engine *engine, uint64_t address, uint64_t size_bytes,
-                             vw__stuck *stuck)
+                             vw__paged_stuck *stuck)
 {
     if (vw__driver_unmap(&engine->base.owner, address, size_bytes) == VW_OK)
         return true;
-    *stuck = (vw__stuck){engine->stuck, address, size_bytes, .is_reservation = false};
+    *stuck = (vw__paged_stuck){engine->stuck, address, size_bytes, .is_reservation = false};
     engine->stuck = stuck;
     return false;
 }
 
 void vw__paged_lose_scratch(vw__paged_engine *engine)
 {
-    vw__stuck **end = &engine->stuck; /* behind the mappings in it */
+    vw__paged_stuck **end = &engine->stuck; /* behind the mappings in it */
     while (*end != NULL)
         end = &(*end)->next;
     *end = engine->scratch;
@@ -359,7 +361,7 @@ static vw_status swap(evacuation *move)
 
 /* ---- the books ------------------------------------------------------------------------------- */
 
-/* What lies between the pieces is free, and has no memory any more. */
+/* The parts between the pieces lose their memory. */
 static void unmap_gap(evacuation *move, uint64_t address, uint64_t end)
 {
     if (address >= end)
@@ -370,7 +372,7 @@ static void unmap_gap(evacuation *move, uint64_t address, uint64_t end)
     move->first = block;
 }
 
-static void settle_piece(evacuation *move, piece *part, vw__mark *mark)
+static void settle_piece(evacuation *move, piece *part, vw__paged_mark *mark)
 {
     vw__paged_engine *engine = move->engine;
     if (part->is_new) {
@@ -384,11 +386,11 @@ static void settle_piece(evacuation *move, piece *part, vw__mark *mark)
     vw__paged_come_home(engine, part->place);
 }
 
-static vw_status settle(evacuation *move, vw__mark *mark)
+static vw_status settle(evacuation *move, vw__paged_mark *mark)
 {
     vw__paged_engine *engine = move->engine;
     vw__paged_handle *old = move->handle;
-    vw__place *home = old->home;
+    vw__paged_place *home = old->home;
     uint64_t at = home->address, end = home->address + old->size_bytes;
     vw__paged_leave_home(engine, home, move->first);
     vw__paged_fill_units(engine, home, NULL);
@@ -416,7 +418,7 @@ static uint64_t bytes_of_pieces(const evacuation *move)
 static vw_status evacuate(evacuation *move)
 {
     vw__paged_engine *engine = move->engine;
-    vw__mark *mark = NULL;
+    vw__paged_mark *mark = NULL;
     while (move->handle->ghosts != NULL)
         VW__TRY(vw__paged_drop_ghost(engine, move->handle->ghosts, true));
     if (!vw__block_source_reserve(&engine->base.records, 4 * (MOST_PIECES + 1)))

@@ -1,10 +1,10 @@
-/* paged_handles.c - handles and places: create, map, move, revive, unmap, release.
+/* paged_handles.c - arenas, handles and places: create, map, move, revive, unmap, release.
  *
  * The order of the books. Host memory is seen to first, then the device is called, then the books
  * follow what it did; so a call that fails leaves everything as it was. Where the device refuses to
  * undo the half of a change, the pool turns failed (vw__paged_turn_failed): it knows no longer what
  * is mapped where. */
-#include "engine/paged/paged_engine.h"
+#include "engine/paged/paged_handles.h"
 
 #include <inttypes.h>
 
@@ -12,7 +12,152 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "engine/driver_calls.h"
-#include "engine/paged/paged_spill.h"
+#include "engine/paged/paged_books.h"
+
+/* ---- arenas ---------------------------------------------------------------------------------- */
+
+/* Reserves addresses for twice the device's memory, so that a request finds a gap between live
+ * blocks. Where the device has fewer addresses, it takes fewer. */
+vw_status vw__paged_add_arena(vw__paged_engine *engine, vw__lane *lane, uint64_t size_bytes)
+{
+    uint64_t least_bytes = 0, wanted_bytes = 0;
+    uint64_t total_bytes = engine->base.owner.device->properties.total_bytes;
+    if (!vw__align_up_u64(size_bytes, engine->unit_bytes, &least_bytes) ||
+        !vw__align_up_u64(vw__max_u64(2 * total_bytes, least_bytes), engine->unit_bytes,
+                          &wanted_bytes))
+        return VW_ERR_OUT_OF_MEMORY;
+    vw_device_ptr address = VW_NULL;
+    vw_status status = vw__driver_reserve(&engine->base.owner, wanted_bytes, &address);
+    while (status != VW_OK && wanted_bytes > least_bytes) {
+        wanted_bytes =
+            vw__max_u64(vw__align_down_u64(wanted_bytes / 2, engine->unit_bytes), least_bytes);
+        status = vw__driver_reserve(&engine->base.owner, wanted_bytes, &address);
+    }
+    VW__TRY(status);
+    size_t unit_count = wanted_bytes / engine->unit_bytes;
+    vw__paged_place **units = vw__host_alloc_zeroed(unit_count, sizeof(vw__paged_place *));
+    vw__segment *segment = NULL;
+    if (units != NULL)
+        segment = vw__engine_add_segment(&engine->base, lane, address, wanted_bytes,
+                                         VW__BLOCK_NATURE_EXPANDABLE, 0);
+    if (segment == NULL) {
+        (void)vw__driver_unreserve(&engine->base.owner, address, wanted_bytes);
+        vw__host_free(units);
+        return vw__fail_host_memory(unit_count * sizeof(vw__paged_place *), "an arena");
+    }
+    segment->detail = units;
+    segment->first->state = VW__BLOCK_UNMAPPED;
+    vw__paged_put_in(lane, segment->first);
+    return VW_OK;
+}
+
+vw_status vw__paged_end_arena(vw__paged_engine *engine, vw__segment *segment)
+{
+    vw_status status =
+        vw__driver_unreserve(&engine->base.owner, segment->address, segment->size_bytes);
+    vw__paged_take_out(segment->lane, segment->first);
+    vw__host_free(segment->detail);
+    vw__engine_drop_segment(&engine->base, segment);
+    return status;
+}
+
+/* ---- marks ----------------------------------------------------------------------------------- */
+
+/* A move takes a handle from where it was used last. It needs no wait: on the same stream the work
+ * that used it comes first anyway, and another stream is made to wait for a mark. But the old
+ * mapping may go only when the device has passed the mark. One mark serves a whole call of the
+ * allocator and stream. */
+
+static vw_status take_mark(vw__paged_engine *engine, vw__paged_mark **out)
+{
+    vw__paged_mark *mark = engine->spare_marks;
+    if (mark != NULL) {
+        engine->spare_marks = mark->next;
+        *out = mark;
+        return VW_OK;
+    }
+    mark = vw__host_alloc_zeroed(1, sizeof *mark);
+    if (mark == NULL)
+        return vw__fail_host_memory(sizeof *mark, "a mark in a stream");
+    vw_status status =
+        vw__paged_device(engine)->event_create(vw__paged_context(engine), &mark->event);
+    if (status != VW_OK) {
+        vw__host_free(mark);
+        return status;
+    }
+    *out = mark;
+    return VW_OK;
+}
+
+vw_status vw__paged_mark_stream(vw__paged_engine *engine, vw_stream stream, vw__paged_mark **out)
+{
+    for (vw__paged_mark *mark = engine->marks; mark != NULL && mark->call == engine->call;
+         mark = mark->next) {
+        if (mark->stream == stream) {
+            mark->users++;
+            *out = mark;
+            return VW_OK;
+        }
+    }
+    vw__paged_mark *mark = NULL;
+    VW__TRY(take_mark(engine, &mark));
+    vw_status status =
+        vw__paged_device(engine)->event_record(vw__paged_context(engine), mark->event, stream);
+    if (status != VW_OK) {
+        mark->next = engine->spare_marks;
+        engine->spare_marks = mark;
+        return status;
+    }
+    mark->stream = stream;
+    mark->call = engine->call;
+    mark->users = 1;
+    mark->is_complete = false;
+    mark->next = engine->marks;
+    engine->marks = mark;
+    *out = mark;
+    return VW_OK;
+}
+
+void vw__paged_leave_mark(vw__paged_engine *engine, vw__paged_mark *mark)
+{
+    if (--mark->users != 0)
+        return;
+    vw__paged_mark **link = &engine->marks;
+    while (*link != mark)
+        link = &(*link)->next;
+    *link = mark->next;
+    mark->next = engine->spare_marks;
+    engine->spare_marks = mark;
+}
+
+vw_status vw__paged_mark_is_complete(vw__paged_engine *engine, vw__paged_mark *mark, bool *out)
+{
+    if (!mark->is_complete) {
+        vw_status status =
+            vw__paged_device(engine)->event_query(vw__paged_context(engine), mark->event);
+        if (status != VW_OK && status != VW_ERR_NOT_READY)
+            return status;
+        mark->is_complete = status == VW_OK;
+    }
+    *out = mark->is_complete;
+    return VW_OK;
+}
+
+static void end_list(vw__paged_engine *engine, vw__paged_mark *mark)
+{
+    for (vw__paged_mark *next; mark != NULL; mark = next) {
+        next = mark->next;
+        (void)vw__paged_device(engine)->event_destroy(vw__paged_context(engine), mark->event);
+        vw__host_free(mark);
+    }
+}
+
+void vw__paged_end_marks(vw__paged_engine *engine)
+{
+    end_list(engine, engine->marks);
+    end_list(engine, engine->spare_marks);
+    engine->marks = engine->spare_marks = NULL;
+}
 
 /* ---- mapping --------------------------------------------------------------------------------- */
 
@@ -40,15 +185,15 @@ void vw__paged_map_back(vw__paged_engine *engine, const vw__paged_handle *handle
                               address);
 }
 
-/* The pool has failed over this place, which is mapped still: the end must know it. */
-static void keep_stuck(vw__place *place)
+/* The pool has failed with this place still mapped: remembers it for the engine's end. */
+static void keep_stuck(vw__paged_place *place)
 {
     place->next = place->handle->ghosts;
     place->handle->ghosts = place;
 }
 
 /* The part of an UNMAPPED block at which `place` was mapped becomes free memory. */
-static void open_place(vw__paged_engine *engine, vw__place *place, vw__block *unmapped)
+static void open_place(vw__paged_engine *engine, vw__paged_place *place, vw__block *unmapped)
 {
     vw__paged_fill_units(engine, place, place);
     vw__paged_cut_out(engine, unmapped, place->address, place->handle->size_bytes);
@@ -73,13 +218,13 @@ vw_status vw__paged_grow(vw__paged_engine *engine, vw__block *unmapped, uint64_t
 {
     VW__TRY(see_to_records(engine));
     vw__paged_handle *handle = vw__host_alloc_zeroed(1, sizeof *handle);
-    vw__place *place = handle != NULL ? vw__paged_take_place(engine) : NULL;
+    vw__paged_place *place = handle != NULL ? vw__paged_take_place(engine) : NULL;
     if (place == NULL) {
         vw__host_free(handle);
         return vw__fail_host_memory(sizeof *handle + sizeof *place, "a handle");
     }
     handle->size_bytes = handle_bytes;
-    *place = (vw__place){.handle = handle, .segment = unmapped->segment, .address = address};
+    *place = (vw__paged_place){.handle = handle, .segment = unmapped->segment, .address = address};
     vw_status status = vw__paged_create(engine, handle_bytes, &handle->device_handle);
     if (status == VW_OK) {
         status = vw__paged_map(engine, handle, address);
@@ -105,9 +250,9 @@ vw_status vw__paged_grow(vw__paged_engine *engine, vw__block *unmapped, uint64_t
 
 /* ---- moving ---------------------------------------------------------------------------------- */
 
-/* What must be so before work on `stream` may use the handle; `*out` is after its last use. */
+/* Orders `stream` after the handle's last use. `*out` is the mark after that use. */
 static vw_status order(vw__paged_engine *engine, const vw__paged_handle *handle, vw_stream stream,
-                       vw__mark **out)
+                       vw__paged_mark **out)
 {
     vw_stream old_stream = handle->home->segment->lane->stream;
     VW__TRY(vw__paged_mark_stream(engine, old_stream, out));
@@ -122,8 +267,8 @@ static vw_status order(vw__paged_engine *engine, const vw__paged_handle *handle,
     return status;
 }
 
-void vw__paged_add_ghost(vw__paged_engine *engine, vw__place *place, vw__block *block,
-                         vw__mark *mark)
+void vw__paged_add_ghost(vw__paged_engine *engine, vw__paged_place *place, vw__block *block,
+                         vw__paged_mark *mark)
 {
     vw__paged_handle *handle = place->handle;
     block->state = VW__BLOCK_GHOST;
@@ -136,9 +281,10 @@ void vw__paged_add_ghost(vw__paged_engine *engine, vw__place *place, vw__block *
     engine->stats.retiring_bytes += handle->size_bytes;
 }
 
-void vw__paged_become_ghost(vw__paged_engine *engine, vw__paged_handle *handle, vw__mark *mark)
+void vw__paged_become_ghost(vw__paged_engine *engine, vw__paged_handle *handle,
+                            vw__paged_mark *mark)
 {
-    vw__place *place = handle->home;
+    vw__paged_place *place = handle->home;
     vw__block *block = vw__paged_block_around(handle);
     vw__paged_leave_home(engine, place, block);
     vw__paged_cut_out(engine, block, place->address, handle->size_bytes);
@@ -147,10 +293,10 @@ void vw__paged_become_ghost(vw__paged_engine *engine, vw__paged_handle *handle, 
     engine->stats.moved_bytes += handle->size_bytes;
 }
 
-static void forget_ghost(vw__paged_engine *engine, vw__place *ghost)
+static void forget_ghost(vw__paged_engine *engine, vw__paged_place *ghost)
 {
     vw__paged_handle *handle = ghost->handle;
-    vw__place **link = &handle->ghosts;
+    vw__paged_place **link = &handle->ghosts;
     while (*link != ghost)
         link = &(*link)->next;
     *link = ghost->next;
@@ -164,12 +310,12 @@ static void forget_ghost(vw__paged_engine *engine, vw__place *ghost)
 vw_status vw__paged_move(vw__paged_engine *engine, vw__paged_handle *handle, vw__block *unmapped,
                          uint64_t address)
 {
-    vw__mark *mark = NULL;
+    vw__paged_mark *mark = NULL;
     VW__TRY(see_to_records(engine));
-    vw__place *place = vw__paged_take_place(engine);
+    vw__paged_place *place = vw__paged_take_place(engine);
     if (place == NULL)
         return vw__fail_host_memory(sizeof *place, "a handle's place");
-    *place = (vw__place){.handle = handle, .segment = unmapped->segment, .address = address};
+    *place = (vw__paged_place){.handle = handle, .segment = unmapped->segment, .address = address};
     vw_status status = order(engine, handle, unmapped->segment->lane->stream, &mark);
     if (status == VW_OK) {
         status = vw__paged_map(engine, handle, address);
@@ -190,10 +336,10 @@ vw_status vw__paged_move(vw__paged_engine *engine, vw__paged_handle *handle, vw_
     return VW_OK;
 }
 
-vw_status vw__paged_revive(vw__paged_engine *engine, vw__place *ghost)
+vw_status vw__paged_revive(vw__paged_engine *engine, vw__paged_place *ghost)
 {
     vw__paged_handle *handle = ghost->handle;
-    vw__mark *mark = NULL;
+    vw__paged_mark *mark = NULL;
     VW__TRY(see_to_records(engine));
     VW__TRY(order(engine, handle, ghost->segment->lane->stream, &mark));
     vw__block *block = ghost->block;
@@ -208,7 +354,7 @@ vw_status vw__paged_revive(vw__paged_engine *engine, vw__place *ghost)
 
 /* ---- giving up ------------------------------------------------------------------------------- */
 
-vw_status vw__paged_drop_ghost(vw__paged_engine *engine, vw__place *ghost, bool can_wait)
+vw_status vw__paged_drop_ghost(vw__paged_engine *engine, vw__paged_place *ghost, bool can_wait)
 {
     bool is_complete = false;
     VW__TRY(vw__paged_mark_is_complete(engine, ghost->mark, &is_complete));
@@ -239,7 +385,7 @@ vw_status vw__paged_end_handle(vw__paged_engine *engine, vw__paged_handle *handl
 
 vw_status vw__paged_release(vw__paged_engine *engine, vw__paged_handle *handle)
 {
-    vw__place *home = handle->home;
+    vw__paged_place *home = handle->home;
     VW__TRY(see_to_records(engine));
     VW__TRY(vw__driver_unmap(&engine->base.owner, home->address, handle->size_bytes));
     vw__block *block = vw__paged_block_around(handle);
@@ -252,18 +398,18 @@ vw_status vw__paged_release(vw__paged_engine *engine, vw__paged_handle *handle)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static void abandon_places(vw__paged_engine *engine, vw__place *place)
+static void abandon_places(vw__paged_engine *engine, vw__paged_place *place)
 {
-    for (vw__place *next; place != NULL; place = next) {
+    for (vw__paged_place *next; place != NULL; place = next) {
         next = place->next;
         (void)vw__driver_unmap(&engine->base.owner, place->address, place->handle->size_bytes);
         vw__host_free(place);
     }
 }
 
-static void abandon_stuck(vw__paged_engine *engine, vw__stuck *stuck)
+static void abandon_stuck(vw__paged_engine *engine, vw__paged_stuck *stuck)
 {
-    for (vw__stuck *next; stuck != NULL; stuck = next) {
+    for (vw__paged_stuck *next; stuck != NULL; stuck = next) {
         next = stuck->next;
         if (stuck->is_reservation)
             (void)vw__driver_unreserve(&engine->base.owner, stuck->address, stuck->size_bytes);
@@ -280,7 +426,7 @@ static void abandon_left(vw__paged_engine *engine)
         engine->spill->left = handle->next;
         handle->home->next = NULL; /* a home is in no list: what is there is of another time */
         abandon_places(engine, handle->home);
-        vw__host_stock_give_back(engine->spill->stock, handle->on_host);
+        vw__paged_give_back_to_host(engine, handle->on_host);
         vw__host_free(handle);
     }
 }
@@ -297,7 +443,7 @@ void vw__paged_abandon(vw__paged_engine *engine)
         (void)vw__driver_unmap(&engine->base.owner, handle->home->address, handle->size_bytes);
         vw__host_free(handle->home);
         if (handle->on_host != NULL)
-            vw__host_stock_give_back(engine->spill->stock, handle->on_host);
+            vw__paged_give_back_to_host(engine, handle->on_host);
         else
             (void)vw__driver_release(&engine->base.owner, handle->device_handle);
         vw__paged_unlink_handle(engine, handle);
@@ -312,7 +458,7 @@ void vw__paged_abandon(vw__paged_engine *engine)
         vw__host_free(segment->detail);
         vw__engine_drop_segment(&engine->base, segment);
     }
-    for (vw__place *place = engine->spare_places, *next; place != NULL; place = next) {
+    for (vw__paged_place *place = engine->spare_places, *next; place != NULL; place = next) {
         next = place->next;
         vw__host_free(place);
     }

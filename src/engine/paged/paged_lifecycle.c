@@ -1,5 +1,5 @@
-/* paged_lifecycle.c - making and ending the engine, its settings, its table; and what it is like
- * when it has failed. */
+/* paged_lifecycle.c - making and ending the engine, its settings, its tables; and how it behaves
+ * after a failure. */
 #include "engine/paged/paged_engine.h"
 
 #include <stdarg.h>
@@ -9,6 +9,11 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "device/device_table.h" /* vw__device_can_share */
+#include "engine/paged/paged_handles.h"
+#include "engine/paged/paged_inspect.h"
+#include "engine/paged/paged_pins.h"
+#include "engine/paged/paged_reclaim.h"
+#include "engine/paged/paged_return.h"
 #include "engine/paged/paged_spill.h"
 
 #define DEFAULT_IDLE_SHARE 0.016
@@ -16,40 +21,35 @@
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
-static vw_status configure(vw__engine *base, const char *conf)
+static vw_status set_fraction(vw__engine *base, double fraction)
 {
-    vw__paged_engine *engine = vw__paged_of(base);
-    return vw__torch_settings_apply(&engine->settings, &engine->rules, conf,
-                                    engine->is_strict ? VW__TORCH_SETTINGS_STRICT
-                                                      : VW__TORCH_SETTINGS_LIKE_TORCH);
+    return vw__torch_conf_set_fraction(&vw__paged_of(base)->conf, base, fraction);
 }
 
-static vw_status read_mode(const char *name, vw__paged_mode *out)
+static vw_status configure(vw__engine *base, const char *text)
 {
-    static const struct {
-        const char *name;
-        vw__paged_mode mode;
-    } modes[] = {
-        {"vramwise", VW__PAGED_MOVES},
-        {"vramwise:rescue", VW__PAGED_RESCUE},
-        {"vramwise:tight", VW__PAGED_TIGHT},
-    };
-    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
-        if (strcmp(name, modes[i].name) == 0) {
-            *out = modes[i].mode;
-            return VW_OK;
-        }
-    }
-    return vw__fail(
-        VW_ERR_INVALID_ARGUMENT,
-        "unknown engine \"%s\", expected \"torch\", \"vramwise\", \"vramwise:rescue\" or "
-        "\"vramwise:tight\"",
-        name);
+    return vw__torch_conf_apply(&vw__paged_of(base)->conf, text);
+}
+
+static void walk_conf(const vw__engine *base, vw_conf_visitor visit, void *context)
+{
+    vw__torch_conf_walk(&vw__paged_of_const(base)->conf, visit, context);
+}
+
+/* By vw__paged_mode. */
+static const char *const names[] = {"vramwise", "vramwise:rescue", "vramwise:tight", NULL};
+
+static vw__paged_mode mode_of(const char *name)
+{
+    int mode = VW__PAGED_MOVES;
+    while (names[mode + 1] != NULL && strcmp(name, names[mode]) != 0)
+        mode++;
+    return (vw__paged_mode)mode;
 }
 
 /* ---- private pools --------------------------------------------------------------------------- */
 
-/* Memory that somebody else hands out cannot be moved page by page, and is not ours to serve. */
+/* Memory from a source of the caller's cannot be moved page by page. */
 static vw_status retain(vw__engine *base, vw_private_id id, const vw_private_options *options)
 {
     if (options != NULL && options->take != NULL)
@@ -65,14 +65,14 @@ static vw_status say_why(const vw__engine *base)
     return vw__fail(VW_ERR_DEVICE, "%s", vw__paged_of_const(base)->failure);
 }
 
-static vw_status fail_allocate(vw__engine *base, const vw__request *request, vw__block **out,
-                               vw__refusal *refusal)
+static vw_status fail_allocate(vw__engine *base, const vw__engine_request *request, vw__block **out,
+                               vw__engine_refusal *refusal)
 {
     (void)request, (void)out, (void)refusal;
     return say_why(base);
 }
 
-static vw_status fail_allocate_at(vw__engine *base, const vw__request *request,
+static vw_status fail_allocate_at(vw__engine *base, const vw__engine_request *request,
                                   vw_device_ptr address, vw__block **prefix, vw__block **out)
 {
     (void)request, (void)address, (void)prefix, (void)out;
@@ -85,8 +85,8 @@ static vw_status fail_see_to_records(vw__engine *base, size_t count)
     return say_why(base);
 }
 
-static vw_status fail_walk_pieces(vw__engine *base, const vw__block *under, vw__piece_visitor visit,
-                                  void *context)
+static vw_status fail_walk_pieces(vw__engine *base, const vw__block *under,
+                                  vw__engine_piece_visitor visit, void *context)
 {
     (void)under, (void)visit, (void)context;
     return say_why(base);
@@ -148,90 +148,66 @@ static void destroy(vw__engine *base)
     vw__paged_end_spill(engine);
     vw__paged_end_marks(engine);
     vw__paged_end_pins(engine);
-    vw__private_deinit_all(base);
-    vw__shelf_deinit(&base->shelves[VW__SMALL]);
-    vw__shelf_deinit(&base->shelves[VW__LARGE]);
-    vw__torch_settings_deinit(&engine->settings);
-    vw__block_source_deinit(&base->records);
+    vw__engine_deinit(base);
+    vw__torch_conf_deinit(&engine->conf);
     vw__host_free(engine->candidates);
     vw__host_free(engine);
 }
 
-static void paged_stats(const vw__engine *base, vw_paged_stats *stats)
+static void move_stats(const vw__engine *base, vw_paged_stats *stats)
 {
     *stats = vw__paged_of_const(base)->stats;
     stats->is_failed = vw__paged_of_const(base)->failure != NULL;
     if (vw__paged_of_const(base)->spill == NULL)
         return;
-    vw__host_stock_numbers numbers;
-    vw__host_stock_look(vw__paged_of_const(base)->spill->stock, &numbers);
+    vw__lender_numbers numbers = vw__paged_host_numbers(vw__paged_of_const(base));
     stats->host_handle_bytes = numbers.held_bytes;
     stats->failed_host_creations = numbers.failed_creations;
 }
 
 /* ---- the tables ------------------------------------------------------------------------------ */
 
+/* The same before and after a failure: giving blocks back, and looking. */
+#define ALWAYS                                                                                     \
+    .name = "vramwise", .destroy = destroy, .free = vw__paged_free,                                \
+    .hand_out_at = vw__paged_hand_out_at, .walk_conf = walk_conf,                                  \
+    .is_capturing = vw__engine_is_capturing, .find = vw__engine_find, .walk = vw__engine_walk,     \
+    .largest_free = vw__engine_largest_free, .private_idle = vw__engine_private_idle,              \
+    .private_release = vw__private_release, .private_use_count = vw__private_use_count,            \
+    .private_set = vw__private_set, .scope_end = vw__scope_end, .unpin = vw__paged_unpin,          \
+    .advise = vw__paged_advise, .move_stats = move_stats
+
 static const vw__engine_table paged_table = {
-    .name = "vramwise",
-    .destroy = destroy,
+    ALWAYS,
     .allocate = vw__paged_allocate,
     .allocate_at = vw__paged_allocate_at,
-    .free = vw__paged_free,
     .see_to_records = vw__engine_see_to_records,
-    .hand_out_at = vw__paged_hand_out_at,
     .walk_pieces = vw__paged_walk_pieces,
     .trim = vw__paged_trim,
-    .set_fraction = vw__engine_set_fraction,
+    .set_fraction = set_fraction,
     .configure = configure,
-    .is_capturing = vw__engine_is_capturing,
-    .find = vw__engine_find,
-    .walk = vw__engine_walk,
     .check = vw__paged_check,
-    .largest_free = vw__engine_largest_free,
-    .private_idle = vw__engine_private_idle,
     .private_retain = retain,
-    .private_release = vw__private_release,
-    .private_use_count = vw__private_use_count,
-    .private_set = vw__private_set,
     .scope_begin = vw__scope_begin,
-    .scope_end = vw__scope_end,
     .pin = vw__paged_pin,
-    .unpin = vw__paged_unpin,
-    .advise = vw__paged_advise,
     .mark_step = vw__paged_mark_step,
-    .paged_stats = paged_stats,
 };
 
-/* What can still be done without knowing what is mapped where: giving blocks back, looking. */
+/* After a failure the mappings are unknown: everything else says why. */
 static const vw__engine_table failed_table = {
-    .name = "vramwise",
-    .destroy = destroy,
+    ALWAYS,
     .allocate = fail_allocate,
     .allocate_at = fail_allocate_at,
-    .free = vw__paged_free,
     .see_to_records = fail_see_to_records,
-    .hand_out_at = vw__paged_hand_out_at,
     .walk_pieces = fail_walk_pieces,
     .trim = fail_trim,
     .set_fraction = fail_set_fraction,
     .configure = fail_configure,
-    .is_capturing = vw__engine_is_capturing,
-    .find = vw__engine_find,
-    .walk = vw__engine_walk,
     .check = fail_check,
-    .largest_free = vw__engine_largest_free,
-    .private_idle = vw__engine_private_idle,
     .private_retain = fail_retain,
-    .private_release = vw__private_release,
-    .private_use_count = vw__private_use_count,
-    .private_set = vw__private_set,
     .scope_begin = fail_scope_begin,
-    .scope_end = vw__scope_end,
     .pin = fail_pin,
-    .unpin = vw__paged_unpin,
-    .advise = vw__paged_advise,
     .mark_step = fail_mark_step,
-    .paged_stats = paged_stats,
 };
 
 void vw__paged_turn_failed(vw__paged_engine *engine, const char *format, ...)
@@ -251,69 +227,54 @@ void vw__paged_turn_failed(vw__paged_engine *engine, const char *format, ...)
 
 /* ---- the beginning --------------------------------------------------------------------------- */
 
-vw_status vw__paged_check_options(const vw__engine_owner *owner, const vw_pool_options *options)
+static vw_status check_options(const vw_device *device, const vw_pool_options *options)
 {
-    const vw_device_properties *device = &owner->device->properties;
-    vw__paged_mode mode;
-    VW__TRY(read_mode(options->engine, &mode));
+    const vw_device_properties *properties = &device->properties;
     if (!(options->idle_share >= 0.0 && options->idle_share <= 1.0))
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "an idle_share of %g, expected a share of the live bytes from 0 to 1",
                         options->idle_share);
-    if (options->idle_floor_bytes > device->total_bytes)
+    if (options->idle_floor_bytes > properties->total_bytes)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "an idle_floor_bytes of %llu, more than the %llu bytes of the device",
                         (unsigned long long)options->idle_floor_bytes,
-                        (unsigned long long)device->total_bytes);
-    if (options->is_shareable && !vw__device_can_share(owner->device))
+                        (unsigned long long)properties->total_bytes);
+    if (options->is_shareable && !vw__device_can_share(device))
         return vw__fail(VW_ERR_UNSUPPORTED, "device %s has no memory that can be shared",
-                        device->name);
-    return vw__paged_check_spill(owner->device, options);
+                        properties->name);
+    return vw__paged_check_spill(device, options);
 }
 
-vw_status vw__paged_engine_create(const vw__engine_owner *owner, const vw_pool_options *options,
-                                  int version, vw__engine **out)
+static vw_status adopt_options(vw__paged_engine *engine, const vw_pool_options *options)
 {
-    vw__torch_rules rules;
-    vw__paged_mode mode = VW__PAGED_MOVES;
-    VW__TRY(vw__paged_check_options(owner, options));
-    VW__TRY(read_mode(options->engine, &mode));
-    VW__TRY(vw__torch_rules_for(version, &rules));
-    vw__paged_engine *engine = vw__host_alloc_zeroed(1, sizeof *engine);
-    if (engine == NULL)
-        return vw__fail_host_memory(sizeof *engine, "an engine");
-    engine->base.table = &paged_table;
-    engine->base.owner = *owner;
-    engine->base.limit_bytes = UINT64_MAX;
-    engine->base.max_split_bytes = UINT64_MAX;
-    engine->base.fraction = 1.0;
-    engine->rules = rules;
-    engine->rules.capturing = VW__TORCH_CAPTURING_CURRENT_STREAM; /* whatever the release did */
-    engine->base.wording = &engine->rules;
-    engine->base.conf = &engine->settings;
-    engine->is_strict = options->is_strict;
-    engine->mode = mode;
-    engine->unit_bytes = owner->device->properties.granularity_bytes;
+    VW__TRY(vw__torch_conf_init(&engine->conf, options));
+    const vw__torch_settings *settings = &engine->conf.settings;
+    if (settings->backend != VW__TORCH_BACKEND_NATIVE)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                        "backend:cudaMallocAsync is the driver's own allocator, and engine "
+                        "\"vramwise\" is another");
+    engine->base.routing = vw__torch_conf_routing(&engine->conf);
+    engine->base.routing.scopes_count_as_captures = false; /* whatever the release did */
+    engine->mode = mode_of(options->engine);
     engine->idle_share = options->idle_share > 0.0 ? options->idle_share : DEFAULT_IDLE_SHARE;
     engine->idle_floor_bytes =
         options->idle_floor_bytes != 0 ? options->idle_floor_bytes : DEFAULT_IDLE_FLOOR_BYTES;
     engine->is_shareable = options->is_shareable;
-    engine->fineness = 1.0;
-    vw__block_source_init(&engine->base.records);
-    vw__torch_settings_init(&engine->settings);
-    engine->base.shelves[VW__SMALL].kind = VW__SMALL;
-    engine->base.shelves[VW__LARGE].kind = VW__LARGE;
+    if (settings->per_process_memory_fraction < 1.0)
+        VW__TRY(set_fraction(&engine->base, settings->per_process_memory_fraction));
+    return options->spill_bytes != 0 ? vw__paged_begin_spill(engine, options) : VW_OK;
+}
 
-    vw_status status = configure(&engine->base, options->conf);
-    if (status == VW_OK && engine->settings.backend != VW__TORCH_BACKEND_NATIVE)
-        status = vw__fail(VW_ERR_INVALID_ARGUMENT,
-                          "backend:cudaMallocAsync is the driver's own allocator, and engine "
-                          "\"vramwise\" is another");
-    if (status == VW_OK && engine->settings.per_process_memory_fraction < 1.0)
-        status =
-            vw__engine_set_fraction(&engine->base, engine->settings.per_process_memory_fraction);
-    if (status == VW_OK && options->spill_bytes != 0)
-        status = vw__paged_begin_spill(engine, options);
+static vw_status create(const vw__engine_owner *owner, const vw_pool_options *options,
+                        vw__engine **out)
+{
+    vw__paged_engine *engine = vw__host_alloc_zeroed(1, sizeof *engine);
+    if (engine == NULL)
+        return vw__fail_host_memory(sizeof *engine, "an engine");
+    vw__engine_init(&engine->base, &paged_table, owner);
+    engine->unit_bytes = owner->device->properties.granularity_bytes;
+    engine->fineness = 1.0;
+    vw_status status = adopt_options(engine, options);
     if (status != VW_OK) {
         destroy(&engine->base);
         return status;
@@ -321,3 +282,10 @@ vw_status vw__paged_engine_create(const vw__engine_owner *owner, const vw_pool_o
     *out = &engine->base;
     return VW_OK;
 }
+
+const vw__engine_kind vw__paged_kind = {
+    .names = names,
+    .needs_virtual_memory = true,
+    .check_options = check_options,
+    .create = create,
+};

@@ -1,11 +1,18 @@
-/* paged_on_host.c - what it means that a handle is in host memory.
+/* paged_on_host.c - handles whose pages are exchanged for the host's, under their address.
  *
- * Blocks in use there are in use as ever. But nothing new is to be put there, or a request would be
- * given slow memory without a word. So what is free of the handle when it leaves becomes SHADOW,
- * which no search finds, and so does each block that comes free in it. When the last one has, the
- * handle is *left*: its range becomes one GHOST block, it goes out of the list of handles, and at
- * the next miss, since a free must not call the driver, it is unmapped, after a mark in its stream,
- * and goes back to the stock. The addresses can then be used like any others.
+ * The host's memory has a window, addresses at which it is mapped all its life (host_lender.h). To
+ * leave, it is filled there beside the old memory, and only then the mapping changes. To come back
+ * the mapping changes first, and the window, where the data still is, fills the new memory. If
+ * anything fails the old memory is mapped again; if that fails as well the pool turns failed. So
+ * the data is always where the address says, and whole. The handle stays the same record, at the
+ * same place; only its memory is another.
+ *
+ * Blocks on the host stay in use. But nothing new is placed there, or a request would silently get
+ * slow memory. So the free parts of a handle become SHADOW when it leaves, which no search finds,
+ * and so does each block that is freed in it. After the last one the handle is *left*: its range
+ * becomes one GHOST block and it goes out of the list of handles. At the next miss, since a free
+ * must not call the driver, it is unmapped, after a mark in its stream, and given back to the
+ * lender. The addresses can then be used like any others.
  *
  *   on the device   [ live A ][ free  ][ live B .....][ live C ]
  *   on the host     [ live A ][ shadow][ live B .....][ live C ]
@@ -15,15 +22,38 @@
  * device becomes FREE as usual. Each of the handle's two ends is cut once at most, since nothing
  * new is put across it; the two records for that are kept with the handle, so that a free needs no
  * memory. */
-#include "engine/paged/paged_spill.h"
+#include "engine/paged/paged_on_host.h"
 
-#include "engine/driver_calls.h"
+#include <inttypes.h>
+
 #include "base/checked_math.h"
+#include "base/error.h"
 #include "base/host_memory.h"
+#include "engine/driver_calls.h"
+#include "engine/paged/paged_books.h"
+#include "engine/paged/paged_handles.h"
+#include "engine/paged/paged_moment.h"
+#include "engine/paged/paged_share.h"
+
+/* ---- wanted back ----------------------------------------------------------------------------- */
+
+void vw__paged_want_early(vw__paged_engine *engine, vw__paged_handle *handle)
+{
+    handle->is_wanted_early = true;
+    engine->spill->early_bytes += handle->size_bytes;
+}
+
+void vw__paged_want_no_more(vw__paged_engine *engine, vw__paged_handle *handle)
+{
+    if (handle->is_wanted_early)
+        engine->spill->early_bytes -= handle->size_bytes;
+    handle->is_wanted_early = false;
+}
 
 /* ---- entering and leaving -------------------------------------------------------------------- */
 
-size_t vw__paged_records_on_host(const vw__paged_handle *handle, vw__block *first)
+/* To enter the host takes so many records. */
+static size_t records_on_host(const vw__paged_handle *handle, vw__block *first)
 {
     uint64_t begin = handle->home->address, end = begin + handle->size_bytes;
     size_t count = 2;
@@ -33,7 +63,7 @@ size_t vw__paged_records_on_host(const vw__paged_handle *handle, vw__block *firs
     return count;
 }
 
-/* Bytes of the handle are somebody's from now on, or nobody's: counted and told. */
+/* Counts a part of the handle in or out of the bytes held, and tells listeners. */
 static void count_part(vw__paged_engine *engine, const vw__paged_handle *handle,
                        const vw__block *part, bool is_there)
 {
@@ -70,8 +100,8 @@ static void count_spilled(vw__paged_engine *engine, uint64_t bytes)
     stats->peak_spilled_bytes = vw__max_u64(stats->peak_spilled_bytes, stats->spilled_bytes);
 }
 
-void vw__paged_enter_host(vw__paged_engine *engine, vw__paged_handle *handle, vw__block *first,
-                          vw__host_handle *on_host)
+static void enter_host(vw__paged_engine *engine, vw__paged_handle *handle, vw__block *first,
+                       vw__lender_handle *on_host)
 {
     uint64_t begin = handle->home->address, end = begin + handle->size_bytes;
     handle->device_handle = on_host->device_handle;
@@ -97,8 +127,8 @@ void vw__paged_enter_host(vw__paged_engine *engine, vw__paged_handle *handle, vw
     engine->watched_frees++;
 }
 
-void vw__paged_leave_host(vw__paged_engine *engine, vw__paged_handle *handle, vw__block *first,
-                          vw_handle device_handle)
+static void leave_host(vw__paged_engine *engine, vw__paged_handle *handle, vw__block *first,
+                       vw_handle device_handle)
 {
     uint64_t begin = handle->home->address, end = begin + handle->size_bytes;
     handle->device_handle = device_handle;
@@ -117,9 +147,92 @@ void vw__paged_leave_host(vw__paged_engine *engine, vw__paged_handle *handle, vw
     }
 }
 
+/* ---- exchanging pages ------------------------------------------------------------------------ */
+
+/* `memory`, of the handle's size, takes its place at the address; or all is as it was. */
+static vw_status exchange(vw__paged_engine *engine, const vw__paged_handle *handle,
+                          vw_handle memory)
+{
+    const vw__paged_handle with = {.device_handle = memory, .size_bytes = handle->size_bytes};
+    uint64_t address = handle->home->address;
+    VW__TRY(vw__driver_unmap(&engine->base.owner, address, handle->size_bytes));
+    vw_status status = vw__paged_map(engine, &with, address);
+    if (status != VW_OK)
+        vw__paged_map_back(engine, handle);
+    return status;
+}
+
+/* The copy back failed: maps the handle's old memory again. */
+static void undo_exchange(vw__paged_engine *engine, const vw__paged_handle *handle)
+{
+    uint64_t address = handle->home->address;
+    if (vw__driver_unmap(&engine->base.owner, address, handle->size_bytes) == VW_OK)
+        vw__paged_map_back(engine, handle);
+    else
+        vw__paged_turn_failed(engine, "memory at %#" PRIx64 " could be neither filled nor unmapped",
+                              address);
+}
+
+static vw_status drop_ghosts(vw__paged_engine *engine, vw__paged_handle *handle)
+{
+    while (handle->ghosts != NULL)
+        VW__TRY(vw__paged_drop_ghost(engine, handle->ghosts, true));
+    return VW_OK;
+}
+
+static vw_status failure_or(const vw__paged_engine *engine, vw_status status)
+{
+    return engine->failure != NULL ? vw__fail(VW_ERR_DEVICE, "%s", engine->failure) : status;
+}
+
+vw_status vw__paged_swap_out(vw__paged_engine *engine, vw__paged_handle *handle, vw__block *first,
+                             vw_stream stream)
+{
+    vw__lender_handle *on_host = NULL;
+    vw_handle memory = handle->device_handle;
+    VW__TRY(drop_ghosts(engine, handle));
+    if (!vw__block_source_reserve(&engine->base.records, records_on_host(handle, first)))
+        return vw__fail_host_memory(sizeof(vw__block), "block records");
+    VW__TRY(engine->spill->host.take(engine->spill->host.context, handle->size_bytes, &on_host));
+    vw_status status = vw__paged_copy_live(engine, handle, first, on_host->window, stream);
+    if (status == VW_OK)
+        status = exchange(engine, handle, on_host->device_handle);
+    if (status != VW_OK) {
+        vw__paged_give_back_to_host(engine, on_host);
+        return failure_or(engine, status);
+    }
+    enter_host(engine, handle, first, on_host);
+    engine->stats.all_spilled_bytes += handle->used_bytes;
+    engine->base.owner.counters->num_device_free++;
+    return vw__driver_release(&engine->base.owner, memory);
+}
+
+vw_status vw__paged_swap_in(vw__paged_engine *engine, vw__paged_handle *handle, vw_stream stream)
+{
+    vw__lender_handle *on_host = handle->on_host;
+    vw__block *first = vw__engine_find(&engine->base, handle->home->address);
+    vw_handle memory = 0;
+    VW__TRY(vw__paged_create(engine, handle->size_bytes, &memory));
+    vw_status status = exchange(engine, handle, memory);
+    if (status == VW_OK) {
+        status = vw__paged_copy_back(engine, handle, first, on_host->window, stream);
+        if (status != VW_OK)
+            undo_exchange(engine, handle);
+    }
+    if (status != VW_OK) {
+        (void)vw__driver_release(&engine->base.owner, memory);
+        return failure_or(engine, status);
+    }
+    engine->stats.returned_bytes += handle->used_bytes;
+    engine->base.owner.counters->num_device_alloc++;
+    leave_host(engine, handle, first, memory);
+    vw__paged_give_back_to_host(engine, on_host);
+    return VW_OK;
+}
+
 /* ---- coming free ----------------------------------------------------------------------------- */
 
-/* What is live is never more than just before something comes free; it is counted off by now. */
+/* The live bytes peak just before a free; this block is already counted off. */
 void vw__paged_note_free(vw__paged_engine *engine, vw__block *block)
 {
     if (block->advice != VW_ADVISE_NORMAL) {
@@ -145,7 +258,7 @@ static vw__block *spare_record(vw__paged_engine *engine, vw__paged_handle *handl
 /* The blocks of a handle in which nothing is used any more become one GHOST. */
 static void leave_behind(vw__paged_engine *engine, vw__paged_handle *handle, vw__block *block)
 {
-    vw__place *home = handle->home;
+    vw__paged_place *home = handle->home;
     block = vw__paged_walk_to(block, home->address);
     while (block->size_bytes < handle->size_bytes) {
         vw__block *next = block->next;
@@ -180,7 +293,7 @@ static vw__paged_handle *next_on_host(const vw__paged_engine *engine, const vw__
                                       uint64_t address, uint64_t end)
 {
     while (address < end) {
-        const vw__place *place = vw__paged_place_at(engine, segment, address);
+        const vw__paged_place *place = vw__paged_place_at(engine, segment, address);
         if (place->handle->on_host != NULL)
             return place->handle;
         address = place->address + place->handle->size_bytes;
@@ -234,7 +347,7 @@ static bool has_to_stay(const vw__paged_engine *engine, const vw__paged_handle *
 static vw_status unmap_left(vw__paged_engine *engine, vw__paged_handle *handle, bool can_wait)
 {
     const vw_device_table *table = vw__paged_device(engine);
-    vw__place *home = handle->home;
+    vw__paged_place *home = handle->home;
     bool is_complete = false;
     if (home->mark == NULL)
         VW__TRY(vw__paged_mark_stream(engine, home->segment->lane->stream, &home->mark));
@@ -249,13 +362,13 @@ static vw_status unmap_left(vw__paged_engine *engine, vw__paged_handle *handle, 
 
 static void end_left(vw__paged_engine *engine, vw__paged_handle *handle)
 {
-    vw__place *home = handle->home;
+    vw__paged_place *home = handle->home;
     vw__paged_fill_units(engine, home, NULL);
     vw__paged_leave_mark(engine, home->mark);
     vw__paged_take_out(vw__block_lane(home->block), home->block);
     vw__paged_settle_unmapped(engine, home->block);
     vw__paged_give_back_place(engine, home);
-    vw__host_stock_give_back(engine->spill->stock, handle->on_host);
+    vw__paged_give_back_to_host(engine, handle->on_host);
     vw__host_free(handle);
 }
 

@@ -3,34 +3,34 @@
  * A pin counts on every handle under the block, and outlives the block: a peer that imported the
  * memory does not know that it was freed. The addresses pinned are few, so they are kept in a list.
  */
-#include "engine/paged/paged_engine.h"
+#include "engine/paged/paged_pins.h"
 
 #include <inttypes.h>
 
 #include "base/error.h"
 #include "base/host_memory.h"
 
-struct vw__pin {
-    vw__pin *next;
+struct vw__paged_pinned {
+    vw__paged_pinned *next;
     vw__segment *segment;
     uint64_t address;
     uint64_t size_bytes;
     uint32_t count;
 };
 
-static vw__pin **find_pin(vw__paged_engine *engine, uint64_t address)
+static vw__paged_pinned **find_pin(vw__paged_engine *engine, uint64_t address)
 {
-    vw__pin **link = &engine->pins;
+    vw__paged_pinned **link = &engine->pins;
     while (*link != NULL && (*link)->address != address)
         link = &(*link)->next;
     return link;
 }
 
-static void count_on_handles(vw__paged_engine *engine, const vw__pin *pin, int by)
+static void count_on_handles(vw__paged_engine *engine, const vw__paged_pinned *pin, int by)
 {
     uint64_t address = pin->address, end = pin->address + pin->size_bytes;
     while (address < end) {
-        vw__place *place = vw__paged_place_at(engine, pin->segment, address);
+        vw__paged_place *place = vw__paged_place_at(engine, pin->segment, address);
         place->handle->pin_count = (uint32_t)((int)place->handle->pin_count + by);
         address = place->address + place->handle->size_bytes;
     }
@@ -41,7 +41,7 @@ static void count_on_handles(vw__paged_engine *engine, const vw__pin *pin, int b
 vw_status vw__paged_pin(vw__engine *base, vw__block *block)
 {
     vw__paged_engine *engine = vw__paged_of(base);
-    vw__pin *pin = *find_pin(engine, block->address);
+    vw__paged_pinned *pin = *find_pin(engine, block->address);
     if (pin == NULL) {
         pin = vw__host_alloc_zeroed(1, sizeof *pin);
         if (pin == NULL)
@@ -63,7 +63,7 @@ vw_status vw__paged_pin(vw__engine *base, vw__block *block)
 vw_status vw__paged_unpin(vw__engine *base, vw_device_ptr address)
 {
     vw__paged_engine *engine = vw__paged_of(base);
-    vw__pin **link = find_pin(engine, address), *pin = *link;
+    vw__paged_pinned **link = find_pin(engine, address), *pin = *link;
     if (pin == NULL)
         return vw__fail(VW_ERR_UNKNOWN_ADDRESS, "%#" PRIx64 " is not pinned", address);
     if (--pin->count != 0)
@@ -76,12 +76,14 @@ vw_status vw__paged_unpin(vw__engine *base, vw_device_ptr address)
 
 /* ---- which memory ---------------------------------------------------------------------------- */
 
-static vw_status visit_place(const vw__place *place, vw__piece_visitor visit, void *context)
+static vw_status visit_place(const vw__paged_place *place, vw__engine_piece_visitor visit,
+                             void *context)
 {
     return visit(context, place->address, place->handle->size_bytes, place->handle->device_handle);
 }
 
-static vw_status visit_places(const vw__place *place, vw__piece_visitor visit, void *context)
+static vw_status visit_places(const vw__paged_place *place, vw__engine_piece_visitor visit,
+                              void *context)
 {
     for (; place != NULL; place = place->next)
         VW__TRY(visit_place(place, visit, context));
@@ -89,14 +91,14 @@ static vw_status visit_places(const vw__place *place, vw__piece_visitor visit, v
 }
 
 /* Ghosts count as well: they may be in use again without the device being asked. */
-vw_status vw__paged_walk_pieces(vw__engine *base, const vw__block *under, vw__piece_visitor visit,
-                                void *context)
+vw_status vw__paged_walk_pieces(vw__engine *base, const vw__block *under,
+                                vw__engine_piece_visitor visit, void *context)
 {
     vw__paged_engine *engine = vw__paged_of(base);
     if (under != NULL) {
         uint64_t end = under->address + under->size_bytes;
         for (uint64_t address = under->address; address < end;) {
-            const vw__place *place = vw__paged_place_at(engine, under->segment, address);
+            const vw__paged_place *place = vw__paged_place_at(engine, under->segment, address);
             if (place->handle->on_host != NULL)
                 return vw__fail(VW_ERR_UNSUPPORTED,
                                 "block %#" PRIx64 " was spilled to host memory, which cannot be "
@@ -120,7 +122,7 @@ vw_status vw__paged_walk_pieces(vw__engine *base, const vw__block *under, vw__pi
 void vw__paged_end_pins(vw__paged_engine *engine)
 {
     while (engine->pins != NULL) {
-        vw__pin *pin = engine->pins;
+        vw__paged_pinned *pin = engine->pins;
         engine->pins = pin->next;
         vw__host_free(pin);
     }

@@ -2,11 +2,14 @@
  *
  * Every handle that no block touches goes, and every ghost. Nothing may still be using them: the
  * streams they were used on are waited for, one by one; the device as a whole is not. */
-#include "engine/paged/paged_engine.h"
+#include "engine/paged/paged_reclaim.h"
 
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "engine/paged/paged_spill.h"
+#include "engine/paged/paged_handles.h"
+#include "engine/paged/paged_on_host.h"
+#include "engine/paged/paged_share.h"
+#include "engine/paged/paged_survey.h"
 
 /* Which memory is meant: that of one private pool, or all, but for the default pool's where a scope
  * or a capture forbids it. */
@@ -20,12 +23,12 @@ static bool is_wanted(const trimming *trim, const vw__lane *lane)
 {
     if (lane->shelf->private_pool == NULL && trim->keeps_default)
         return false;
-    return trim->only == NULL || vw__same_private_id(lane->shelf->private_id, *trim->only);
+    return trim->only == NULL || vw__private_id_same(lane->shelf->private_id, *trim->only);
 }
 
 static vw_status drop_ghosts(const trimming *trim, vw__paged_handle *handle)
 {
-    for (vw__place *ghost = handle->ghosts, *next; ghost != NULL; ghost = next) {
+    for (vw__paged_place *ghost = handle->ghosts, *next; ghost != NULL; ghost = next) {
         next = ghost->next;
         if (is_wanted(trim, ghost->segment->lane))
             VW__TRY(vw__paged_drop_ghost(trim->engine, ghost, true));
@@ -97,7 +100,7 @@ static void end_private_pools(vw__paged_engine *engine)
 vw_status vw__paged_trim(vw__engine *base, const vw_private_id *only)
 {
     vw__paged_engine *engine = vw__paged_of(base);
-    if (only != NULL && vw__same_private_id(*only, vw__no_private_id()))
+    if (only != NULL && vw__private_id_same(*only, vw__private_id_none()))
         only = NULL;
     const trimming trim = {engine, only, vw__engine_keeps_default_pools(base)};
     engine->call++;

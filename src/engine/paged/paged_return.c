@@ -26,12 +26,18 @@
  * doubles; so a program at the edge spends ever less on trying.
  *
  * A program that marks no steps keeps the rest on the host until it is freed. */
-#include "engine/paged/paged_spill.h"
+#include "engine/paged/paged_return.h"
 
 #include "base/checked_math.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "engine/paged/paged_handles.h"
+#include "engine/paged/paged_moment.h"
+#include "engine/paged/paged_on_host.h"
+#include "engine/paged/paged_share.h"
+#include "engine/paged/paged_spill_list.h"
+#include "engine/paged/paged_survey.h"
 
 enum {
     SPARE_PARTS = 16, /* of what the device can hold: stays free when memory comes back */
@@ -49,23 +55,24 @@ enum {
 
 /* ---- coming back ----------------------------------------------------------------------------- */
 
-/* Who could come back, the first to do so last. */
-static vw_status find_returning(vw__paged_engine *engine, bool is_early, vw__spill_list *found)
+/* Lists the handles that could come back; the first to do so is last. */
+static vw_status find_returning(vw__paged_engine *engine, bool is_early,
+                                vw__paged_spill_list *found)
 {
     engine->spill->clock.now = engine->clock;
     for (vw__paged_handle *handle = engine->handles; handle != NULL; handle = handle->next) {
-        const vw__place *home = handle->home;
+        const vw__paged_place *home = handle->home;
         if (handle->on_host != NULL && handle->pin_count == 0 &&
             (handle->is_wanted_early || !is_early) &&
             vw__paged_may_be_copied(engine, home->segment->lane))
             VW__TRY(vw__paged_list(engine, handle, vw__engine_find(&engine->base, home->address),
                                    found));
     }
-    vw__spill_sort(found);
+    vw__paged_spill_sort(found);
     return VW_OK;
 }
 
-/* A free handle goes back to the device; false: there is none. The device is idle. */
+/* Gives a free handle back to the device, which is idle. `*is_found`: there was one. */
 static vw_status release_one(vw__paged_engine *engine, bool *is_found)
 {
     *is_found = engine->candidate_count != 0;
@@ -97,8 +104,8 @@ static vw_status swap_in(vw__paged_engine *engine, vw__paged_handle *handle)
     return status;
 }
 
-static vw_status let_return(vw__paged_engine *engine, const vw__spill_list *found,
-                            uint64_t room_bytes, vw__spill_move *move)
+static vw_status let_return(vw__paged_engine *engine, const vw__paged_spill_list *found,
+                            uint64_t room_bytes, vw__paged_spill_move *move)
 {
     for (size_t i = found->count; i-- > 0;) {
         vw__paged_handle *handle = found->items[i].what;
@@ -117,9 +124,9 @@ static vw_status let_return(vw__paged_engine *engine, const vw__spill_list *foun
 }
 
 static vw_status return_at_safe_point(vw__paged_engine *engine, bool is_early, uint64_t room_bytes,
-                                      vw__spill_move *move)
+                                      vw__paged_spill_move *move)
 {
-    vw__spill_list found = {.count = 0};
+    vw__paged_spill_list found = {.count = 0};
     VW__TRY(vw__paged_device(engine)->synchronize(vw__paged_context(engine)));
     VW__TRY(vw__paged_settle_vacated(engine));
     VW__TRY(vw__paged_settle_left(engine, true));
@@ -131,7 +138,7 @@ static vw_status return_at_safe_point(vw__paged_engine *engine, bool is_early, u
     return status;
 }
 
-/* How much could come back within the step; 0: not all that should, or nothing has to. */
+/* How many bytes could come back within the step. 0 unless all that should come back fit. */
 static uint64_t early_room_bytes(vw__paged_engine *engine)
 {
     vw__paged_spill *spill = engine->spill;
@@ -147,7 +154,7 @@ static uint64_t early_room_bytes(vw__paged_engine *engine)
 static vw_status bring_back(vw__paged_engine *engine, bool is_early, uint64_t room_bytes,
                             bool *has_moved)
 {
-    vw__spill_move move = {.report.is_return = true, .start_ns = vw__clock_monotonic_ns()};
+    vw__paged_spill_move move = {.report.is_return = true, .start_ns = vw__clock_monotonic_ns()};
     vw_status status = VW_OK;
     bool is_safe = vw__paged_begin_moment(engine);
     if (is_early) /* others had the lock */
@@ -160,19 +167,6 @@ static vw_status bring_back(vw__paged_engine *engine, bool is_early, uint64_t ro
 }
 
 /* ---- within a step --------------------------------------------------------------------------- */
-
-void vw__paged_want_early(vw__paged_engine *engine, vw__paged_handle *handle)
-{
-    handle->is_wanted_early = true;
-    engine->spill->early_bytes += handle->size_bytes;
-}
-
-void vw__paged_want_no_more(vw__paged_engine *engine, vw__paged_handle *handle)
-{
-    if (handle->is_wanted_early)
-        engine->spill->early_bytes -= handle->size_bytes;
-    handle->is_wanted_early = false;
-}
 
 void vw__paged_look_for_room(vw__paged_engine *engine)
 {
@@ -208,8 +202,8 @@ static vw_status return_early(vw__paged_engine *engine)
 }
 
 /* The lock was dropped: what the request is served with is looked for after that. */
-static vw_status return_and_allocate(vw__engine *base, const vw__request *request, vw__block **out,
-                                     vw__refusal *refusal)
+static vw_status return_and_allocate(vw__engine *base, const vw__engine_request *request,
+                                     vw__block **out, vw__engine_refusal *refusal)
 {
     vw__paged_engine *engine = vw__paged_of(base);
     base->table = engine->spill->usual_table;
@@ -247,7 +241,7 @@ vw_status vw__paged_mark_step(vw__engine *base)
         return VW_OK;
     engine->call++;
     spill->clock.now = engine->clock;
-    vw__spill_mark(&spill->clock);
+    vw__paged_spill_mark(&spill->clock);
     if (++spill->steps_since_longer >= FORGET_STEPS || spill->clock.mark_count == 2)
         spill->early_patience = 0; /* the second step is the first to have a length to go by */
     if (spill->steps_since_return < MOST_PATIENCE)
@@ -280,7 +274,7 @@ void vw__paged_begin_returns(vw__paged_engine *engine)
 }
 
 /* In requests. The step under way may be longer than the last. */
-static int64_t soon(const vw__spill_clock *clock, int64_t now)
+static int64_t soon(const vw__paged_spill_clock *clock, int64_t now)
 {
     if (clock->mark_count < 2)
         return SOON_REQUESTS;

@@ -11,13 +11,13 @@
  *
  * The free bytes belong to the home: at the guest everything that is not live is SHADOW, which no
  * search finds. So an allocation needs to know nothing of this. When a block comes free at the
- * guest, its bytes become SHADOW there and FREE at the home (vw__paged_free_in_guests). A guest
+ * guest, its bytes become SHADOW there and FREE at the home (vw__paged_free_part). A guest
  * that nobody uses any more is *vacated*, and becomes a ghost at the next miss, since a free must
  * not call the driver.
  *
  * Only within a lane: both addresses are then used in the order of one stream, and writes through
  * one are seen through the other from one kernel to the next. */
-#include "engine/paged/paged_engine.h"
+#include "engine/paged/paged_share.h"
 
 #include <stdlib.h> /* qsort */
 
@@ -25,6 +25,9 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "engine/driver_calls.h"
+#include "engine/paged/paged_books.h"
+#include "engine/paged/paged_handles.h"
+#include "engine/paged/paged_moment.h"
 
 enum {
     MASK_BITS = 64,
@@ -34,14 +37,15 @@ enum {
 
 /* ---- coming free ----------------------------------------------------------------------------- */
 
-static vw__place *guest_at(const vw__paged_engine *engine, const vw__block *block, uint64_t address)
+static vw__paged_place *guest_at(const vw__paged_engine *engine, const vw__block *block,
+                                 uint64_t address)
 {
-    vw__place *place = vw__paged_place_at(engine, block->segment, address);
+    vw__paged_place *place = vw__paged_place_at(engine, block->segment, address);
     return place->is_guest ? place : NULL;
 }
 
 /* A record that the guest kept for this. */
-static vw__block *spare_record(vw__paged_engine *engine, vw__place *guest, uint64_t address,
+static vw__block *spare_record(vw__paged_engine *engine, vw__paged_place *guest, uint64_t address,
                                uint64_t size_bytes)
 {
     vw__block *record = guest->spare_records;
@@ -50,8 +54,8 @@ static vw__block *spare_record(vw__paged_engine *engine, vw__place *guest, uint6
     return vw__block_make(&engine->base.records, guest->segment, address, size_bytes, 0);
 }
 
-/* What stands at the home for the part of a block that begins at `address` of the guest. */
-static vw__block *take_shadow(vw__place *guest, uint64_t address)
+/* Takes the SHADOW block at the home for the part of a block at `address` of the guest. */
+static vw__block *take_shadow(vw__paged_place *guest, uint64_t address)
 {
     uint64_t home_address = guest->handle->home->address + (address - guest->address);
     vw__block **link = &guest->shadows;
@@ -63,7 +67,7 @@ static vw__block *take_shadow(vw__place *guest, uint64_t address)
 }
 
 /* `part`, a block in no index that lies in the guest, is used no more: its bytes are the home's. */
-static void give_to_home(vw__paged_engine *engine, vw__place *guest, vw__block *part)
+static void give_to_home(vw__paged_engine *engine, vw__paged_place *guest, vw__block *part)
 {
     part->state = VW__BLOCK_SHADOW;
     vw__paged_settle_free(engine, take_shadow(guest, part->address), engine->clock);
@@ -73,12 +77,13 @@ static void give_to_home(vw__paged_engine *engine, vw__place *guest, vw__block *
     }
 }
 
-bool vw__paged_free_in_guests(vw__paged_engine *engine, vw__block *block)
+/* False: the block lies in no guest, and nothing was done. */
+static bool free_in_guests(vw__paged_engine *engine, vw__block *block)
 {
     const vw__segment *segment = block->segment;
     uint64_t last_byte = block->address + block->size_bytes - 1;
-    vw__place *low = guest_at(engine, block, block->address);
-    vw__place *high = guest_at(engine, block, last_byte);
+    vw__paged_place *low = guest_at(engine, block, block->address);
+    vw__paged_place *high = guest_at(engine, block, last_byte);
     if (low == NULL && high == NULL)
         return false;
     if (high != NULL && high != low) {
@@ -105,7 +110,13 @@ bool vw__paged_free_in_guests(vw__paged_engine *engine, vw__block *block)
     return true;
 }
 
-static void give_back_spares(vw__paged_engine *engine, vw__place *guest)
+void vw__paged_free_part(vw__paged_engine *engine, vw__block *block)
+{
+    if (engine->stats.shared_pages == 0 || !free_in_guests(engine, block))
+        vw__paged_settle_free(engine, block, engine->clock);
+}
+
+static void give_back_spares(vw__paged_engine *engine, vw__paged_place *guest)
 {
     while (guest->spare_records != NULL) {
         vw__block *record = guest->spare_records;
@@ -115,10 +126,10 @@ static void give_back_spares(vw__paged_engine *engine, vw__place *guest)
 }
 
 /* The guest's blocks, SHADOW all of them, become one GHOST. */
-static void make_ghost_of(vw__paged_engine *engine, vw__place *guest, vw__mark *mark)
+static void make_ghost_of(vw__paged_engine *engine, vw__paged_place *guest, vw__paged_mark *mark)
 {
     vw__paged_handle *handle = guest->handle;
-    vw__place **link = &handle->guests;
+    vw__paged_place **link = &handle->guests;
     while (*link != guest)
         link = &(*link)->next;
     *link = guest->next;
@@ -137,7 +148,7 @@ static void make_ghost_of(vw__paged_engine *engine, vw__place *guest, vw__mark *
 }
 
 /* Its addresses are pinned, or its stream must not see an event now. */
-static bool has_to_stay(const vw__paged_engine *engine, const vw__place *guest)
+static bool has_to_stay(const vw__paged_engine *engine, const vw__paged_place *guest)
 {
     return guest->handle->pin_count != 0 ||
            vw__engine_is_capturing(&engine->base, guest->segment->lane->stream);
@@ -145,9 +156,9 @@ static bool has_to_stay(const vw__paged_engine *engine, const vw__place *guest)
 
 vw_status vw__paged_settle_vacated(vw__paged_engine *engine)
 {
-    for (vw__place **link = &engine->vacated; *link != NULL;) {
-        vw__place *guest = *link;
-        vw__mark *mark = NULL;
+    for (vw__paged_place **link = &engine->vacated; *link != NULL;) {
+        vw__paged_place *guest = *link;
+        vw__paged_mark *mark = NULL;
         if (has_to_stay(engine, guest)) {
             link = &guest->next_vacated;
             continue;
@@ -271,7 +282,7 @@ static vw__block *cut_to_shadow(vw__paged_engine *engine, vw__block *block, uint
 }
 
 static void settle_share(vw__paged_engine *engine, const part_page *page, const part_page *host,
-                         vw__place *guest)
+                         vw__paged_place *guest)
 {
     uint64_t begin = guest->address, end = begin + host->handle->size_bytes;
     uint64_t home = host->handle->home->address;
@@ -311,13 +322,13 @@ static vw_status share(vw__paged_engine *engine, part_page *page, part_page *hos
         VW__TRY(vw__paged_drop_ghost(engine, old->ghosts, true));
     if (!vw__block_source_reserve(&engine->base.records, count_records(page)))
         return vw__fail_host_memory(sizeof(vw__block), "block records");
-    vw__place *guest = vw__paged_take_place(engine);
+    vw__paged_place *guest = vw__paged_take_place(engine);
     if (guest == NULL)
         return vw__fail_host_memory(sizeof *guest, "a handle's place");
-    *guest = (vw__place){.handle = host->handle,
-                         .segment = old->home->segment,
-                         .address = old->home->address,
-                         .is_guest = true};
+    *guest = (vw__paged_place){.handle = host->handle,
+                               .segment = old->home->segment,
+                               .address = old->home->address,
+                               .is_guest = true};
     vw_status status =
         vw__paged_copy_live(engine, old, page->first, host->handle->home->address, stream);
     if (status == VW_OK)

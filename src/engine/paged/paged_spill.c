@@ -3,20 +3,26 @@
  * It leaves when a request would run out of memory, after everything else was tried: free memory
  * was moved, pending blocks waited for, mostly free handles evacuated where the mode lets them be.
  * As with every copy of live data the owner is asked for a safe point and the device is waited for;
- * without a safe point nothing leaves, which is counted. Who leaves is spill_choice.c's; pinned
+ * without a safe point nothing leaves, which is counted. spill_choice.c decides who leaves; pinned
  * handles, shared pages and private pools (what graphs replay into) never do. Somewhat more leaves
  * than the request misses, so that the next one does not wait again; and nothing leaves if all that
  * may would not be enough.
  *
- * When it comes back is paged_return.c's. */
+ * paged_return.c decides when it comes back. */
 #include "engine/paged/paged_spill.h"
-
-#include <stdlib.h> /* qsort */
 
 #include "base/checked_math.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/host_limits.h"
 #include "base/host_memory.h"
+#include "device/device_table.h" /* vw__device_has_host_handles */
+#include "engine/paged/paged_moment.h"
+#include "engine/paged/paged_on_host.h"
+#include "engine/paged/paged_return.h"
+#include "engine/paged/paged_share.h"
+#include "engine/paged/paged_spill_list.h"
+#include "engine/paged/paged_survey.h"
 
 enum {
     MARGIN_PARTS = 256, /* of the card: leaves besides */
@@ -25,6 +31,52 @@ enum {
     AGAIN_PARTS = 64,   /* of the card: held more or less by that, they are thought over */
 };
 
+#define MOST_TRIED_BYTES (UINT64_C(256) << 20) /* takes a tenth of a second */
+
+/* ---- the budget, checked against the machine ---------------------------------------------------
+ */
+
+/* The host's free memory and the limit of its control group are the machine's to keep: to lock more
+ * is refused. `ulimit -l` is kept by whoever locks. Some drivers do, others lock pages in the
+ * kernel without counting them; and where the limit is the usual few MiB the difference decides
+ * whether anything can be spilled at all. So a small limit is tried: a handle just beyond it is
+ * made and released. A limit too high to be tried quickly is believed. */
+static bool keeps_to(const vw_device *device, uint64_t locked_bytes)
+{
+    uint64_t granularity_bytes = device->properties.granularity_bytes;
+    vw_handle handle = 0;
+    if (locked_bytes > MOST_TRIED_BYTES)
+        return true;
+    uint64_t beyond_bytes = vw__align_down_u64(locked_bytes, granularity_bytes) + granularity_bytes;
+    if (device->table->create_on_host(device->context, beyond_bytes, &handle) != VW_OK)
+        return true;
+    (void)device->table->release(device->context, handle);
+    return false;
+}
+
+vw_status vw__paged_check_spill(const vw_device *device, const vw_pool_options *options)
+{
+    vw__host_limits limits;
+    if (options->spill_ahead_bytes > options->spill_bytes)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                        "a spill_ahead_bytes of %llu, more than the spill_bytes of %llu",
+                        (unsigned long long)options->spill_ahead_bytes,
+                        (unsigned long long)options->spill_bytes);
+    if (options->spill_bytes == 0)
+        return VW_OK;
+    if (!vw__device_has_host_handles(device))
+        return vw__fail(VW_ERR_UNSUPPORTED,
+                        "device %s cannot use host memory in the place of its own: nothing can be "
+                        "spilled",
+                        device->properties.name);
+    if (!device->properties.has_bytes) /* there is no memory behind it */
+        return VW_OK;
+    vw__host_limits_read("", &limits);
+    bool is_locking =
+        options->spill_bytes > limits.locked_bytes && keeps_to(device, limits.locked_bytes);
+    return vw__host_limits_check(&limits, "a spill_bytes", options->spill_bytes, is_locking);
+}
+
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
 vw_status vw__paged_begin_spill(vw__paged_engine *engine, const vw_pool_options *options)
@@ -32,8 +84,8 @@ vw_status vw__paged_begin_spill(vw__paged_engine *engine, const vw_pool_options 
     vw__paged_spill *spill = vw__host_alloc_zeroed(1, sizeof *spill);
     if (spill == NULL)
         return vw__fail_host_memory(sizeof *spill, "spilling");
-    vw_status status = vw__host_stock_create(engine->base.owner.device, options->pinned_budget,
-                                             options->spill_bytes, &spill->stock);
+    const vw__engine_owner *owner = &engine->base.owner;
+    vw_status status = owner->open_host_lender(owner->context, &spill->host);
     if (status != VW_OK) {
         vw__host_free(spill);
         return status;
@@ -47,44 +99,11 @@ vw_status vw__paged_begin_spill(vw__paged_engine *engine, const vw_pool_options 
 
 void vw__paged_end_spill(vw__paged_engine *engine)
 {
-    if (engine->spill == NULL)
-        return;
-    vw__host_stock_destroy(engine->spill->stock);
     vw__host_free(engine->spill);
     engine->spill = NULL;
 }
 
 /* ---- candidates ------------------------------------------------------------------------------ */
-
-vw_status vw__paged_list(vw__paged_engine *engine, vw__paged_handle *handle, vw__block *first,
-                         vw__spill_list *found)
-{
-    const vw__spill_clock *clock = &engine->spill->clock;
-    uint64_t begin = handle->home->address, end = begin + handle->size_bytes;
-    if (found->count == found->capacity) {
-        size_t capacity = found->capacity != 0 ? 2 * found->capacity : 64;
-        vw__spill_candidate *grown = vw__host_realloc(found->items, capacity * sizeof *grown);
-        if (grown == NULL)
-            return vw__fail_host_memory(capacity * sizeof *grown, "memory that could leave");
-        found->items = grown;
-        found->capacity = capacity;
-    }
-    vw__spill_candidate *made = &found->items[found->count++];
-    *made = (vw__spill_candidate){
-        .address = begin,
-        .size_bytes = handle->size_bytes,
-        .is_small = handle->home->segment->lane->shelf->kind == VW__SMALL,
-        .what = handle,
-    };
-    for (const vw__block *block = vw__paged_walk_to(first, begin);
-         block != NULL && block->address < end; block = block->next) {
-        uint64_t from = vw__max_u64(block->address, begin);
-        uint64_t to = vw__min_u64(block->address + block->size_bytes, end);
-        if (vw__paged_is_in_use(block))
-            vw__spill_add(made, clock, (vw_advice)block->advice, block->age_base, to - from);
-    }
-    return VW_OK;
-}
 
 /* Private pools keep all they have, also when nobody uses them just now: a checkpoint that is put
  * back wants the memory it had. */
@@ -96,53 +115,14 @@ static vw_status add_on_device(void *context, vw__paged_engine *engine, vw__page
                                                    : VW_OK;
 }
 
-void vw__spill_sort(vw__spill_list *found)
-{
-    if (found->count != 0)
-        qsort(found->items, found->count, sizeof *found->items, vw__spill_compare);
-}
-
 /* Who could leave, the first to leave first. The items are the caller's to free, also on failure.
  */
-static vw_status find_leaving(vw__paged_engine *engine, vw__spill_list *found)
+static vw_status find_leaving(vw__paged_engine *engine, vw__paged_spill_list *found)
 {
     engine->spill->clock.now = engine->clock;
     VW__TRY(vw__paged_each_home_in_use(engine, add_on_device, found));
-    vw__spill_sort(found);
+    vw__paged_spill_sort(found);
     return VW_OK;
-}
-
-/* ---- telling --------------------------------------------------------------------------------- */
-
-/* Without the lock: others are served meanwhile, and may fail the pool. */
-static void tell(vw__paged_engine *engine, const vw_spill_report *report)
-{
-    const vw__engine_owner *owner = &engine->base.owner;
-    const vw__request *serving = engine->base.serving;
-    const vw_spill_listener listener = engine->spill->listener;
-    if (listener.moved == NULL)
-        return;
-    engine->base.serving = NULL;
-    vw__cause cause = owner->pause_lock(owner->context);
-    listener.moved(listener.context, report);
-    owner->resume_lock(owner->context, cause);
-    engine->base.serving = serving;
-    engine->call++;
-}
-
-vw_status vw__paged_finish_move(vw__paged_engine *engine, vw__spill_move *move, bool was_safe,
-                                vw_status status)
-{
-    if (was_safe)
-        vw__paged_end_moment(engine);
-    else
-        engine->stats.refused_spills++;
-    move->report.wait_ns = vw__clock_monotonic_ns() - move->start_ns;
-    move->report.spilled_bytes = engine->stats.spilled_bytes;
-    engine->stats.spill_wait_ns += move->report.wait_ns;
-    if (move->report.moved_handles != 0)
-        tell(engine, &move->report);
-    return engine->failure != NULL ? vw__fail(VW_ERR_DEVICE, "%s", engine->failure) : status;
 }
 
 /* ---- leaving --------------------------------------------------------------------------------- */
@@ -154,12 +134,10 @@ static uint64_t card_bytes(const vw__paged_engine *engine)
 
 static uint64_t allowed_bytes(const vw__paged_engine *engine)
 {
-    vw__host_stock_numbers numbers;
-    vw__host_stock_look(engine->spill->stock, &numbers);
-    return numbers.free_bytes;
+    return vw__paged_host_numbers(engine).free_bytes;
 }
 
-/* What the request misses, the free memory of the pool and its room taken off. */
+/* The bytes that the request still needs, after the pool's free memory and its room to grow. */
 static uint64_t missing_bytes(const vw__paged_engine *engine, uint64_t size_bytes)
 {
     uint64_t there_bytes =
@@ -169,7 +147,8 @@ static uint64_t missing_bytes(const vw__paged_engine *engine, uint64_t size_byte
     return wanted_bytes > there_bytes ? wanted_bytes - there_bytes : least_bytes;
 }
 
-static bool is_enough(const vw__paged_engine *engine, const vw__spill_list *found, uint64_t bytes)
+static bool is_enough(const vw__paged_engine *engine, const vw__paged_spill_list *found,
+                      uint64_t bytes)
 {
     uint64_t sum_bytes = 0;
     for (size_t i = 0; i < found->count; i++)
@@ -179,8 +158,8 @@ static bool is_enough(const vw__paged_engine *engine, const vw__spill_list *foun
 
 /* A size that the budget does not allow may be followed by a smaller one; when the host has no more
  * to give, that was all. */
-static vw_status let_leave(vw__paged_engine *engine, const vw__spill_list *found, vw_stream stream,
-                           uint64_t wanted_bytes, vw__spill_move *move)
+static vw_status let_leave(vw__paged_engine *engine, const vw__paged_spill_list *found,
+                           vw_stream stream, uint64_t wanted_bytes, vw__paged_spill_move *move)
 {
     for (size_t i = 0; i < found->count && move->gained_bytes < wanted_bytes; i++) {
         vw__paged_handle *handle = found->items[i].what;
@@ -191,7 +170,7 @@ static vw_status let_leave(vw__paged_engine *engine, const vw__spill_list *found
         if (status == VW_ERR_HOST_MEMORY)
             return VW_OK;
         VW__TRY(status);
-        if (found->items[i].worst >= VW__SPILL_PASSING)
+        if (found->items[i].worst >= VW__PAGED_SPILL_PASSING)
             vw__paged_want_early(engine, handle);
         move->gained_bytes += handle->size_bytes;
         move->report.moved_bytes += handle->used_bytes;
@@ -201,9 +180,9 @@ static vw_status let_leave(vw__paged_engine *engine, const vw__spill_list *found
 }
 
 static vw_status leave_at_safe_point(vw__paged_engine *engine, vw_stream stream,
-                                     uint64_t size_bytes, vw__spill_move *move)
+                                     uint64_t size_bytes, vw__paged_spill_move *move)
 {
-    vw__spill_list found = {.count = 0};
+    vw__paged_spill_list found = {.count = 0};
     VW__TRY(vw__paged_device(engine)->synchronize(vw__paged_context(engine)));
     VW__TRY(vw__paged_settle_vacated(engine));
     VW__TRY(vw__paged_settle_left(engine, true));
@@ -217,10 +196,9 @@ static vw_status leave_at_safe_point(vw__paged_engine *engine, vw_stream stream,
 }
 
 vw_status vw__paged_spill_for(vw__paged_engine *engine, vw_stream stream, uint64_t size_bytes,
-                              uint64_t limit_bytes, bool *is_worth_while)
+                              bool *is_worth_while)
 {
-    (void)limit_bytes;
-    vw__spill_move move = {.start_ns = vw__clock_monotonic_ns()};
+    vw__paged_spill_move move = {.start_ns = vw__clock_monotonic_ns()};
     vw_status status = VW_OK;
     *is_worth_while = false;
     if (allowed_bytes(engine) < engine->unit_bytes && engine->spill->left == NULL)
@@ -256,17 +234,17 @@ static bool is_time_to_wish(vw__paged_engine *engine)
 /* No host memory to think with: everything is made when it is needed. */
 void vw__paged_prepare_spill(vw__paged_engine *engine)
 {
-    uint64_t sizes_bytes[VW__HOST_STOCK_WISHES], sum_bytes = 0;
+    uint64_t sizes_bytes[VW__LENDER_WISHES], sum_bytes = 0;
     size_t count = 0;
-    vw__spill_list found = {.count = 0};
+    vw__paged_spill_list found = {.count = 0};
     if (!is_time_to_wish(engine))
         return;
     if (find_leaving(engine, &found) == VW_OK) {
-        for (; count < found.count && count < VW__HOST_STOCK_WISHES &&
+        for (; count < found.count && count < VW__LENDER_WISHES &&
                sum_bytes + found.items[count].size_bytes <= engine->spill->ahead_bytes;
              count++)
             sum_bytes += sizes_bytes[count] = found.items[count].size_bytes;
-        vw__host_stock_wish(engine->spill->stock, sizes_bytes, count);
+        engine->spill->host.wish(engine->spill->host.context, sizes_bytes, count);
     }
     vw__host_free(found.items);
 }

@@ -3,11 +3,12 @@
  * Nothing is kept about free handles between misses: a handle is free if it lies wholly inside a
  * free block, and blocks merge at once, so walking the free blocks of a unit and more finds them
  * all. A miss is about to call the driver, which takes longer than the walk. */
-#include "engine/paged/paged_engine.h"
+#include "engine/paged/paged_survey.h"
 
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "engine/paged/paged_books.h"
 
 /* ---- free handles ---------------------------------------------------------------------------- */
 
@@ -16,7 +17,7 @@ static bool make_room(vw__paged_engine *engine)
     if (engine->candidate_count < engine->candidate_capacity)
         return true;
     size_t capacity = engine->candidate_capacity != 0 ? 2 * engine->candidate_capacity : 256;
-    vw__candidate_handle *grown = vw__host_realloc(engine->candidates, capacity * sizeof *grown);
+    vw__paged_candidate *grown = vw__host_realloc(engine->candidates, capacity * sizeof *grown);
     if (grown == NULL)
         return false;
     engine->candidates = grown;
@@ -32,7 +33,7 @@ static vw_status survey_block(vw__paged_engine *engine, vw__block *block)
         segment->address + vw__ceil_div_u64(block->address - segment->address, engine->unit_bytes) *
                                engine->unit_bytes;
     while (address < end) {
-        vw__place *place = vw__paged_place_at(engine, segment, address);
+        vw__paged_place *place = vw__paged_place_at(engine, segment, address);
         vw__paged_handle *handle = place->handle;
         uint64_t place_end = place->address + handle->size_bytes;
         if (place->address >= block->address && place_end <= end && handle->pin_count == 0) {
@@ -42,7 +43,7 @@ static vw_status survey_block(vw__paged_engine *engine, vw__block *block)
             handle->survey = engine->survey;
             handle->block = block;
             engine->candidates[engine->candidate_count++] =
-                (vw__candidate_handle){handle, block->age_base};
+                (vw__paged_candidate){handle, block->age_base};
             engine->candidate_bytes += handle->size_bytes;
         }
         address = place_end;
@@ -84,17 +85,17 @@ vw_status vw__paged_survey(vw__paged_engine *engine, vw_stream stream)
 vw_status vw__paged_survey_all(vw__paged_engine *engine)
 {
     begin_survey(engine);
-    for (int kind = VW__SMALL; kind <= VW__LARGE; kind++)
+    for (int kind = VW__ENGINE_SMALL; kind <= VW__ENGINE_LARGE; kind++)
         VW__TRY(survey_shelf(engine, &engine->base.shelves[kind]));
     for (const vw__private_pool *pool = engine->base.private_pools; pool != NULL; pool = pool->next)
-        for (int kind = VW__SMALL; kind <= VW__LARGE && pool->use_count == 0; kind++)
+        for (int kind = VW__ENGINE_SMALL; kind <= VW__ENGINE_LARGE && pool->use_count == 0; kind++)
             VW__TRY(survey_shelf(engine, &pool->shelves[kind]));
     return VW_OK;
 }
 
 /* ---- windows --------------------------------------------------------------------------------- */
 
-static const vw__place *ghost_of(const vw__paged_engine *engine, const vw__block *block)
+static const vw__paged_place *ghost_of(const vw__paged_engine *engine, const vw__block *block)
 {
     return vw__paged_place_at(engine, block->segment, block->address);
 }
@@ -107,7 +108,7 @@ static bool is_usable(const vw__paged_engine *engine, const vw__block *block)
 }
 
 bool vw__paged_is_inside(const vw__paged_engine *engine, const vw__paged_window *window,
-                         const vw__place *place)
+                         const vw__paged_place *place)
 {
     uint64_t first =
         window->segment->address +
@@ -117,8 +118,8 @@ bool vw__paged_is_inside(const vw__paged_engine *engine, const vw__paged_window 
            place->address + place->handle->size_bytes > first;
 }
 
-/* What is missing in the window that begins at `address` in `block` and runs on; false if it cannot
- * be used: its bytes would be needed twice. */
+/* Adds up what is missing in the window at `address`, which lies in `block`. False: the window
+ * cannot be used, since it would need the same handle twice. */
 static bool weigh(vw__paged_engine *engine, vw__block *block, uint64_t address, uint64_t size_bytes,
                   vw__paged_window *window)
 {
@@ -138,7 +139,7 @@ static bool weigh(vw__paged_engine *engine, vw__block *block, uint64_t address, 
             const vw__paged_handle *handle = ghost_of(engine, block)->handle;
             if (vw__paged_is_inside(engine, window, handle->home))
                 return false;
-            for (const vw__place *other = handle->ghosts; other != NULL; other = other->next)
+            for (const vw__paged_place *other = handle->ghosts; other != NULL; other = other->next)
                 if (other->block != block && vw__paged_is_inside(engine, window, other))
                     return false;
             window->ghost_bytes += handle->size_bytes;

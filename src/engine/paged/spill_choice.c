@@ -1,8 +1,8 @@
 /* spill_choice.c - which memory leaves the device first, when some has to.
  *
- * What has left is reached over the bus, at a thirtieth of the speed, each time it is touched. So
- * what is touched least should leave; but nobody can see who touches what. What is known is what
- * the caller says, when a block was made, and that it lives still. In this order:
+ * Memory on the host is reached over the bus, at a thirtieth of the speed, each time it is touched.
+ * So the memory that is touched least should leave; but the engine cannot see what is touched. It
+ * knows the caller's advice and the age of each block. In this order:
  *
  *   class     who                                    why
  *   COLD      advised so                             the caller knows: an optimizer's state is
@@ -26,7 +26,7 @@
  *
  * Memory leaves in whole handles. One with several blocks is as good as the worst of them, and as
  * old as the largest. Handles of small blocks come last in their class: they hold many blocks, so
- * that many kernels touch them, and there is little to gain. Of equals the largest goes first,
+ * that many kernels touch them, and there is little to gain. Among equals the largest goes first,
  * which takes the fewest driver calls, then the lowest address, so that a replay chooses alike.
  *
  * What we did not do: look at the pages' access counters, which only few cards have, or guess from
@@ -42,40 +42,41 @@ enum {
     PARTS_OF_THE_PAST = 4, /* without steps */
 };
 
-void vw__spill_mark(vw__spill_clock *clock)
+void vw__paged_spill_mark(vw__paged_spill_clock *clock)
 {
-    memmove(clock->marks + 1, clock->marks, (VW__SPILL_MARKS - 1) * sizeof clock->marks[0]);
+    memmove(clock->marks + 1, clock->marks, (VW__PAGED_SPILL_MARKS - 1) * sizeof clock->marks[0]);
     clock->marks[0] = clock->now;
-    if (clock->mark_count < VW__SPILL_MARKS)
+    if (clock->mark_count < VW__PAGED_SPILL_MARKS)
         clock->mark_count++;
 }
 
-static bool is_settled(const vw__spill_clock *clock, int64_t born)
+static bool is_settled(const vw__paged_spill_clock *clock, int64_t born)
 {
     if (clock->mark_count < STEPS_TO_SETTLE)
         return !clock->is_advised && clock->now - born >= clock->now / PARTS_OF_THE_PAST;
     return born <= clock->marks[STEPS_TO_SETTLE - 1];
 }
 
-vw__spill_class vw__spill_classify(const vw__spill_clock *clock, vw_advice advice, int64_t born)
+vw__paged_spill_class vw__paged_spill_classify(const vw__paged_spill_clock *clock, vw_advice advice,
+                                               int64_t born)
 {
     switch (advice) {
     case VW_ADVISE_COLD:
-        return VW__SPILL_COLD;
+        return VW__PAGED_SPILL_COLD;
     case VW_ADVISE_HOT:
-        return VW__SPILL_HOT;
+        return VW__PAGED_SPILL_HOT;
     case VW_ADVISE_NORMAL:
         break;
     }
     if (!is_settled(clock, born))
-        return VW__SPILL_PASSING;
-    return clock->is_advised ? VW__SPILL_KEPT : VW__SPILL_SETTLED;
+        return VW__PAGED_SPILL_PASSING;
+    return clock->is_advised ? VW__PAGED_SPILL_KEPT : VW__PAGED_SPILL_SETTLED;
 }
 
-void vw__spill_add(vw__spill_candidate *candidate, const vw__spill_clock *clock, vw_advice advice,
-                   int64_t born, uint64_t bytes)
+void vw__paged_spill_add(vw__paged_spill_candidate *candidate, const vw__paged_spill_clock *clock,
+                         vw_advice advice, int64_t born, uint64_t bytes)
 {
-    vw__spill_class found = vw__spill_classify(clock, advice, born);
+    vw__paged_spill_class found = vw__paged_spill_classify(clock, advice, born);
     candidate->used_bytes += bytes;
     if (found > candidate->worst)
         candidate->worst = found;
@@ -85,15 +86,15 @@ void vw__spill_add(vw__spill_candidate *candidate, const vw__spill_clock *clock,
     }
 }
 
-int vw__spill_compare(const void *left, const void *right)
+int vw__paged_spill_compare(const void *left, const void *right)
 {
-    const vw__spill_candidate *a = left, *b = right;
+    const vw__paged_spill_candidate *a = left, *b = right;
     if (a->worst != b->worst)
         return a->worst < b->worst ? -1 : 1;
     if (a->is_small != b->is_small)
         return b->is_small ? -1 : 1;
     if (a->born != b->born)
-        return (a->born > b->born) == (a->worst != VW__SPILL_PASSING) ? -1 : 1;
+        return (a->born > b->born) == (a->worst != VW__PAGED_SPILL_PASSING) ? -1 : 1;
     if (a->size_bytes != b->size_bytes)
         return a->size_bytes > b->size_bytes ? -1 : 1;
     return a->address < b->address ? -1 : a->address > b->address;

@@ -18,34 +18,32 @@
  * same memory again. */
 #include "engine/torch/torch_engine.h"
 
-#include <inttypes.h>
-
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "engine/driver_calls.h"
-#include "engine/inspect.h" /* vw__engine_find */
+#include "engine/inspect.h" /* vw__engine_find_free_at */
 #include "engine/torch/torch_rounding.h"
 
 /* ---- small things shared by the engine's files ----------------------------------------------- */
 
 uint32_t vw__torch_block_tie_break(vw__torch_engine *engine, const vw__segment *segment)
 {
-    if (engine->rules.tie_break == VW__TORCH_TIE_BLOCK_COUNTER)
+    if (engine->conf.rules.tie_break == VW__TORCH_TIE_BLOCK_COUNTER)
         return ++engine->tie_breaks;
     return segment->tie_break;
 }
 
 static uint32_t segment_tie_break(vw__torch_engine *engine)
 {
-    return engine->rules.tie_break == VW__TORCH_TIE_ADDRESS ? 0 : ++engine->tie_breaks;
+    return engine->conf.rules.tie_break == VW__TORCH_TIE_ADDRESS ? 0 : ++engine->tie_breaks;
 }
 
 vw__segment *vw__torch_add_segment(vw__torch_engine *engine, vw__lane *lane, uint64_t address,
                                    uint64_t size_bytes, bool is_expandable)
 {
     return vw__engine_add_segment(&engine->base, lane, address, size_bytes,
-                                  is_expandable ? VW__NATURE_EXPANDABLE : 0,
+                                  is_expandable ? VW__BLOCK_NATURE_EXPANDABLE : 0,
                                   segment_tie_break(engine));
 }
 
@@ -53,71 +51,13 @@ void vw__torch_drop_segment(vw__torch_engine *engine, vw__segment *segment)
 {
     if (vw__segment_is_expandable(segment))
         engine->expandable_segments--;
-    vw__host_free(segment->pages);
-    vw__host_free(segment->page_is_mapped);
+    vw__host_free(segment->detail);
     vw__engine_drop_segment(&engine->base, segment);
-}
-
-typedef struct merged {
-    int64_t blocks;
-    int64_t bytes;
-} merged;
-
-/* Previous first, then next, as PyTorch: `block` is the record that survives. */
-VW__INLINE merged settle_free(vw__torch_engine *engine, vw__lane *lane, vw__block *block)
-{
-    vw__block_source *records = &engine->base.records;
-    vw__block *previous = block->previous, *next = block->next;
-    bool joins_previous = previous != NULL && previous->state == VW__BLOCK_FREE;
-    bool joins_next = next != NULL && next->state == VW__BLOCK_FREE;
-    merged sum = {joins_previous + joins_next, 0};
-    if (joins_previous) {
-        sum.bytes += (int64_t)previous->size_bytes;
-        vw__block_absorb_previous(block);
-    }
-    if (joins_next) {
-        sum.bytes += (int64_t)next->size_bytes;
-        vw__block_absorb_next(block);
-        if (joins_previous) {
-            vw__lane_remove(lane, previous);
-            vw__block_give_back(records, previous);
-        }
-        vw__lane_replace(lane, next, block);
-        vw__block_give_back(records, next);
-    } else if (joins_previous) {
-        vw__lane_replace(lane, previous, block);
-        vw__block_give_back(records, previous);
-    } else {
-        vw__lane_insert(lane, block);
-    }
-    return sum;
-}
-
-void vw__torch_settle_free(vw__torch_engine *engine, vw__lane *lane, vw__block *block)
-{
-    settle_free(engine, lane, block);
-}
-
-void vw__torch_settle_unmapped(vw__torch_engine *engine, vw__lane *lane, vw__block *block)
-{
-    vw__block *previous = block->previous, *next = block->next;
-    if (previous != NULL && previous->state == VW__BLOCK_UNMAPPED) {
-        vw__lane_remove_unmapped(lane, previous);
-        vw__block_absorb_previous(block);
-        vw__block_give_back(&engine->base.records, previous);
-    }
-    if (next != NULL && next->state == VW__BLOCK_UNMAPPED) {
-        vw__lane_remove_unmapped(lane, next);
-        vw__block_absorb_next(block);
-        vw__block_give_back(&engine->base.records, next);
-    }
-    vw__lane_insert_unmapped(lane, block);
 }
 
 /* ---- step 1: best fit ------------------------------------------------------------------------ */
 
-/* What a block could grow to: the tail of an expandable segment is worth keeping for large blocks.
- */
+/* The size a block could grow to: the tail of an expandable segment is kept for large blocks. */
 static uint64_t growable_bytes(const vw__block *block)
 {
     const vw__block *next = block->next;
@@ -126,7 +66,7 @@ static uint64_t growable_bytes(const vw__block *block)
 }
 
 /* With expandable blocks about, the first fit is not always the one. */
-static __attribute__((noinline)) vw__block *settle_on_block(const vw__search *search,
+static __attribute__((noinline)) vw__block *settle_on_block(const vw__torch_search *search,
                                                             vw__block *block)
 {
     const vw__free_index *index = &search->lane->free;
@@ -148,7 +88,7 @@ static __attribute__((noinline)) vw__block *settle_on_block(const vw__search *se
 }
 
 /* Still in the index; NULL: no fit. */
-VW__INLINE vw__block *find_free_block(vw__torch_engine *engine, const vw__search *search)
+VW__INLINE vw__block *find_free_block(vw__torch_engine *engine, const vw__torch_search *search)
 {
     if (engine->counts_ages)
         search->shelf->clock++;
@@ -164,7 +104,7 @@ VW__INLINE vw__block *find_free_block(vw__torch_engine *engine, const vw__search
         if (block->size_bytes >= max_split_bytes)
             return NULL; /* oversize blocks are for oversize requests */
     } else if (block->size_bytes >=
-               search->size_bytes + engine->settings.max_non_split_rounding_bytes) {
+               search->size_bytes + engine->conf.settings.max_non_split_rounding_bytes) {
         return NULL; /* and not for much smaller ones */
     }
     return block;
@@ -172,7 +112,7 @@ VW__INLINE vw__block *find_free_block(vw__torch_engine *engine, const vw__search
 
 /* ---- step 4: a new segment ------------------------------------------------------------------- */
 
-static vw_status take_from_source(vw__torch_engine *engine, const vw__search *search,
+static vw_status take_from_source(vw__torch_engine *engine, const vw__torch_search *search,
                                   vw_device_ptr *out)
 {
     const vw__engine_owner *owner = &engine->base.owner;
@@ -186,18 +126,18 @@ static vw_status take_from_source(vw__torch_engine *engine, const vw__search *se
         *out = address;
         return VW_OK;
     }
-    if (!engine->settings.release_lock_on_device_malloc)
+    if (!engine->conf.settings.release_lock_on_device_malloc)
         return vw__driver_take(owner, search->segment_bytes, out);
-    const vw__request *serving = engine->base.serving;
+    const vw__engine_request *serving = engine->base.serving;
     engine->base.serving = NULL; /* others are served meanwhile */
-    vw__cause cause = owner->pause_lock(owner->context);
+    vw__engine_cause cause = owner->pause_lock(owner->context);
     vw_status status = vw__driver_take(owner, search->segment_bytes, out);
     owner->resume_lock(owner->context, cause);
     engine->base.serving = serving;
     return status;
 }
 
-static void give_back_to_source(vw__torch_engine *engine, const vw__search *search,
+static void give_back_to_source(vw__torch_engine *engine, const vw__torch_search *search,
                                 vw_device_ptr address)
 {
     const vw__engine_owner *owner = &engine->base.owner;
@@ -209,7 +149,7 @@ static void give_back_to_source(vw__torch_engine *engine, const vw__search *sear
         (void)vw__driver_give_back(owner, address);
 }
 
-static vw_status take_plain_segment(vw__torch_engine *engine, const vw__search *search,
+static vw_status take_plain_segment(vw__torch_engine *engine, const vw__torch_search *search,
                                     vw__block **out)
 {
     vw_device_ptr address;
@@ -221,11 +161,11 @@ static vw_status take_plain_segment(vw__torch_engine *engine, const vw__search *
         return vw__fail_host_memory(sizeof *segment, "a segment record");
     }
     vw__counters *counters = engine->base.owner.counters;
-    vw__size_kind kind = search->shelf->kind;
+    vw__engine_size_kind kind = search->shelf->kind;
     vw__engine_count_held(&engine->base, search->shelf, (int64_t)search->segment_bytes);
-    vw__count_up(&counters->segment, kind, 1);
+    vw__counter_up(&counters->segment, kind, 1);
     if (search->segment_bytes >= engine->base.max_split_bytes)
-        vw__count_up(&counters->oversize_segments, VW__LARGE, 1);
+        vw__counter_up(&counters->oversize_segments, VW__ENGINE_LARGE, 1);
     counters->num_device_alloc++;
     segment->first->segment_tag = engine->base.serving->tag;
     vw__engine_notice(&engine->base, VW_ACTION_SEGMENT_ALLOC, search->lane, address,
@@ -235,7 +175,7 @@ static vw_status take_plain_segment(vw__torch_engine *engine, const vw__search *
     return VW_OK;
 }
 
-static vw_status take_new_block(vw__torch_engine *engine, vw__search *search, bool is_retry,
+static vw_status take_new_block(vw__torch_engine *engine, vw__torch_search *search, bool is_retry,
                                 vw__block **out)
 {
     vw__counters *counters = engine->base.owner.counters;
@@ -245,9 +185,9 @@ static vw_status take_new_block(vw__torch_engine *engine, vw__search *search, bo
     uint64_t wanted_bytes = engine->base.held_bytes + search->segment_bytes;
     if (wanted_bytes > engine->base.limit_bytes)
         return VW_ERR_OUT_OF_MEMORY;
-    if (engine->settings.throw_on_device_oom) {
+    if (engine->conf.settings.throw_on_device_oom) {
         uint64_t total_bytes = engine->base.owner.device->properties.total_bytes;
-        double most = engine->settings.per_process_memory_fraction * (double)total_bytes;
+        double most = engine->conf.settings.per_process_memory_fraction * (double)total_bytes;
         if (wanted_bytes > (uint64_t)most) {
             counters->num_oom_rejections++;
             return VW_ERR_REJECTED;
@@ -264,38 +204,42 @@ static vw_status take_new_block(vw__torch_engine *engine, vw__search *search, bo
 
 /* ---- step 5: pools that serve others rather than let them fail ------------------------------- */
 
-static vw__block *take_from_private_pools(vw__torch_engine *engine, vw__search *search)
+typedef struct elsewhere {
+    vw__torch_engine *engine;
+    vw__torch_search search;
+} elsewhere;
+
+static vw__block *find_elsewhere(void *context, vw__shelf *shelf)
 {
-    if (search->shelf->private_pool != NULL)
-        return NULL;
-    for (vw__private_pool *pool = engine->base.private_pools; pool != NULL; pool = pool->next) {
-        if (!pool->use_on_oom)
-            continue;
-        vw__search elsewhere = *search;
-        elsewhere.shelf = &pool->shelves[search->shelf->kind];
-        elsewhere.lane = vw__shelf_lane(elsewhere.shelf, search->stream);
-        elsewhere.is_expandable = false;
-        vw__block *block = find_free_block(engine, &elsewhere);
-        if (block != NULL) {
-            *search = elsewhere; /* the block stays the private pool's */
-            return block;
-        }
-    }
-    return NULL;
+    elsewhere *place = context;
+    place->search.shelf = shelf;
+    place->search.lane = vw__shelf_lane(shelf, place->search.stream);
+    return find_free_block(place->engine, &place->search);
+}
+
+static vw__block *take_from_private_pools(vw__torch_engine *engine, vw__torch_search *search)
+{
+    elsewhere place = {engine, *search};
+    place.search.is_expandable = false;
+    vw__block *block =
+        vw__private_find_on_oom(&engine->base, search->shelf, find_elsewhere, &place);
+    if (block != NULL)
+        *search = place.search; /* the block stays the private pool's */
+    return block;
 }
 
 /* ---- steps 2 to 7 ---------------------------------------------------------------------------- */
 
 static bool reclaim(vw__torch_engine *engine)
 {
-    const vw__request *serving = engine->base.serving;
+    const vw__engine_request *serving = engine->base.serving;
     engine->base.serving = NULL; /* the lock is dropped: others are served meanwhile */
     bool is_worth_while = engine->base.owner.reclaim(engine->base.owner.context);
     engine->base.serving = serving;
     return is_worth_while;
 }
 
-static vw_status find_block_the_hard_way(vw__torch_engine *engine, vw__search *search,
+static vw_status find_block_the_hard_way(vw__torch_engine *engine, vw__torch_search *search,
                                          vw__block **out)
 {
     if (reclaim(engine)) {
@@ -310,7 +254,7 @@ static vw_status find_block_the_hard_way(vw__torch_engine *engine, vw__search *s
     vw_status status = take_new_block(engine, search, false, out);
     if (status != VW_ERR_OUT_OF_MEMORY)
         return status;
-    if (engine->rules.use_on_oom == VW__TORCH_USE_ON_OOM_BEFORE_RELEASE) {
+    if (engine->conf.rules.use_on_oom == VW__TORCH_USE_ON_OOM_BEFORE_RELEASE) {
         *out = take_from_private_pools(engine, search);
         if (*out != NULL)
             return VW_OK;
@@ -328,7 +272,7 @@ static vw_status find_block_the_hard_way(vw__torch_engine *engine, vw__search *s
         if (status != VW_ERR_OUT_OF_MEMORY)
             return status;
     }
-    if (engine->rules.use_on_oom == VW__TORCH_USE_ON_OOM_AFTER_RELEASE) {
+    if (engine->conf.rules.use_on_oom == VW__TORCH_USE_ON_OOM_AFTER_RELEASE) {
         *out = take_from_private_pools(engine, search);
         if (*out != NULL)
             return VW_OK;
@@ -338,51 +282,50 @@ static vw_status find_block_the_hard_way(vw__torch_engine *engine, vw__search *s
 
 /* ---- hand-out -------------------------------------------------------------------------------- */
 
-VW__INLINE bool should_split(const vw__torch_engine *engine, const vw__search *search,
+VW__INLINE bool should_split(const vw__torch_engine *engine, const vw__torch_search *search,
                              const vw__block *block)
 {
     uint64_t rest_bytes = block->size_bytes - search->size_bytes;
     const vw__private_pool *pool = search->shelf->private_pool;
     if (pool != NULL && pool->no_split)
         return false;
-    return vw__torch_splits_off(search->shelf->kind == VW__SMALL, search->is_expandable,
+    return vw__torch_splits_off(search->shelf->kind == VW__ENGINE_SMALL, search->is_expandable,
                                 search->size_bytes, engine->base.max_split_bytes, rest_bytes);
 }
 
 /* Takes the block to hand out off a free block: its low part, or all of it. */
-VW__INLINE vw__block *carve(vw__torch_engine *engine, const vw__search *search, vw__block *block,
-                            bool is_splitting)
+VW__INLINE vw__block *carve(vw__torch_engine *engine, const vw__torch_search *search,
+                            vw__block *block, bool is_splitting)
 {
     vw__counters *counters = engine->base.owner.counters;
-    vw__size_kind kind = search->shelf->kind;
+    vw__engine_size_kind kind = search->shelf->kind;
     bool was_split = vw__block_is_split(block);
     bool is_counted = !vw__block_is_expandable(block);
     if (!is_splitting) {
         if (was_split && is_counted) {
-            vw__count_down(&counters->inactive_split, kind, 1);
-            vw__count_down(&counters->inactive_split_bytes, kind, (int64_t)block->size_bytes);
+            vw__counter_down(&counters->inactive_split, kind, 1);
+            vw__counter_down(&counters->inactive_split_bytes, kind, (int64_t)block->size_bytes);
         }
         vw__lane_remove(search->lane, block);
         return block;
     }
     vw__block *low =
-        vw__block_make(&engine->base.records, block->segment, block->address, search->size_bytes,
-                       vw__torch_block_tie_break(engine, block->segment));
-    vw__block_link_before(low, block);
-    vw__lane_shrink(search->lane, block, search->size_bytes);
+        vw__lane_split_low(&engine->base.records, search->lane, block, search->size_bytes,
+                           vw__torch_block_tie_break(engine, block->segment), search->shelf->clock);
     if (is_counted) {
         if (was_split) {
-            vw__count_down(&counters->inactive_split_bytes, kind, (int64_t)search->size_bytes);
+            vw__counter_down(&counters->inactive_split_bytes, kind, (int64_t)search->size_bytes);
         } else {
-            vw__count_up(&counters->inactive_split, kind, 1);
-            vw__count_up(&counters->inactive_split_bytes, kind, (int64_t)block->size_bytes);
+            vw__counter_up(&counters->inactive_split, kind, 1);
+            vw__counter_up(&counters->inactive_split_bytes, kind, (int64_t)block->size_bytes);
         }
     }
     return low;
 }
 
-VW__INLINE vw__block *hand_out(vw__torch_engine *engine, const vw__search *search,
-                               const vw__request *request, vw__block *block, bool is_splitting)
+VW__INLINE vw__block *hand_out(vw__torch_engine *engine, const vw__torch_search *search,
+                               const vw__engine_request *request, vw__block *block,
+                               bool is_splitting)
 {
     block = carve(engine, search, block, is_splitting);
     block->state = VW__BLOCK_LIVE;
@@ -391,21 +334,23 @@ VW__INLINE vw__block *hand_out(vw__torch_engine *engine, const vw__search *searc
     return block;
 }
 
-VW__INLINE vw_status begin_search(vw__torch_engine *engine, const vw__request *request,
-                                  vw__search *search)
+VW__INLINE vw_status begin_search(vw__torch_engine *engine, const vw__engine_request *request,
+                                  vw__torch_search *search)
 {
     search->stream = request->stream;
-    search->size_bytes = vw__torch_round_size(&engine->settings, request->size_bytes);
+    search->size_bytes = vw__torch_round_size(&engine->conf.settings, request->size_bytes);
     if (__builtin_expect(search->size_bytes == 0, 0))
         return VW_ERR_BAD_SETTING; /* vw_last_error() says why */
-    vw__size_kind kind = vw__torch_is_small(search->size_bytes) ? VW__SMALL : VW__LARGE;
+    vw__engine_size_kind kind =
+        vw__torch_is_small(search->size_bytes) ? VW__ENGINE_SMALL : VW__ENGINE_LARGE;
     search->shelf = engine->base.scopes == NULL
                         ? &engine->base.shelves[kind]
                         : vw__engine_route(&engine->base, request->stream, kind);
     search->lane = vw__shelf_lane(search->shelf, request->stream);
     search->is_expandable = engine->is_expandable;
     const vw__private_pool *pool = search->shelf->private_pool;
-    if (pool != NULL && pool->source.take != NULL && engine->rules.custom_pools_ignore_expandable)
+    if (pool != NULL && pool->source.take != NULL &&
+        engine->conf.rules.custom_pools_ignore_expandable)
         search->is_expandable = false;
     return VW_OK;
 }
@@ -414,13 +359,13 @@ VW__INLINE vw_status begin_search(vw__torch_engine *engine, const vw__request *r
  * held on to, and the record for the split is seen to again. The search comes by value: the hit
  * path then keeps its own in registers. */
 static __attribute__((noinline)) vw_status serve_a_miss(vw__torch_engine *engine,
-                                                        const vw__request *request,
-                                                        vw__search search, vw__block **out,
-                                                        vw__refusal *refusal)
+                                                        const vw__engine_request *request,
+                                                        vw__torch_search search, vw__block **out,
+                                                        vw__engine_refusal *refusal)
 {
     vw__private_pool *pool = search.shelf->private_pool;
     vw__block *block = NULL;
-    search.segment_bytes = vw__torch_segment_size(&engine->settings, search.size_bytes);
+    search.segment_bytes = vw__torch_segment_size(&engine->conf.settings, search.size_bytes);
     if (pool != NULL)
         pool->requests_in_progress++;
     engine->base.serving = request;
@@ -441,11 +386,11 @@ static __attribute__((noinline)) vw_status serve_a_miss(vw__torch_engine *engine
     return VW_OK;
 }
 
-vw_status vw__torch_allocate(vw__engine *base, const vw__request *request, vw__block **out,
-                             vw__refusal *refusal)
+vw_status vw__torch_allocate(vw__engine *base, const vw__engine_request *request, vw__block **out,
+                             vw__engine_refusal *refusal)
 {
     vw__torch_engine *engine = vw__torch_of(base);
-    vw__search search;
+    vw__torch_search search;
     VW__TRY(begin_search(engine, request, &search));
     vw__block *block = find_free_block(engine, &search);
     if (__builtin_expect(block == NULL, 0))
@@ -461,15 +406,16 @@ void vw__torch_free(vw__engine *base, vw__block *block)
     vw__torch_engine *engine = vw__torch_of(base);
     vw__lane *lane = vw__block_lane(block);
     block->tag = 0;
-    merged change = settle_free(engine, lane, block);
+    vw__lane_joined joined =
+        vw__lane_settle_free(&engine->base.records, lane, block, lane->shelf->clock);
     if (!vw__block_is_expandable(block)) {
         vw__counters *counters = base->owner.counters;
         if (vw__block_is_split(block)) {
-            change.blocks--;
-            change.bytes -= (int64_t)block->size_bytes;
+            joined.blocks--;
+            joined.bytes -= (int64_t)block->size_bytes;
         }
-        vw__count_by(&counters->inactive_split, lane->shelf->kind, -change.blocks);
-        vw__count_by(&counters->inactive_split_bytes, lane->shelf->kind, -change.bytes);
+        vw__counter_by(&counters->inactive_split, lane->shelf->kind, -joined.blocks);
+        vw__counter_by(&counters->inactive_split_bytes, lane->shelf->kind, -joined.bytes);
     }
 }
 
@@ -477,22 +423,19 @@ void vw__torch_free(vw__engine *base, vw__block *block)
 
 /* The part of a free block before the address is handed out first, so that the block at the address
  * is carved by the usual rules; the owner frees it again. */
-vw_status vw__torch_allocate_at(vw__engine *base, const vw__request *request, vw_device_ptr address,
-                                vw__block **prefix, vw__block **out)
+vw_status vw__torch_allocate_at(vw__engine *base, const vw__engine_request *request,
+                                vw_device_ptr address, vw__block **prefix, vw__block **out)
 {
     vw__torch_engine *engine = vw__torch_of(base);
-    vw__search search;
+    vw__torch_search search;
     VW__TRY(begin_search(engine, request, &search));
-    vw__block *block = vw__engine_find(base, address);
-    if (block == NULL || block->state != VW__BLOCK_FREE || vw__block_lane(block) != search.lane ||
-        block->address + block->size_bytes - address < search.size_bytes)
-        return vw__fail(VW_ERR_OUT_OF_MEMORY,
-                        "Could not allocate CUDA storage at exact address %#" PRIx64, address);
+    vw__block *block = NULL;
+    VW__TRY(vw__engine_find_free_at(base, search.lane, address, search.size_bytes, &block));
     *prefix = NULL;
     if (block->address < address) {
-        vw__search before = search;
+        vw__torch_search before = search;
         before.size_bytes = address - block->address;
-        const vw__request fake = {before.size_bytes, request->stream, request->tag};
+        const vw__engine_request fake = {before.size_bytes, request->stream, request->tag};
         *prefix = hand_out(engine, &before, &fake, block, true);
     }
     *out = hand_out(engine, &search, request, block, should_split(engine, &search, block));
@@ -507,13 +450,10 @@ vw_status vw__torch_allocate_at(vw__engine *base, const vw__request *request, vw
 static void part_before(vw__torch_engine *engine, vw__lane *lane, vw__block *block,
                         uint64_t address)
 {
-    uint64_t before_bytes = address - block->address;
     vw__block *before =
-        vw__block_make(&engine->base.records, block->segment, block->address, before_bytes,
-                       vw__torch_block_tie_break(engine, block->segment));
+        vw__lane_split_low(&engine->base.records, lane, block, address - block->address,
+                           vw__torch_block_tie_break(engine, block->segment), lane->shelf->clock);
     before->segment_tag = block->segment_tag;
-    vw__block_link_before(before, block);
-    vw__lane_shrink(lane, block, before_bytes);
     vw__lane_insert(lane, before);
 }
 
@@ -522,8 +462,8 @@ vw__block *vw__torch_hand_out_at(vw__engine *base, vw__block *block, vw_device_p
 {
     vw__torch_engine *engine = vw__torch_of(base);
     vw__lane *lane = vw__block_lane(block);
-    const vw__request request = {size_bytes, lane->stream, tag};
-    const vw__search search = {
+    const vw__engine_request request = {size_bytes, lane->stream, tag};
+    const vw__torch_search search = {
         .shelf = lane->shelf, .lane = lane, .stream = lane->stream, .size_bytes = size_bytes};
     if (block->address < address)
         part_before(engine, lane, block, address);

@@ -14,7 +14,7 @@
  *     memory: PyTorch leaves them, too.
  *   - vw__torch_shrink_expandable(): if unmapping stops half-way, the pages before that are given
  *     back and the rest of the block stays free.
- *   - a page that could not be unmapped while undoing a failed map keeps its handle in `pages`
+ *   - a page that could not be unmapped while undoing a failed map keeps its handle
  *     although its block says UNMAPPED; the next map of that page finds it and uses it.
  *
  * Not as PyTorch: its private pools count growths and shrinkages and hope that they balance before
@@ -31,9 +31,22 @@
 
 /* ---- pages ----------------------------------------------------------------------------------- */
 
+static vw__torch_pages *new_pages(uint64_t page_bytes, size_t count)
+{
+    vw__torch_pages *pages = vw__host_alloc_zeroed(
+        1, sizeof *pages + count * (sizeof *pages->handles + sizeof *pages->is_mapped));
+    if (pages == NULL)
+        return NULL;
+    pages->page_bytes = page_bytes;
+    pages->count = count;
+    pages->handles = (vw_handle *)(void *)(pages + 1);
+    pages->is_mapped = (bool *)(void *)(pages->handles + count);
+    return pages;
+}
+
 static uint64_t page_address(const vw__segment *segment, size_t page)
 {
-    return segment->address + page * segment->page_bytes;
+    return segment->address + page * vw__torch_pages_of(segment)->page_bytes;
 }
 
 /* Unmaps and releases pages [first, last) in turn; stops at a failure. Returns how many were
@@ -41,15 +54,16 @@ static uint64_t page_address(const vw__segment *segment, size_t page)
 static size_t unmap_pages(vw__torch_engine *engine, vw__segment *segment, size_t first, size_t last,
                           vw_status *status)
 {
+    vw__torch_pages *pages = vw__torch_pages_of(segment);
     *status = VW_OK;
     for (size_t page = first; page < last; page++) {
         *status =
-            vw__driver_unmap(&engine->base.owner, page_address(segment, page), segment->page_bytes);
+            vw__driver_unmap(&engine->base.owner, page_address(segment, page), pages->page_bytes);
         if (*status != VW_OK)
             return page - first;
-        segment->page_is_mapped[page] = false;
-        vw_handle handle = segment->pages[page];
-        segment->pages[page] = 0;
+        pages->is_mapped[page] = false;
+        vw_handle handle = pages->handles[page];
+        pages->handles[page] = 0;
         *status = vw__driver_release(&engine->base.owner, handle);
         if (*status != VW_OK) /* unmapped all the same; the device keeps a handle nobody knows */
             return page + 1 - first;
@@ -61,15 +75,16 @@ static size_t unmap_pages(vw__torch_engine *engine, vw__segment *segment, size_t
  * for the next map_pages() to find. */
 static void undo_map(vw__torch_engine *engine, vw__segment *segment, size_t first, size_t last)
 {
+    vw__torch_pages *pages = vw__torch_pages_of(segment);
     for (size_t page = first; page < last; page++) {
-        if (segment->page_is_mapped[page] &&
-            vw__driver_unmap(&engine->base.owner, page_address(segment, page),
-                             segment->page_bytes) == VW_OK)
-            segment->page_is_mapped[page] = false;
-        if (!segment->page_is_mapped[page] && segment->pages[page] != 0) {
+        if (pages->is_mapped[page] &&
+            vw__driver_unmap(&engine->base.owner, page_address(segment, page), pages->page_bytes) ==
+                VW_OK)
+            pages->is_mapped[page] = false;
+        if (!pages->is_mapped[page] && pages->handles[page] != 0) {
             /* The first failure is reported, not this one. */
-            (void)vw__driver_release(&engine->base.owner, segment->pages[page]);
-            segment->pages[page] = 0;
+            (void)vw__driver_release(&engine->base.owner, pages->handles[page]);
+            pages->handles[page] = 0;
         }
     }
 }
@@ -83,20 +98,21 @@ static vw_status create_page(const vw__torch_engine *engine, uint64_t page_bytes
 static vw_status map_pages(vw__torch_engine *engine, vw__segment *segment, size_t first,
                            size_t last)
 {
+    vw__torch_pages *pages = vw__torch_pages_of(segment);
     vw_status status = VW_OK;
     for (size_t page = first; page < last && status == VW_OK; page++)
-        if (segment->pages[page] == 0)
-            status = create_page(engine, segment->page_bytes, &segment->pages[page]);
+        if (pages->handles[page] == 0)
+            status = create_page(engine, pages->page_bytes, &pages->handles[page]);
     for (size_t page = first; page < last && status == VW_OK; page++) {
-        if (segment->page_is_mapped[page])
+        if (pages->is_mapped[page])
             continue;
-        status = vw__driver_map(&engine->base.owner, page_address(segment, page),
-                                segment->page_bytes, segment->pages[page]);
-        segment->page_is_mapped[page] = status == VW_OK;
+        status = vw__driver_map(&engine->base.owner, page_address(segment, page), pages->page_bytes,
+                                pages->handles[page]);
+        pages->is_mapped[page] = status == VW_OK;
     }
     if (status == VW_OK)
         status = vw__driver_set_access(&engine->base.owner, page_address(segment, first),
-                                       (last - first) * segment->page_bytes);
+                                       (last - first) * pages->page_bytes);
     if (status != VW_OK)
         undo_map(engine, segment, first, last);
     return status;
@@ -104,12 +120,24 @@ static vw_status map_pages(vw__torch_engine *engine, vw__segment *segment, size_
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* A record for a part of `block`, not yet linked. There must be a spare one. */
-static vw__block *part_of(vw__torch_engine *engine, const vw__block *block, uint64_t address,
-                          uint64_t size_bytes)
+/* Cuts `block` out of what it was, and gives the rests the numbers of new records. */
+static vw__block_pair cut_out(vw__torch_engine *engine, vw__block *block, uint64_t address,
+                              uint64_t size_bytes)
 {
-    return vw__block_make(&engine->base.records, block->segment, address, size_bytes,
-                          vw__torch_block_tie_break(engine, block->segment));
+    vw__block_pair rest = vw__block_cut_out(&engine->base.records, block, address, size_bytes);
+    if (rest.before != NULL)
+        rest.before->tie_break = vw__torch_block_tie_break(engine, block->segment);
+    if (rest.after != NULL)
+        rest.after->tie_break = vw__torch_block_tie_break(engine, block->segment);
+    return rest;
+}
+
+static void give_back(vw__torch_engine *engine, vw__block_pair gone)
+{
+    if (gone.before != NULL)
+        vw__block_give_back(&engine->base.records, gone.before);
+    if (gone.after != NULL)
+        vw__block_give_back(&engine->base.records, gone.after);
 }
 
 /* Maps pages at the start of an unmapped block, at least `want_bytes` of them; the block becomes
@@ -118,23 +146,20 @@ static vw_status map_block(vw__torch_engine *engine, vw__block *block, uint64_t 
 {
     vw__segment *segment = block->segment;
     vw__lane *lane = segment->lane;
+    uint64_t page_bytes = vw__torch_pages_of(segment)->page_bytes;
     if (!vw__block_source_reserve(&engine->base.records, VW__ENGINE_SPARE_RECORDS))
         return vw__fail_host_memory(sizeof(vw__block), "block records");
 
-    size_t first = (block->address - segment->address) / segment->page_bytes;
-    size_t pages = vw__ceil_div_u64(want_bytes, segment->page_bytes);
-    VW__TRY(map_pages(engine, segment, first, first + pages));
+    size_t first = (block->address - segment->address) / page_bytes;
+    size_t count = vw__ceil_div_u64(want_bytes, page_bytes);
+    VW__TRY(map_pages(engine, segment, first, first + count));
 
-    uint64_t mapped_address = block->address, mapped_bytes = pages * segment->page_bytes;
+    uint64_t mapped_address = block->address, mapped_bytes = count * page_bytes;
     vw__lane_remove_unmapped(lane, block);
-    if (mapped_bytes < block->size_bytes) {
-        vw__block *rest =
-            part_of(engine, block, block->address + mapped_bytes, block->size_bytes - mapped_bytes);
-        vw__block_link_after(rest, block);
-        block->size_bytes = mapped_bytes;
-        vw__lane_insert_unmapped(lane, rest);
-    }
-    vw__torch_settle_free(engine, lane, block);
+    vw__block_pair rest = cut_out(engine, block, mapped_address, mapped_bytes);
+    if (rest.after != NULL)
+        vw__lane_insert_unmapped(lane, rest.after);
+    vw__lane_settle_free(&engine->base.records, lane, block, lane->shelf->clock);
 
     vw__engine_count_held(&engine->base, lane->shelf, (int64_t)mapped_bytes);
     engine->base.owner.counters->num_device_alloc++;
@@ -150,7 +175,8 @@ static vw_status map_block(vw__torch_engine *engine, vw__block *block, uint64_t 
  */
 static vw_status end_segment(vw__torch_engine *engine, vw__segment *segment)
 {
-    undo_map(engine, segment, 0, segment->page_count); /* what could not be unmapped earlier */
+    undo_map(engine, segment, 0,
+             vw__torch_pages_of(segment)->count); /* what could not be unmapped earlier */
     vw_status status =
         vw__driver_unreserve(&engine->base.owner, segment->address, segment->size_bytes);
     vw__lane_remove_unmapped(segment->lane, segment->first);
@@ -167,9 +193,10 @@ vw_status vw__torch_shrink_expandable(vw__torch_engine *engine, vw__block *block
 {
     vw__segment *segment = block->segment;
     vw__lane *lane = segment->lane;
+    uint64_t page_bytes = vw__torch_pages_of(segment)->page_bytes;
     uint64_t offset = block->address - segment->address;
-    size_t first = vw__ceil_div_u64(offset, segment->page_bytes);
-    size_t last = (offset + block->size_bytes) / segment->page_bytes;
+    size_t first = vw__ceil_div_u64(offset, page_bytes);
+    size_t last = (offset + block->size_bytes) / page_bytes;
     if (first >= last)
         return VW_OK;                                        /* no whole page inside */
     if (!vw__block_source_reserve(&engine->base.records, 2)) /* about to call the driver anyway */
@@ -180,27 +207,18 @@ vw_status vw__torch_shrink_expandable(vw__torch_engine *engine, vw__block *block
     VW__TRY(device->table->stream_synchronize(device->context, lane->stream));
     uint64_t tag = vw__engine_event_tag(&engine->base, block);
     vw_status status;
-    size_t pages = unmap_pages(engine, segment, first, last, &status);
-    if (pages == 0)
+    size_t count = unmap_pages(engine, segment, first, last, &status);
+    if (count == 0)
         return status;
 
-    uint64_t gone_address = page_address(segment, first), gone_bytes = pages * segment->page_bytes;
-    uint64_t before_bytes = gone_address - block->address;
-    uint64_t after_bytes = block->size_bytes - before_bytes - gone_bytes;
+    uint64_t gone_address = page_address(segment, first), gone_bytes = count * page_bytes;
     vw__lane_remove(lane, block);
-    if (before_bytes > 0) {
-        vw__block *before = part_of(engine, block, block->address, before_bytes);
-        vw__block_link_before(before, block);
-        vw__lane_insert(lane, before);
-    }
-    if (after_bytes > 0) {
-        vw__block *after = part_of(engine, block, gone_address + gone_bytes, after_bytes);
-        vw__block_link_after(after, block);
-        vw__lane_insert(lane, after);
-    }
-    block->address = gone_address;
-    block->size_bytes = gone_bytes;
-    vw__torch_settle_unmapped(engine, lane, block);
+    vw__block_pair rest = cut_out(engine, block, gone_address, gone_bytes);
+    if (rest.before != NULL)
+        vw__lane_insert(lane, rest.before);
+    if (rest.after != NULL)
+        vw__lane_insert(lane, rest.after);
+    give_back(engine, vw__lane_settle_unmapped(lane, block));
 
     vw__engine_count_held(&engine->base, lane->shelf, -(int64_t)gone_bytes);
     engine->base.owner.counters->num_device_free++;
@@ -216,7 +234,7 @@ vw_status vw__torch_shrink_expandable(vw__torch_engine *engine, vw__block *block
 
 /* ---- growth ---------------------------------------------------------------------------------- */
 
-/* Do the free and unmapped blocks from here on hold `size_bytes` in one piece? */
+/* True if the free and unmapped blocks from here on hold `size_bytes` in one piece. */
 static bool has_room_from(const vw__block *block, uint64_t size_bytes)
 {
     uint64_t found_bytes = 0;
@@ -234,8 +252,8 @@ static uint64_t reserve_bytes(const vw__torch_engine *engine)
 {
     uint64_t total_bytes = engine->base.owner.device->properties.total_bytes;
     uint64_t full_bytes = total_bytes + total_bytes / 8;
-    const char *text = engine->settings.expandable_reserve;
-    if (!engine->rules.reserve_is_configurable || text == NULL)
+    const char *text = engine->conf.settings.expandable_reserve;
+    if (!engine->conf.rules.reserve_is_configurable || text == NULL)
         return full_bytes;
     char *unit;
     double number = strtod(text, &unit);
@@ -243,26 +261,24 @@ static uint64_t reserve_bytes(const vw__torch_engine *engine)
     return bytes < (double)full_bytes ? (uint64_t)bytes : full_bytes;
 }
 
-static vw_status reserve_segment(vw__torch_engine *engine, const vw__search *search,
+static vw_status reserve_segment(vw__torch_engine *engine, const vw__torch_search *search,
                                  vw__block **out)
 {
-    uint64_t page_bytes = search->shelf->kind == VW__SMALL
+    uint64_t page_bytes = search->shelf->kind == VW__ENGINE_SMALL
                               ? VW__TORCH_SMALL_BUFFER_BYTES
-                              : engine->settings.large_segment_size_bytes;
+                              : engine->conf.settings.large_segment_size_bytes;
     uint64_t page_count = vw__ceil_div_u64(reserve_bytes(engine), page_bytes);
     uint64_t size_bytes = page_count * page_bytes;
     if (size_bytes < search->size_bytes)
         return vw__fail(VW_ERR_OUT_OF_MEMORY, "larger than an expandable segment can grow");
 
-    vw_handle *pages = vw__host_alloc_zeroed(page_count, sizeof *pages);
-    bool *page_is_mapped = vw__host_alloc_zeroed(page_count, sizeof *page_is_mapped);
     vw_device_ptr address = VW_NULL;
-    vw_status status = VW_OK;
-    if (pages == NULL || page_is_mapped == NULL)
-        status = vw__fail_host_memory(page_count * sizeof *pages, "an expandable segment's pages");
-    else
-        status = vw__driver_reserve(&engine->base.owner, size_bytes, &address);
     vw__segment *segment = NULL;
+    vw__torch_pages *pages = new_pages(page_bytes, page_count);
+    if (pages == NULL)
+        return vw__fail_host_memory(page_count * sizeof *pages->handles,
+                                    "an expandable segment's pages");
+    vw_status status = vw__driver_reserve(&engine->base.owner, size_bytes, &address);
     if (status == VW_OK) {
         segment = vw__torch_add_segment(engine, search->lane, address, size_bytes, true);
         if (segment == NULL) {
@@ -272,14 +288,10 @@ static vw_status reserve_segment(vw__torch_engine *engine, const vw__search *sea
     }
     if (status != VW_OK) {
         vw__host_free(pages);
-        vw__host_free(page_is_mapped);
         /* Addresses that run out are no device memory that runs out: no retry would help. */
         return status == VW_ERR_OUT_OF_MEMORY ? VW_ERR_DEVICE : status;
     }
-    segment->page_bytes = page_bytes;
-    segment->page_count = page_count;
-    segment->pages = pages;
-    segment->page_is_mapped = page_is_mapped;
+    segment->detail = pages;
     engine->expandable_segments++;
     vw__lane_insert_unmapped(search->lane, segment->first);
     *out = segment->first;
@@ -288,7 +300,8 @@ static vw_status reserve_segment(vw__torch_engine *engine, const vw__search *sea
 
 /* Where to grow: the lowest unmapped range with room, or with a free block before it that it would
  * extend; else a new segment. */
-static vw_status find_candidate(vw__torch_engine *engine, const vw__search *search, vw__block **out)
+static vw_status find_candidate(vw__torch_engine *engine, const vw__torch_search *search,
+                                vw__block **out)
 {
     vw__block *unmapped = vw__lane_unmapped_above(search->lane, 0);
     for (; unmapped != NULL; unmapped = vw__lane_unmapped_above(search->lane, unmapped->address)) {
@@ -303,7 +316,8 @@ static vw_status find_candidate(vw__torch_engine *engine, const vw__search *sear
     return reserve_segment(engine, search, out);
 }
 
-static vw_status map_enough(vw__torch_engine *engine, const vw__search *search, vw__block **block)
+static vw_status map_enough(vw__torch_engine *engine, const vw__torch_search *search,
+                            vw__block **block)
 {
     if ((*block)->state == VW__BLOCK_UNMAPPED)
         VW__TRY(map_block(engine, *block, vw__min_u64((*block)->size_bytes, search->size_bytes)));
@@ -316,7 +330,7 @@ static vw_status map_enough(vw__torch_engine *engine, const vw__search *search, 
     return VW_OK;
 }
 
-vw_status vw__torch_grow_expandable(vw__torch_engine *engine, const vw__search *search,
+vw_status vw__torch_grow_expandable(vw__torch_engine *engine, const vw__torch_search *search,
                                     vw__block **out)
 {
     vw__block *block = NULL;
@@ -332,44 +346,45 @@ vw_status vw__torch_grow_expandable(vw__torch_engine *engine, const vw__search *
 /* ---- looking at pages ------------------------------------------------------------------------ */
 
 static vw_status walk_pages(const vw__segment *segment, size_t first, size_t last,
-                            vw__piece_visitor visit, void *context)
+                            vw__engine_piece_visitor visit, void *context)
 {
+    const vw__torch_pages *pages = vw__torch_pages_of(segment);
     for (size_t page = first; page < last; page++)
-        if (segment->page_is_mapped[page])
-            VW__TRY(visit(context, page_address(segment, page), segment->page_bytes,
-                          segment->pages[page]));
+        if (pages->is_mapped[page])
+            VW__TRY(visit(context, page_address(segment, page), pages->page_bytes,
+                          pages->handles[page]));
     return VW_OK;
 }
 
-static vw_status walk_all_pages(vw__tree_node *node, vw__piece_visitor visit, void *context)
+static vw_status walk_all_pages(vw__tree_node *node, vw__engine_piece_visitor visit, void *context)
 {
     for (; node != NULL; node = node->right) {
         const vw__segment *segment = vw__segment_of_node(node);
         VW__TRY(walk_all_pages(node->left, visit, context));
         if (vw__segment_is_expandable(segment))
-            VW__TRY(walk_pages(segment, 0, segment->page_count, visit, context));
+            VW__TRY(walk_pages(segment, 0, vw__torch_pages_of(segment)->count, visit, context));
     }
     return VW_OK;
 }
 
-vw_status vw__torch_walk_pieces(vw__engine *base, const vw__block *under, vw__piece_visitor visit,
-                                void *context)
+vw_status vw__torch_walk_pieces(vw__engine *base, const vw__block *under,
+                                vw__engine_piece_visitor visit, void *context)
 {
     if (under == NULL)
         return walk_all_pages(base->segments, visit, context);
     const vw__segment *segment = under->segment;
     if (!vw__segment_is_expandable(segment))
         return VW_OK;
+    uint64_t page_bytes = vw__torch_pages_of(segment)->page_bytes;
     uint64_t offset = under->address - segment->address;
-    return walk_pages(segment, offset / segment->page_bytes,
-                      vw__ceil_div_u64(offset + under->size_bytes, segment->page_bytes), visit,
-                      context);
+    return walk_pages(segment, offset / page_bytes,
+                      vw__ceil_div_u64(offset + under->size_bytes, page_bytes), visit, context);
 }
 
 void vw__torch_abandon_segment(vw__torch_engine *engine, vw__segment *segment)
 {
     if (vw__segment_is_expandable(segment)) {
-        undo_map(engine, segment, 0, segment->page_count);
+        undo_map(engine, segment, 0, vw__torch_pages_of(segment)->count);
         (void)vw__driver_unreserve(&engine->base.owner, segment->address, segment->size_bytes);
     } else {
         vw__private_pool *pool = segment->lane->shelf->private_pool;

@@ -14,7 +14,7 @@
 #include "engine/inspect.h"
 #include "engine/torch/torch_rounding.h"
 
-/* The FREE blocks that inactive_split counts, by vw__size_kind. */
+/* The FREE blocks that inactive_split counts, by vw__engine_size_kind. */
 typedef struct splits {
     const vw__torch_engine *engine;
     uint64_t blocks[2];
@@ -26,33 +26,34 @@ static vw_status check_pages(const vw__block *block)
     const vw__segment *segment = block->segment;
     if (!vw__segment_is_expandable(segment))
         return VW_OK;
+    const vw__torch_pages *pages = vw__torch_pages_of(segment);
     bool is_mapped = block->state != VW__BLOCK_UNMAPPED;
     uint64_t offset = block->address - segment->address;
-    VW__CHECK(is_mapped || (offset % segment->page_bytes == 0 &&
-                            block->size_bytes % segment->page_bytes == 0),
-              "unmapped block %#" PRIx64 " is no run of pages", block->address);
+    VW__ENGINE_CHECK(is_mapped || (offset % pages->page_bytes == 0 &&
+                                   block->size_bytes % pages->page_bytes == 0),
+                     "unmapped block %#" PRIx64 " is no run of pages", block->address);
     if (!is_mapped)
         return VW_OK; /* a page may have stayed mapped when the device failed: see undo_map() */
-    for (size_t page = offset / segment->page_bytes;
-         page < vw__ceil_div_u64(offset + block->size_bytes, segment->page_bytes); page++)
-        VW__CHECK(segment->page_is_mapped[page] && segment->pages[page] != 0,
-                  "page %zu of segment %#" PRIx64 " is not mapped", page, segment->address);
+    for (size_t page = offset / pages->page_bytes;
+         page < vw__ceil_div_u64(offset + block->size_bytes, pages->page_bytes); page++)
+        VW__ENGINE_CHECK(pages->is_mapped[page] && pages->handles[page] != 0,
+                         "page %zu of segment %#" PRIx64 " is not mapped", page, segment->address);
     return VW_OK;
 }
 
 static vw_status check_block(void *context, const vw__block *block)
 {
     splits *count = context;
-    VW__CHECK(block->size_bytes % VW__TORCH_MIN_BLOCK_BYTES == 0 ||
-                  count->engine->rules.roundup == VW__TORCH_ROUNDUP_SINGLE_COUNT,
-              "block %#" PRIx64 " has %" PRIu64 " bytes, no multiple of 512", block->address,
-              block->size_bytes);
-    VW__CHECK(block->state <= VW__BLOCK_UNMAPPED,
-              "block %#" PRIx64 " is in a state that only engine \"vramwise\" knows",
-              block->address);
+    VW__ENGINE_CHECK(block->size_bytes % VW__TORCH_MIN_BLOCK_BYTES == 0 ||
+                         count->engine->conf.rules.roundup == VW__TORCH_ROUNDUP_SINGLE_COUNT,
+                     "block %#" PRIx64 " has %" PRIu64 " bytes, no multiple of 512", block->address,
+                     block->size_bytes);
+    VW__ENGINE_CHECK(block->state <= VW__BLOCK_UNMAPPED,
+                     "block %#" PRIx64 " is in a state that only engine \"vramwise\" knows",
+                     block->address);
     if (block->state == VW__BLOCK_FREE && !vw__block_is_expandable(block) &&
         vw__block_is_split(block)) {
-        vw__size_kind kind = vw__block_lane(block)->shelf->kind;
+        vw__engine_size_kind kind = vw__block_lane(block)->shelf->kind;
         count->blocks[kind]++;
         count->bytes[kind] += block->size_bytes;
     }
@@ -64,15 +65,16 @@ vw_status vw__torch_check(vw__engine *base)
     vw__torch_engine *engine = vw__torch_of(base);
     const vw__counters *counters = base->owner.counters;
     splits split = {.engine = engine};
-    vw__census census = {.check_block = check_block, .context = &split};
+    vw__engine_census census = {.check_block = check_block, .context = &split};
     VW__TRY(vw__engine_check_blocks(base, &census));
-    uint64_t memory_bytes = census.memory_bytes[VW__SMALL] + census.memory_bytes[VW__LARGE];
-    VW__CHECK(base->held_bytes == memory_bytes,
-              "%" PRIu64 " bytes are held, the segments have %" PRIu64, base->held_bytes,
-              memory_bytes);
-    VW__CHECK(engine->expandable_segments == census.expandable_segments,
-              "%zu expandable segments counted, %" PRIu64 " found", engine->expandable_segments,
-              census.expandable_segments);
+    uint64_t memory_bytes =
+        census.memory_bytes[VW__ENGINE_SMALL] + census.memory_bytes[VW__ENGINE_LARGE];
+    VW__ENGINE_CHECK(base->held_bytes == memory_bytes,
+                     "%" PRIu64 " bytes are held, the segments have %" PRIu64, base->held_bytes,
+                     memory_bytes);
+    VW__ENGINE_CHECK(engine->expandable_segments == census.expandable_segments,
+                     "%zu expandable segments counted, %" PRIu64 " found",
+                     engine->expandable_segments, census.expandable_segments);
     VW__TRY(
         vw__engine_check_counter(&counters->reserved_bytes, census.memory_bytes, "reserved_bytes"));
     VW__TRY(vw__engine_check_counter(&counters->segment, census.plain_segments, "segment"));

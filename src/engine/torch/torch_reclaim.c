@@ -27,9 +27,9 @@ static vw_status release_segment(vw__torch_engine *engine, vw__block *block)
     vw__engine_notice(&engine->base, VW_ACTION_SEGMENT_FREE, lane, segment->address,
                       segment->size_bytes, vw__engine_event_tag(&engine->base, block));
     vw__engine_count_held(&engine->base, lane->shelf, -(int64_t)segment->size_bytes);
-    vw__count_down(&owner->counters->segment, lane->shelf->kind, 1);
+    vw__counter_down(&owner->counters->segment, lane->shelf->kind, 1);
     if (segment->size_bytes >= engine->base.max_split_bytes)
-        vw__count_down(&owner->counters->oversize_segments, VW__LARGE, 1);
+        vw__counter_down(&owner->counters->oversize_segments, VW__ENGINE_LARGE, 1);
     vw__lane_remove(lane, block);
     vw__torch_drop_segment(engine, segment);
     return VW_OK;
@@ -67,28 +67,28 @@ static vw_status release_shelf(vw__torch_engine *engine, vw__shelf *shelf)
 vw_status vw__torch_trim(vw__torch_engine *engine, const vw_private_id *only)
 {
     const vw__engine_owner *owner = &engine->base.owner;
-    bool is_one = only != NULL && !vw__same_private_id(*only, vw__no_private_id());
+    bool is_one = only != NULL && !vw__private_id_same(*only, vw__private_id_none());
     if (!is_one && !vw__engine_keeps_default_pools(&engine->base)) {
         VW__TRY(owner->finish_pending(owner->context, NULL));
-        VW__TRY(release_shelf(engine, &engine->base.shelves[VW__LARGE]));
-        VW__TRY(release_shelf(engine, &engine->base.shelves[VW__SMALL]));
+        VW__TRY(release_shelf(engine, &engine->base.shelves[VW__ENGINE_LARGE]));
+        VW__TRY(release_shelf(engine, &engine->base.shelves[VW__ENGINE_SMALL]));
     }
     vw__private_pool *next;
     for (vw__private_pool *pool = engine->base.private_pools; pool != NULL; pool = next) {
         next = pool->next;
-        if (pool->use_count != 0 || (is_one && !vw__same_private_id(pool->id, *only)))
+        if (pool->use_count != 0 || (is_one && !vw__private_id_same(pool->id, *only)))
             continue;
         if (is_one)
             VW__TRY(owner->finish_pending(owner->context, only));
-        VW__TRY(release_shelf(engine, &pool->shelves[VW__SMALL]));
-        VW__TRY(release_shelf(engine, &pool->shelves[VW__LARGE]));
+        VW__TRY(release_shelf(engine, &pool->shelves[VW__ENGINE_SMALL]));
+        VW__TRY(release_shelf(engine, &pool->shelves[VW__ENGINE_LARGE]));
         if (vw__private_is_over(pool))
             vw__private_drop(&engine->base, pool);
     }
     return VW_OK;
 }
 
-vw_status vw__torch_release_available(vw__torch_engine *engine, const vw__search *search,
+vw_status vw__torch_release_available(vw__torch_engine *engine, const vw__torch_search *search,
                                       bool *is_enough)
 {
     uint64_t max_split_bytes = engine->base.max_split_bytes;
@@ -132,7 +132,7 @@ static int64_t age_of(const vw__shelf *shelf, const vw__block *block)
 static vw_status sweep(vw__torch_engine *engine, double oldest_kept, int64_t *total_age,
                        int64_t *block_count, uint64_t *reclaimed_bytes, bool *has_freed)
 {
-    vw__shelf *shelf = &engine->base.shelves[VW__LARGE];
+    vw__shelf *shelf = &engine->base.shelves[VW__ENGINE_LARGE];
     *has_freed = false;
     for (vw__lane *lane = shelf->lanes; lane != NULL; lane = lane->next) {
         vw__block *next;
@@ -154,8 +154,8 @@ static vw_status sweep(vw__torch_engine *engine, double oldest_kept, int64_t *to
 
 vw_status vw__torch_collect_garbage(vw__torch_engine *engine)
 {
-    vw__shelf *shelf = &engine->base.shelves[VW__LARGE];
-    double threshold = engine->settings.garbage_collection_threshold;
+    vw__shelf *shelf = &engine->base.shelves[VW__ENGINE_LARGE];
+    double threshold = engine->conf.settings.garbage_collection_threshold;
     uint64_t threshold_bytes = (uint64_t)(threshold * (double)engine->base.limit_bytes);
     if (engine->base.held_bytes <= threshold_bytes)
         return VW_OK;

@@ -52,7 +52,7 @@ static inline uint64_t vw__torch_round_size(const vw__torch_settings *settings,
     return (bytes + VW__TORCH_MIN_BLOCK_BYTES - 1) & ~(VW__TORCH_MIN_BLOCK_BYTES - 1);
 }
 
-/* Is a block of this (rounded) size served from the small pool? */
+/* True if a block of this (rounded) size is served from the small pool. */
 static inline bool vw__torch_is_small(uint64_t rounded_bytes)
 {
     return rounded_bytes <= VW__TORCH_SMALL_BYTES;
@@ -69,7 +69,7 @@ static inline uint64_t vw__torch_segment_size(const vw__torch_settings *settings
     return (rounded_bytes + VW__TORCH_ROUND_LARGE_BYTES - 1) & ~(VW__TORCH_ROUND_LARGE_BYTES - 1);
 }
 
-/* Is what a free block has beyond the `rounded_bytes` of a request cut off, and stays free? A pool
+/* True if the part of a free block beyond the `rounded_bytes` of a request is cut off and stays free. A pool
  * that was made with no_split never does. */
 static inline bool vw__torch_splits_off(bool is_small, bool is_expandable, uint64_t rounded_bytes,
                                         uint64_t max_split_bytes, uint64_t rest_bytes)

@@ -146,3 +146,11 @@ vw_status vw__torch_rules_for(int version, vw__torch_rules *out)
     };
     return VW_OK;
 }
+
+vw_status vw__torch_rules_of(const char *text, vw__torch_rules *out)
+{
+    int version = VW__TORCH_DEFAULT_VERSION;
+    if (text != NULL)
+        VW__TRY(vw__torch_parse_version(text, &version));
+    return vw__torch_rules_for(version, out);
+}

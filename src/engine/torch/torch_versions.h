@@ -151,4 +151,7 @@ VW_MUST_CHECK vw_status vw__torch_parse_version(const char *text, int *out);
  *                           (1.14 to 1.99); *out is untouched */
 VW_MUST_CHECK vw_status vw__torch_rules_for(int version, vw__torch_rules *out);
 
+/* Both at once; NULL is VW__TORCH_DEFAULT_VERSION. */
+VW_MUST_CHECK vw_status vw__torch_rules_of(const char *text, vw__torch_rules *out);
+
 #endif /* VW_ENGINE_TORCH_TORCH_VERSIONS_H */

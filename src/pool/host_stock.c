@@ -3,7 +3,7 @@
  * Whoever makes one reserves its bytes first, under the lock, makes it without, and then either
  * keeps the bytes or puts them back: so the limit holds whoever is at it at the same time. The
  * thread is a guest in someone's program: it takes no signals, and sleeps until there is a wish. */
-#include "engine/paged/host_stock.h"
+#include "pool/host_stock.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -15,26 +15,26 @@
 #include "base/host_memory.h"
 #include "base/pinned_budget.h"
 
-struct vw__host_stock {
+struct vw__stock {
     const vw_device *device;  /* set at creation, then read-only, like the next two */
     vw_pinned_budget *budget; /* or NULL */
     uint64_t limit_bytes;
 
     pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t has_news;
-    vw__host_handle *ready;
-    vw__host_stock_numbers numbers;
-    uint64_t wishes_bytes[VW__HOST_STOCK_WISHES];
+    vw__lender_handle *ready;
+    vw__lender_numbers numbers;
+    uint64_t wishes_bytes[VW__LENDER_WISHES];
     size_t wish_count; /* 0: none, or given up */
     bool has_thread;
     bool is_ending;
     pthread_t thread;
 };
 
-vw_status vw__host_stock_create(const vw_device *device, vw_pinned_budget *budget,
-                                uint64_t limit_bytes, vw__host_stock **out)
+vw_status vw__stock_create(const vw_device *device, vw_pinned_budget *budget, uint64_t limit_bytes,
+                           vw__stock **out)
 {
-    vw__host_stock *stock = vw__host_alloc_zeroed(1, sizeof *stock);
+    vw__stock *stock = vw__host_alloc_zeroed(1, sizeof *stock);
     if (stock == NULL)
         return vw__fail_host_memory(sizeof *stock, "a stock of host handles");
     stock->device = device;
@@ -55,7 +55,7 @@ vw_status vw__host_stock_create(const vw_device *device, vw_pinned_budget *budge
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-static bool reserve_bytes(vw__host_stock *stock, uint64_t size_bytes)
+static bool reserve_bytes(vw__stock *stock, uint64_t size_bytes)
 {
     if (size_bytes > stock->limit_bytes - stock->numbers.held_bytes ||
         !vw__pinned_budget_draw(stock->budget, size_bytes))
@@ -64,7 +64,7 @@ static bool reserve_bytes(vw__host_stock *stock, uint64_t size_bytes)
     return true;
 }
 
-static void put_back_bytes(vw__host_stock *stock, uint64_t size_bytes)
+static void put_back_bytes(vw__stock *stock, uint64_t size_bytes)
 {
     stock->numbers.held_bytes -= size_bytes;
     vw__pinned_budget_put_back(stock->budget, size_bytes);
@@ -72,14 +72,14 @@ static void put_back_bytes(vw__host_stock *stock, uint64_t size_bytes)
 
 /* ---- one handle ------------------------------------------------------------------------------ */
 
-/* What the device will not take back is lost to us; its memory is gone for good. */
-static void close_window(const vw_device *device, const vw__host_handle *handle)
+/* Where the device refuses, the memory is lost. */
+static void close_window(const vw_device *device, const vw__lender_handle *handle)
 {
     if (device->table->unmap(device->context, handle->window, handle->size_bytes) == VW_OK)
         (void)device->table->unreserve(device->context, handle->window, handle->size_bytes);
 }
 
-static vw_status open_window(const vw_device *device, vw__host_handle *handle)
+static vw_status open_window(const vw_device *device, vw__lender_handle *handle)
 {
     const vw_device_table *table = device->table;
     uint64_t size_bytes = handle->size_bytes;
@@ -96,7 +96,7 @@ static vw_status open_window(const vw_device *device, vw__host_handle *handle)
     return status;
 }
 
-static vw_status fill_in(const vw_device *device, vw__host_handle *handle)
+static vw_status fill_in(const vw_device *device, vw__lender_handle *handle)
 {
     const vw_device_table *table = device->table;
     VW__TRY(table->create_on_host(device->context, handle->size_bytes, &handle->device_handle));
@@ -107,9 +107,9 @@ static vw_status fill_in(const vw_device *device, vw__host_handle *handle)
 }
 
 /* Its bytes are reserved, and are again free where it cannot be made. Without the lock. */
-static vw_status make(vw__host_stock *stock, uint64_t size_bytes, vw__host_handle **out)
+static vw_status make(vw__stock *stock, uint64_t size_bytes, vw__lender_handle **out)
 {
-    vw__host_handle *made = vw__host_alloc_zeroed(1, sizeof *made);
+    vw__lender_handle *made = vw__host_alloc_zeroed(1, sizeof *made);
     vw_status status = VW_ERR_HOST_MEMORY;
     if (made != NULL) {
         made->size_bytes = size_bytes;
@@ -129,7 +129,7 @@ static vw_status make(vw__host_stock *stock, uint64_t size_bytes, vw__host_handl
     return VW_ERR_HOST_MEMORY;
 }
 
-static void end(vw__host_stock *stock, vw__host_handle *handle)
+static void end(vw__stock *stock, vw__lender_handle *handle)
 {
     const vw_device *device = stock->device;
     close_window(device, handle);
@@ -137,13 +137,13 @@ static void end(vw__host_stock *stock, vw__host_handle *handle)
     vw__host_free(handle);
 }
 
-/* Takes one of the given size out of the stock, of any size for 0; NULL: there is none. */
-static vw__host_handle *take_ready(vw__host_stock *stock, uint64_t size_bytes)
+/* Takes a handle of the given size out of the stock, of any size for 0; NULL: it has none. */
+static vw__lender_handle *take_ready(vw__stock *stock, uint64_t size_bytes)
 {
-    vw__host_handle **link = &stock->ready;
+    vw__lender_handle **link = &stock->ready;
     while (*link != NULL && size_bytes != 0 && (*link)->size_bytes != size_bytes)
         link = &(*link)->next;
-    vw__host_handle *found = *link;
+    vw__lender_handle *found = *link;
     if (found != NULL) {
         *link = found->next;
         stock->numbers.ready_bytes -= found->size_bytes;
@@ -151,7 +151,7 @@ static vw__host_handle *take_ready(vw__host_stock *stock, uint64_t size_bytes)
     return found;
 }
 
-static void put_ready(vw__host_stock *stock, vw__host_handle *handle)
+static void put_ready(vw__stock *stock, vw__lender_handle *handle)
 {
     handle->next = stock->ready;
     stock->ready = handle;
@@ -160,12 +160,13 @@ static void put_ready(vw__host_stock *stock, vw__host_handle *handle)
 
 /* ---- lending --------------------------------------------------------------------------------- */
 
-vw_status vw__host_stock_take(vw__host_stock *stock, uint64_t size_bytes, vw__host_handle **out)
+static vw_status take(void *context, uint64_t size_bytes, vw__lender_handle **out)
 {
+    vw__stock *stock = context;
     pthread_mutex_lock(&stock->lock);
-    vw__host_handle *found = take_ready(stock, size_bytes);
+    vw__lender_handle *found = take_ready(stock, size_bytes);
     while (found == NULL && !reserve_bytes(stock, size_bytes)) {
-        vw__host_handle *unused = take_ready(stock, 0);
+        vw__lender_handle *unused = take_ready(stock, 0);
         if (unused == NULL) {
             pthread_mutex_unlock(&stock->lock);
             return VW_ERR_OUT_OF_MEMORY;
@@ -182,8 +183,9 @@ vw_status vw__host_stock_take(vw__host_stock *stock, uint64_t size_bytes, vw__ho
     return VW_OK;
 }
 
-void vw__host_stock_give_back(vw__host_stock *stock, vw__host_handle *handle)
+static void give_back(void *context, vw__lender_handle *handle)
 {
+    vw__stock *stock = context;
     pthread_mutex_lock(&stock->lock);
     put_ready(stock, handle);
     pthread_mutex_unlock(&stock->lock);
@@ -191,7 +193,7 @@ void vw__host_stock_give_back(vw__host_stock *stock, vw__host_handle *handle)
 
 /* ---- making ahead ---------------------------------------------------------------------------- */
 
-static size_t count_wishes(const vw__host_stock *stock, uint64_t size_bytes)
+static size_t count_wishes(const vw__stock *stock, uint64_t size_bytes)
 {
     size_t count = 0;
     for (size_t i = 0; i < stock->wish_count; i++)
@@ -199,16 +201,16 @@ static size_t count_wishes(const vw__host_stock *stock, uint64_t size_bytes)
     return count;
 }
 
-static size_t count_ready(const vw__host_stock *stock, uint64_t size_bytes)
+static size_t count_ready(const vw__stock *stock, uint64_t size_bytes)
 {
     size_t count = 0;
-    for (const vw__host_handle *each = stock->ready; each != NULL; each = each->next)
+    for (const vw__lender_handle *each = stock->ready; each != NULL; each = each->next)
         count += each->size_bytes == size_bytes;
     return count;
 }
 
 /* A size of which fewer are ready than wished for; 0: none. */
-static uint64_t find_missing(const vw__host_stock *stock)
+static uint64_t find_missing(const vw__stock *stock)
 {
     for (size_t i = 0; i < stock->wish_count; i++) {
         uint64_t size_bytes = stock->wishes_bytes[i];
@@ -220,7 +222,7 @@ static uint64_t find_missing(const vw__host_stock *stock)
 
 static void *make_ahead(void *context)
 {
-    vw__host_stock *stock = context;
+    vw__stock *stock = context;
     pthread_mutex_lock(&stock->lock);
     while (!stock->is_ending) {
         uint64_t size_bytes = find_missing(stock);
@@ -230,7 +232,7 @@ static void *make_ahead(void *context)
             continue;
         }
         pthread_mutex_unlock(&stock->lock);
-        vw__host_handle *made = NULL;
+        vw__lender_handle *made = NULL;
         vw_status status = make(stock, size_bytes, &made);
         pthread_mutex_lock(&stock->lock);
         if (status == VW_OK)
@@ -243,7 +245,7 @@ static void *make_ahead(void *context)
 }
 
 /* Without a thread everything is made when it is needed. */
-static bool start_thread(vw__host_stock *stock)
+static bool start_thread(vw__stock *stock)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -256,10 +258,11 @@ static bool start_thread(vw__host_stock *stock)
     return has_started;
 }
 
-void vw__host_stock_wish(vw__host_stock *stock, const uint64_t *sizes_bytes, size_t count)
+static void wish(void *context, const uint64_t *sizes_bytes, size_t count)
 {
+    vw__stock *stock = context;
     pthread_mutex_lock(&stock->lock);
-    stock->wish_count = count < VW__HOST_STOCK_WISHES ? count : VW__HOST_STOCK_WISHES;
+    stock->wish_count = count < VW__LENDER_WISHES ? count : VW__LENDER_WISHES;
     memcpy(stock->wishes_bytes, sizes_bytes, stock->wish_count * sizeof *sizes_bytes);
     if (!stock->has_thread)
         stock->has_thread = start_thread(stock);
@@ -269,8 +272,9 @@ void vw__host_stock_wish(vw__host_stock *stock, const uint64_t *sizes_bytes, siz
 
 /* ---- looking, and the end -------------------------------------------------------------------- */
 
-void vw__host_stock_look(vw__host_stock *stock, vw__host_stock_numbers *out)
+static void look(void *context, vw__lender_numbers *out)
 {
+    vw__stock *stock = context;
     pthread_mutex_lock(&stock->lock);
     *out = stock->numbers;
     uint64_t lent_bytes = out->held_bytes - out->ready_bytes;
@@ -281,7 +285,12 @@ void vw__host_stock_look(vw__host_stock *stock, vw__host_stock_numbers *out)
     pthread_mutex_unlock(&stock->lock);
 }
 
-void vw__host_stock_destroy(vw__host_stock *stock)
+vw__lender vw__stock_lender(vw__stock *stock)
+{
+    return (vw__lender){stock, take, give_back, wish, look};
+}
+
+void vw__stock_destroy(vw__stock *stock)
 {
     if (stock == NULL)
         return;
@@ -292,7 +301,7 @@ void vw__host_stock_destroy(vw__host_stock *stock)
     pthread_mutex_unlock(&stock->lock);
     if (has_thread)
         pthread_join(stock->thread, NULL);
-    for (vw__host_handle *handle; (handle = take_ready(stock, 0)) != NULL;) {
+    for (vw__lender_handle *handle; (handle = take_ready(stock, 0)) != NULL;) {
         put_back_bytes(stock, handle->size_bytes);
         end(stock, handle);
     }

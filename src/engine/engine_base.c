@@ -1,12 +1,32 @@
-/* segments.c - segments in an engine's books. */
-#include "engine/segments.h"
+/* engine_base.c - an engine's beginning and end, and its books of segments. */
+#include "engine/engine_base.h"
 
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "engine/private_pools.h"
-#include "engine/torch/torch_rounding.h" /* vw__torch_limit_bytes */
 
-/* ---- their records --------------------------------------------------------------------------- */
+void vw__engine_init(vw__engine *engine, const vw__engine_table *table,
+                     const vw__engine_owner *owner)
+{
+    engine->table = table;
+    engine->owner = *owner;
+    engine->limit_bytes = UINT64_MAX;
+    engine->max_split_bytes = UINT64_MAX;
+    engine->fraction = 1.0;
+    vw__block_source_init(&engine->records);
+    engine->shelves[VW__ENGINE_SMALL].kind = VW__ENGINE_SMALL;
+    engine->shelves[VW__ENGINE_LARGE].kind = VW__ENGINE_LARGE;
+}
+
+void vw__engine_deinit(vw__engine *engine)
+{
+    vw__private_deinit_all(engine);
+    vw__shelf_deinit(&engine->shelves[VW__ENGINE_SMALL]);
+    vw__shelf_deinit(&engine->shelves[VW__ENGINE_LARGE]);
+    vw__block_source_deinit(&engine->records);
+}
+
+/* ---- segments --------------------------------------------------------------------------- */
 
 static bool segment_before(const vw__tree_node *left, const vw__tree_node *right)
 {
@@ -77,18 +97,7 @@ uint64_t vw__engine_event_tag(const vw__engine *engine, const vw__block *block)
 void vw__engine_count_held(vw__engine *engine, const vw__shelf *shelf, int64_t bytes)
 {
     engine->held_bytes += (uint64_t)bytes; /* wraps to a subtraction for a negative number */
-    vw__count_by(&engine->owner.counters->reserved_bytes, shelf->kind, bytes);
+    vw__counter_by(&engine->owner.counters->reserved_bytes, shelf->kind, bytes);
     if (shelf->private_pool != NULL)
-        vw__count_by(&shelf->private_pool->stat->reserved_bytes, shelf->kind, bytes);
-}
-
-vw_status vw__engine_set_fraction(vw__engine *engine, double fraction)
-{
-    if (!(fraction >= 0.0 && fraction <= 1.0))
-        return vw__fail(VW_ERR_INVALID_ARGUMENT, "Invalid fraction value: %g. Allowed range: 0~1",
-                        fraction);
-    engine->limit_bytes = vw__torch_limit_bytes(engine->wording, fraction,
-                                                engine->owner.device->properties.total_bytes);
-    engine->fraction = fraction;
-    return VW_OK;
+        vw__counter_by(&shelf->private_pool->stat->reserved_bytes, shelf->kind, bytes);
 }

@@ -1,0 +1,233 @@
+/* paged_fill.c - a window gets memory, piece by piece.
+ *
+ * A *window* is a range of a lane's addresses, as large as the request, in which nothing is live
+ * (paged_survey.c). Its ghosts are revived, and each piece of it that has no memory is filled, by
+ * the first of these that can:
+ *   1. new memory, while the pool stays within its growth limit
+ *   2. a free handle from elsewhere, of about the piece's size
+ *   3. new memory beyond the growth limit
+ *
+ * The size of a new handle. A handle can move only as a whole, so a block wastes the rest of the
+ * handles at its two ends until it is freed: handles follow the size of the block, a sixteenth of
+ * it. But every handle costs the same number of driver calls, whatever its size, so they are larger
+ * while the growth limit is far away: a fifth of the room that is left. No handle is larger than a
+ * 512th of what the pool may hold, or 16 MiB, because a full card has no room to waste. And a pool
+ * that had to grow beyond its limit has learned that its handles are too large for this program:
+ * they become finer each time, down to half. (docs/design/006 has the measurements behind the
+ * numbers.)
+ *
+ * A request must not stall: after so many driver calls, new memory beyond the limit is taken, in
+ * larger pieces, rather than more small handles moved. */
+#include "engine/paged/paged_fill.h"
+
+#include "base/checked_math.h"
+#include "base/error.h"
+#include "engine/paged/paged_books.h"
+#include "engine/paged/paged_handles.h"
+
+enum {
+    PARTS_OF_A_BLOCK = 16,
+    PARTS_OF_THE_ROOM = 5,
+    PARTS_OF_THE_CARD = 512,
+    MOST_OPERATIONS = 250, /* of about 35 us: 9 ms */
+    MOST_GHOSTS = 16,      /* of one handle */
+    GHOST_FACTOR = 3,      /* all ghosts together, as a multiple of what is held */
+};
+
+#define MOST_HANDLE_BYTES (UINT64_C(256) << 20)
+#define LEAST_BOUND_BYTES (UINT64_C(16) << 20) /* that the card's size bounds them to */
+#define FINER_STEP 1.2
+#define FINEST 2.0
+
+/* ---- filling a piece ------------------------------------------------------------------------- */
+
+static uint64_t power_of_two_up_to(uint64_t value)
+{
+    return UINT64_C(1) << vw__floor_log2_u64(value);
+}
+
+static uint64_t handle_bytes(const vw__paged_miss *request, uint64_t missing_bytes)
+{
+    const vw__paged_engine *engine = request->engine;
+    uint64_t held_bytes = engine->base.held_bytes;
+    if (request->lane->shelf->kind == VW__ENGINE_SMALL)
+        return engine->unit_bytes;
+    double wanted = (double)request->size_bytes / PARTS_OF_A_BLOCK;
+    if (request->allowed_bytes > held_bytes) {
+        double by_room = (double)(request->allowed_bytes - held_bytes) / PARTS_OF_THE_ROOM;
+        wanted = by_room > wanted ? by_room : wanted;
+    }
+    uint64_t card_bytes = engine->base.owner.device->properties.total_bytes;
+    uint64_t most_bytes = vw__min_u64(card_bytes, engine->base.limit_bytes) / PARTS_OF_THE_CARD;
+    most_bytes = vw__min_u64(vw__max_u64(most_bytes, LEAST_BOUND_BYTES), MOST_HANDLE_BYTES);
+    uint64_t bytes = vw__min_u64((uint64_t)(wanted / engine->fineness), most_bytes);
+    bytes = power_of_two_up_to(vw__max_u64(bytes, engine->unit_bytes));
+    return vw__min_u64(bytes, missing_bytes);
+}
+
+/* New memory of up to `wanted_bytes`, as far as `most_bytes` allow: 0 in `*got_bytes` for none. */
+static vw_status grow_within(vw__paged_miss *request, vw__block *unmapped, uint64_t address,
+                             uint64_t wanted_bytes, uint64_t most_bytes, uint64_t *got_bytes)
+{
+    vw__paged_engine *engine = request->engine;
+    uint64_t held_bytes = engine->base.held_bytes;
+    vw_status status = VW_ERR_OUT_OF_MEMORY;
+    *got_bytes = 0;
+    while (status == VW_ERR_OUT_OF_MEMORY) {
+        uint64_t room_bytes = vw__min_u64(most_bytes, request->most_bytes);
+        while (wanted_bytes > engine->unit_bytes && held_bytes + wanted_bytes > room_bytes)
+            wanted_bytes = vw__max_u64(power_of_two_up_to(wanted_bytes - 1), engine->unit_bytes);
+        if (held_bytes + wanted_bytes > room_bytes)
+            return VW_OK;
+        status = vw__paged_grow(engine, unmapped, address, wanted_bytes);
+        if (status == VW_ERR_OUT_OF_MEMORY) /* others use the device, too: it has less than that */
+            request->most_bytes = held_bytes + wanted_bytes - engine->unit_bytes;
+    }
+    VW__TRY(status);
+    request->operations++;
+    *got_bytes = wanted_bytes;
+    return VW_OK;
+}
+
+/* How well a free handle suits: about the size that is missing, else the largest that is smaller,
+ * else the smallest that is larger. */
+static uint64_t suitability(uint64_t handle_bytes, uint64_t missing_bytes)
+{
+    const uint64_t middle = UINT64_C(1) << 62;
+    if (handle_bytes < missing_bytes)
+        return middle + handle_bytes;
+    return handle_bytes <= 2 * missing_bytes ? UINT64_MAX - handle_bytes : middle - handle_bytes;
+}
+
+/* The one that suits best, the longest free among equals; NULL: none fits into the room. */
+static vw__paged_handle *pick_free_handle(const vw__paged_miss *request,
+                                          const vw__paged_window *window, uint64_t missing_bytes,
+                                          uint64_t room_bytes)
+{
+    const vw__paged_engine *engine = request->engine;
+    const vw__paged_candidate *best = NULL;
+    uint64_t best_suits = 0;
+    for (size_t i = 0; i < engine->candidate_count; i++) {
+        const vw__paged_candidate *candidate = &engine->candidates[i];
+        const vw__paged_handle *handle = candidate->handle;
+        if (handle->size_bytes > room_bytes || !vw__paged_is_free(engine, handle) ||
+            vw__paged_is_inside(engine, window, handle->home))
+            continue;
+        uint64_t suits = suitability(handle->size_bytes, missing_bytes);
+        if (best == NULL || suits > best_suits ||
+            (suits == best_suits && candidate->age < best->age)) {
+            best = candidate;
+            best_suits = suits;
+        }
+    }
+    return best != NULL ? best->handle : NULL;
+}
+
+/* Ghosts take nothing but addresses, and time to walk over. */
+static vw_status limit_ghosts(vw__paged_engine *engine, vw__paged_handle *handle)
+{
+    if (handle->ghost_count <= MOST_GHOSTS &&
+        engine->stats.retiring_bytes <= GHOST_FACTOR * engine->base.held_bytes)
+        return VW_OK;
+    vw__paged_place *oldest = handle->ghosts;
+    while (oldest->next != NULL)
+        oldest = oldest->next;
+    vw_status status = vw__paged_drop_ghost(engine, oldest, false);
+    return status == VW_ERR_NOT_READY ? VW_OK : status;
+}
+
+static vw_status move_free_handle(vw__paged_miss *request, const vw__paged_window *window,
+                                  vw__block *unmapped, uint64_t address, uint64_t missing_bytes,
+                                  uint64_t *got_bytes)
+{
+    vw__paged_engine *engine = request->engine;
+    uint64_t room_bytes = unmapped->address + unmapped->size_bytes - address;
+    vw__paged_handle *handle = pick_free_handle(request, window, missing_bytes, room_bytes);
+    *got_bytes = 0;
+    if (handle == NULL)
+        return VW_OK;
+    VW__TRY(vw__paged_move(engine, handle, unmapped, address));
+    handle->survey = 0;
+    request->operations++;
+    *got_bytes = handle->size_bytes;
+    return limit_ghosts(engine, handle);
+}
+
+/* The pool has to grow beyond its limit though it holds more than is live: its handles are too
+ * large. Once per request. */
+static void learn(vw__paged_miss *request)
+{
+    vw__paged_engine *engine = request->engine;
+    if (request->was_forced || engine->base.held_bytes < engine->peak_live_bytes)
+        return;
+    request->was_forced = true;
+    engine->fineness =
+        engine->fineness * FINER_STEP < FINEST ? engine->fineness * FINER_STEP : FINEST;
+}
+
+static vw_status fill_piece(vw__paged_miss *request, const vw__paged_window *window,
+                            vw__block *unmapped, uint64_t address, uint64_t missing_bytes,
+                            uint64_t *got_bytes)
+{
+    bool is_slow = request->operations > MOST_OPERATIONS && !request->keeps_limit;
+    VW__TRY(grow_within(request, unmapped, address, handle_bytes(request, missing_bytes),
+                        request->allowed_bytes, got_bytes));
+    if (*got_bytes == 0 && !is_slow)
+        VW__TRY(move_free_handle(request, window, unmapped, address, missing_bytes, got_bytes));
+    if (*got_bytes == 0 && !request->keeps_limit) {
+        if (!is_slow)
+            learn(request);
+        VW__TRY(grow_within(request, unmapped, address, handle_bytes(request, missing_bytes),
+                            UINT64_MAX, got_bytes));
+    }
+    if (*got_bytes == 0 && is_slow)
+        VW__TRY(move_free_handle(request, window, unmapped, address, missing_bytes, got_bytes));
+    return *got_bytes != 0 ? VW_OK : VW_ERR_OUT_OF_MEMORY;
+}
+
+/* ---- filling a window ------------------------------------------------------------------------ */
+
+/* Ghosts first: what fills the rest must not be taken from under them. */
+static vw_status revive_ghosts(vw__paged_miss *request, const vw__paged_window *window,
+                               vw__block **anchor)
+{
+    vw__paged_engine *engine = request->engine;
+    uint64_t end = window->address + window->size_bytes;
+    for (uint64_t at = window->address; at < end;) {
+        vw__block *block = *anchor = vw__paged_walk_to(*anchor, at);
+        at = block->address + block->size_bytes;
+        if (block->state != VW__BLOCK_GHOST)
+            continue;
+        vw__paged_place *ghost = vw__paged_place_at(engine, block->segment, block->address);
+        VW__TRY(vw__paged_revive(engine, ghost));
+        ghost->handle->survey = 0;
+        *anchor = ghost->handle->block;
+    }
+    return VW_OK;
+}
+
+/* Records change hands as blocks are cut and merged, but each step leaves one behind that is in the
+ * list, so that the next address is found by walking from it. What a failure leaves is whole:
+ * pieces filled so far are free memory. */
+vw_status vw__paged_fill(vw__paged_miss *request, const vw__paged_window *window, vw__block **out)
+{
+    const vw__paged_engine *engine = request->engine;
+    uint64_t end = window->address + window->size_bytes;
+    vw__block *block = window->first;
+    VW__TRY(revive_ghosts(request, window, &block));
+    for (uint64_t at = window->address; at < end;) {
+        block = vw__paged_walk_to(block, at);
+        uint64_t block_end = block->address + block->size_bytes, got_bytes = 0;
+        if (block->state != VW__BLOCK_UNMAPPED) {
+            at = block_end;
+            continue;
+        }
+        uint64_t from = vw__max_u64(block->address, vw__paged_unit_at(engine, window->segment, at));
+        uint64_t missing_bytes = vw__paged_whole_units(engine, vw__min_u64(block_end, end) - from);
+        VW__TRY(fill_piece(request, window, block, from, missing_bytes, &got_bytes));
+        block = vw__paged_place_at(engine, window->segment, from)->handle->block;
+        at = from + got_bytes;
+    }
+    *out = vw__paged_walk_to(block, window->address);
+    return VW_OK;
+}
