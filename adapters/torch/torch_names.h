@@ -7,8 +7,8 @@
 //   - a type, field or function that came later is used where an expression with it compiles
 //     (the overload with `int`), and left out elsewhere (the one with `...`);
 //   - a virtual function that changed its parameters is declared in every shape, without `override`
-//     (adapter.h). tests/adapter/check_vtable.py reads the compiler's own table and fails if a
-//     shape that the version has is not overridden.
+//     (adapter.h). tools/make_adapters.py --check reads the compiler's own table
+//     and fails if a shape that the version has is not overridden.
 #pragma once
 
 #include <functional>
