@@ -25,7 +25,7 @@ c_files = $(shell find include src cli adapters examples tests bench -name '*.[c
 .PHONY: all program run setup test test-quick test-release test-viewer test-viewer-beside test-clang \
 	test-asan test-tsan test-sanitized release-program \
 	checks mutants bench bench-plan bench-plan-from bench-viewer doctor-accuracy fuzz viewer viewer-packages \
-	check-viewer site install wheel test-wheel sdist deb test-deb release uninstall format check-format tidy clean help
+	check-viewer check-adapter site install wheel test-wheel sdist deb test-deb release uninstall format check-format tidy clean help
 
 ## make             builds the libraries and the program: build/vramwise
 all: program
@@ -128,6 +128,14 @@ checks:
 	@tools/check_shipped.py build/vramwise build/libvramwise.so build/libvramwise-analysis.so \
 		build/libvramwise-torch.so
 	@tools/make_site.py build
+	@if [ -n "$$VRAMWISE_TORCH_HEADERS" ]; then $(MAKE) --no-print-directory check-adapter \
+		TORCH_HEADERS="$$VRAMWISE_TORCH_HEADERS" ONLY=2.5,2.8,2.13,2.15; fi
+
+## make check-adapter  compiles the adapter against the headers of every PyTorch in TORCH_HEADERS
+check-adapter:
+	@test -n "$(TORCH_HEADERS)" || { echo "TORCH_HEADERS names no folder" >&2; exit 3; }
+	@tools/make_adapters.py "$(TORCH_HEADERS)" --check --cuda $(CUDA_HEADERS) $(if $(ONLY),--only $(ONLY))
+CUDA_HEADERS ?= /usr/local/cuda/include
 
 ## make mutants     breaks the engines' rules one by one: a test must notice each
 mutants:
@@ -207,11 +215,12 @@ site:
 install: program
 	DESTDIR="$(DESTDIR)" $(CMAKE) --install build --prefix "$(PREFIX)"
 
-## make wheel       dist/vramwise-*.whl, which needs glibc 2.31 and Python 3.9 alone; MACHINE=aarch64 cross-builds
+## make wheel       dist/vramwise-*.whl, which needs glibc 2.31 and Python 3.9 alone; MACHINE=aarch64 cross-builds;
+##                  TORCH_HEADERS=DIR: with compiled adapters for the PyTorch versions whose headers are in DIR
 MACHINE ?= x86_64
 wheel:
 	@tools/setup.sh package
-	@tools/make_wheel.sh $(MACHINE)
+	@TORCH_HEADERS="$(TORCH_HEADERS)" tools/make_wheel.sh $(MACHINE)
 
 ## make test-wheel  that wheel, and the sdist, in bare roots of Debian; MACHINE=aarch64: under an emulator
 test-wheel: wheel

@@ -7,15 +7,18 @@ libraries come from CMake, the rest is copied. A wheel holds
     vramwise/_lib        libvramwise, libvramwise-analysis and libvramwise-torch, by their sonames
     vramwise/_include    the public headers
     vramwise/_adapter    the adapter's sources, compiled on the user's machine against their torch
+    vramwise/_adapters   adapters that are compiled already, where the builder has made some
     (scripts) vramwise   the program
 
 CMake's build folder is ../build, or $VRAMWISE_BUILD_DIR. It is made if it is not there, and brought
 up to date, which takes no time if it is. In a source distribution the C tree lies beside this file,
 in native/.
 
-tools/make_wheel.sh, which makes the wheel that is published, says more by three variables:
+tools/make_wheel.sh, which makes the wheel that is published, says more by four variables:
 VRAMWISE_CMAKE_ARGUMENTS for a build folder that is not there yet, VRAMWISE_WHEEL_PLATFORM for the tag,
-VRAMWISE_WHEEL_LICENSES for a folder with the licences of what is linked statically.
+VRAMWISE_WHEEL_LICENSES for a folder with the licences of what is linked statically,
+VRAMWISE_WHEEL_ADAPTERS for a folder that tools/make_adapters.py has filled, against the libraries of
+this build.
 
 scikit-build-core or meson-python would be the better choice once there is an extension module per
 version of Python, or a second operating system, or once every machine that builds has a package
@@ -161,6 +164,9 @@ def _native_files():
     adapter = NATIVE / "adapters/torch"
     for source in sorted(adapter.glob("*.cpp")) + sorted(adapter.rglob("*.h")):
         yield f"{NAME}/_adapter/{source.relative_to(adapter).as_posix()}", source
+    made = os.environ.get("VRAMWISE_WHEEL_ADAPTERS")
+    for path in sorted(Path(made).iterdir()) if made else ():
+        yield f"{NAME}/_adapters/{path.name}", path
     yield _program(), build / "vramwise"
     for page in sorted((build / "man").glob("*.1")):
         yield f"{NAME}-{_version()}.data/data/share/man/man1/{page.name}", page
@@ -171,7 +177,8 @@ def _package_files():
     for path in sorted((HERE / NAME).rglob("*")):
         name = path.relative_to(HERE).as_posix()
         if path.is_file() and "__pycache__" not in name and \
-                not name.startswith((f"{NAME}/_lib/", f"{NAME}/_include/", f"{NAME}/_adapter/")):
+                not name.startswith(tuple(f"{NAME}/{part}/" for part in
+                                          ("_lib", "_include", "_adapter", "_adapters"))):
             yield name, path
 
 

@@ -4,14 +4,16 @@
 PATH is a program, a library, a folder, a wheel or a Debian package; every ELF file in it is read.
 Each must
 
-  - search for libraries nowhere, or beside itself: RUNPATH is absent or $ORIGIN, RPATH is absent
+  - search for libraries nowhere, or beside itself: RUNPATH is absent or $ORIGIN, RPATH is absent;
+    an adapter for PyTorch looks in the folder _lib beside its own
   - be position-independent, with a table of addresses that is read-only once it runs (RELRO, all of
     it bound at start), without an executable stack and without relocations in its code
   - have been compiled with a stack protector and _FORTIFY_SOURCE, as the functions show that it
     imports from the C library
 
 With --glibc, as for a wheel that names a glibc in its tag, each must also need nothing but the C
-library, in a version no newer than that, and libraries that lie beside it. A wheel's own tag, the
+library, in a version no newer than that, and libraries that lie beside it; an adapter also PyTorch's
+libraries, and the C++ library in a version that is in every system with that glibc. A wheel's own tag, the
 files that its RECORD lists, and its size are checked as well.
 
 Says each fault, and exits with 1 if there is one.
@@ -29,7 +31,11 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-MOST_WHEEL_BYTES = 10_000_000
+MOST_WHEEL_BYTES = 20_000_000
+ADAPTER = re.compile(r"adapter-\d+\.\d+-abi[01]\.so$")
+ADAPTER_NEEDS = re.compile(r"lib(c10|c10_cuda|torch|torch_cpu|torch_cuda)\.so$|libstdc\+\+\.so\.6$|"
+                           r"libgcc_s\.so\.1$")
+MOST_GLIBCXX = "3.4.28"  # of Debian 11's g++ 10, whose glibc is the oldest that a wheel may need
 C_LIBRARY = re.compile(r"(libc|libm|libdl|libpthread|librt)\.so\.\d+$|ld-linux[-a-z0-9_]*\.so\.\d+$")
 MACHINES = {62: "x86_64", 183: "aarch64"}
 # Packages of wheels that run with a glibc name it in their tag (PEP 600).
@@ -129,11 +135,12 @@ class Elf:
         return names
 
 
-def faults_of_build(elf):
+def faults_of_build(elf, is_adapter):
     """How it was linked and compiled."""
+    beside = "$ORIGIN/../_lib" if is_adapter else "$ORIGIN"
     for kind, path in elf.search_paths().items():
-        if kind == "RPATH" or path != "$ORIGIN":
-            yield f"{kind} is {path!r}, expected none, or a RUNPATH of $ORIGIN"
+        if kind == "RPATH" or path != beside:
+            yield f"{kind} is {path!r}, expected none, or a RUNPATH of {beside}"
     if elf.type != 3:
         yield "it is not position-independent"
     if not any(segment[0] == Elf.RELRO for segment in elf.segments):
@@ -157,12 +164,16 @@ def as_numbers(version):
     return tuple(int(part) for part in version.split("."))
 
 
-def faults_of_needs(elf, glibc, beside):
+def faults_of_needs(elf, glibc, beside, is_adapter):
     """What it needs on the machine that it comes to; `beside` is carried along."""
     for name in elf.needed():
-        if not C_LIBRARY.match(name) and name not in beside:
+        is_there = C_LIBRARY.match(name) or name in beside or (is_adapter and ADAPTER_NEEDS.match(name))
+        if not is_there:
             yield f"it needs {name}, which neither the C library nor the package has"
     for library, version in elf.versions():
+        match = re.fullmatch(r"GLIBCXX_(\d+(?:\.\d+)*)", version)
+        if match and as_numbers(match.group(1)) > as_numbers(MOST_GLIBCXX):
+            yield f"it needs {version} of {library}, newer than {MOST_GLIBCXX}"
         match = re.fullmatch(r"GLIBC_(\d+(?:\.\d+)*)", version)
         if match and as_numbers(match.group(1)) > as_numbers(glibc):
             yield f"it needs {version} of {library}, newer than {glibc}"
@@ -227,9 +238,10 @@ def check(path, glibc):
     beside = {Path(name).name for name in files}
     faults = []
     for name, elf in files.items():
-        found = list(faults_of_build(elf))
+        is_adapter = bool(ADAPTER.search(name))
+        found = list(faults_of_build(elf, is_adapter))
         if glibc:
-            found += faults_of_needs(elf, glibc, beside)
+            found += faults_of_needs(elf, glibc, beside, is_adapter)
         where = f"{path}: {name}" if name != path.name else path
         faults += [f"{where}: {fault}" for fault in found]
     if path.suffix == ".whl":

@@ -6,6 +6,10 @@
 # libmicrohttpd.a wants GnuTLS and all that it stands on, so it is built here from the source of Debian
 # 12, without TLS, which we do not serve. For aarch64 the same root has a cross-compiler.
 #
+# TORCH_HEADERS names a folder of PyTorch's headers, VERSION/include each: then the wheel also has an
+# adapter for each of these versions, so that users need no compiler. CUDA_HEADERS are the CUDA runtime's.
+# For x86_64 only.
+#
 # The root stays in build-wheel/, and is used again. tools/check_shipped.py looks at the result.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -79,7 +83,29 @@ if [ $machine != x86_64 ]; then
  '-DCMAKE_C_FLAGS=-isystem $foreign/usr/include/$triplet' -DCMAKE_FIND_ROOT_PATH=$foreign;$http
  -DCMAKE_FIND_ROOT_PATH_MODE_INCLUDE=ONLY -DCMAKE_FIND_ROOT_PATH_MODE_LIBRARY=ONLY"
 fi
-in_root env VRAMWISE_WHEEL_PLATFORM=manylinux_${glibc/./_}_$machine VRAMWISE_WHEEL_LICENSES=/opt/licenses \
+adapters=
+if [ -n "${TORCH_HEADERS:-}" ] && [ $machine = x86_64 ]; then
+    echo "== adapters for PyTorch"
+    cuda=${CUDA_HEADERS:-/usr/local/cuda/include}
+    [ -e "$cuda/cuda_runtime_api.h" ] ||
+        { echo "make_wheel: $cuda has no cuda_runtime_api.h: set CUDA_HEADERS" >&2; exit 3; }
+    tools/debian_root.sh make bullseye "$root" g++
+    rm -rf "$root/opt/headers" "$root/opt/adapters"
+    mkdir -p "$root/opt/headers/cuda"
+    cp -r "$TORCH_HEADERS"/*/ "$root/opt/headers/"
+    cp -rL "$cuda/." "$root/opt/headers/cuda/"
+    in_root bash -euc '
+        cmake -S /opt/vramwise -B /opt/vramwise/build -G Ninja -DCMAKE_BUILD_TYPE=Release \
+            -DVW_TESTS=OFF -DVW_BENCH=OFF $1 --log-level=NOTICE
+        cmake --build /opt/vramwise/build --target program
+        /opt/vramwise/tools/make_adapters.py /opt/headers /opt/adapters --cuda /opt/headers/cuda
+    ' in_root "$arguments" >build-wheel/adapters.log 2>&1 || { tail -n 30 build-wheel/adapters.log >&2; exit 1; }
+    sed -n 's/^adapter: /  /p' build-wheel/adapters.log
+    adapters=/opt/adapters
+else
+    echo "make_wheel: without adapters: TORCH_HEADERS is not set, or this is not x86_64"
+fi
+in_root env VRAMWISE_WHEEL_ADAPTERS=$adapters VRAMWISE_WHEEL_PLATFORM=manylinux_${glibc/./_}_$machine VRAMWISE_WHEEL_LICENSES=/opt/licenses \
     VRAMWISE_BUILD_DIR=/opt/vramwise/build VRAMWISE_CMAKE_ARGUMENTS="$arguments" \
     python3 -B -c 'import sys
 sys.path.insert(0, "/opt/vramwise/python")

@@ -101,7 +101,7 @@ Adapter::Adapter(AdapterOptions options)
         devices_[static_cast<size_t>(i)].index = static_cast<c10::DeviceIndex>(i);
         devices_[static_cast<size_t>(i)].history_settings = &history_;
     }
-    confs_.push_back(c10::CachingAllocator::getAllocatorSettings());
+    confs_.push_back(last_allocator_settings_in_force());
     if (options_.spill_bytes != 0)
         check_done(vw_pinned_budget_create(options_.spill_bytes, &pinned_budget_));
 }
@@ -172,7 +172,9 @@ void *Adapter::serve_slowly(c10::DeviceIndex device, size_t size_bytes, cudaStre
     return serve_watched(ready(device), size_bytes, stream);
 }
 
-void *Adapter::serve_watched(DevicePools &device, size_t size_bytes, cudaStream_t stream)
+// `at` other than VW_NULL: there, or not at all.
+void *Adapter::serve_watched(DevicePools &device, size_t size_bytes, cudaStream_t stream,
+                             vw_device_ptr at)
 {
     const Context context = history_.gather(RecordContext::STATE);
     uint64_t tag = context != nullptr ? device.history.contexts.add(context) : 0;
@@ -182,6 +184,7 @@ void *Adapter::serve_watched(DevicePools &device, size_t size_bytes, cudaStream_
     request.size_bytes = size_bytes;
     request.stream = stream_number(stream);
     request.tag = tag;
+    request.at = at;
     request.served_bytes = &served_bytes;
     vw_device_ptr address = VW_NULL;
     Failure failure;
@@ -210,7 +213,8 @@ Failure failure_of(vw_status status)
         return failure;
     failure.text = vw_last_error();
     failure.report.struct_size = sizeof failure.report;
-    if (status == VW_ERR_OUT_OF_MEMORY && vw_last_out_of_memory(&failure.report) != VW_OK)
+    bool has_report = status == VW_ERR_OUT_OF_MEMORY || status == VW_ERR_REJECTED;
+    if (has_report && vw_last_out_of_memory(&failure.report) != VW_OK)
         failure.report = {};
     return failure;
 }
@@ -225,6 +229,9 @@ void Adapter::fail(const Failure &failure, c10::DeviceIndex device)
         TORCH_CHECK_WITH(OutOfMemoryError, false, text);
         break;
     case VW_ERR_REJECTED:
+        tell_rejection(failure.report, device);
+        TORCH_CHECK_WITH(OutOfMemoryError, false, text);
+        break;
     case VW_ERR_TOO_LARGE:
         TORCH_CHECK_WITH(OutOfMemoryError, false, text);
         break;
@@ -270,6 +277,22 @@ void *Adapter::raw_alloc_with_stream(size_t size_bytes, cudaStream_t stream)
     if (size_bytes == 0)
         return nullptr;
     return serve(current_device(), size_bytes, stream);
+}
+
+// For storages that are to come back where they were. Never answered with another address.
+c10::DataPtr Adapter::allocateWithAddress(size_t size_bytes, void *there)
+{
+    c10::DeviceIndex device = current_device();
+    const c10::Device place(c10::DeviceType::CUDA, device);
+    TORCH_CHECK(!is_uncached(), "an exact address needs a caching allocator");
+    if (is_forked())
+        fail_after_fork();
+    void *pointer = nullptr;
+    if (size_bytes != 0)
+        pointer =
+            serve_watched(ready(device), size_bytes,
+                          handle_of(c10::cuda::getCurrentCUDAStream(device)), address_of(there));
+    return {pointer, pointer, &Adapter::delete_block, place};
 }
 
 c10::DeleterFnPtr Adapter::raw_deleter() const

@@ -9,6 +9,10 @@
 //   adapter_spill.cpp  live data that goes to host memory
 //   vramwise_torch.cpp how it gets into PyTorch; the C functions for Python
 //
+// A method with `override` is the same in every version of PyTorch. The others came with the
+// version named beside them, or have another shape before and after: each shape is declared, the
+// version's own overrides, and the rest are plain functions that nobody calls (see torch_names.h).
+//
 // Locks, from the outside in: DevicePools::opening, then DevicePools::lock or quick_lock_, then a
 // pool's own, then those in history.h. Python's global lock is never asked for inside any of them.
 #pragma once
@@ -21,8 +25,6 @@
 #include <unordered_set>
 #include <vector>
 
-#include <c10/cuda/CUDACachingAllocator.h>
-
 #include "device_pools.h"
 #include "foreign_uses.h"
 #include "history.h"
@@ -30,15 +32,6 @@
 
 namespace vramwise_torch
 {
-
-using c10::cuda::CUDAStream;
-using c10::cuda::CUDACachingAllocator::AllocatorState;
-using c10::cuda::CUDACachingAllocator::CheckpointDelta;
-using c10::cuda::CUDACachingAllocator::DeviceStats;
-using c10::cuda::CUDACachingAllocator::OutOfMemoryObserver;
-using c10::cuda::CUDACachingAllocator::ShareableHandle;
-using c10::cuda::CUDACachingAllocator::SnapshotInfo;
-using c10::cuda::CUDACachingAllocator::StreamSegmentSize;
 
 struct AdapterOptions {
     std::string engine = "torch"; // any name of vw_pool_options.engine
@@ -80,17 +73,19 @@ class Adapter final : public CUDAAllocator
     void recordStream(const c10::DataPtr &pointer, CUDAStream stream) override;
     using CUDAAllocator::recordStream;
     void copy_data(void *to, const void *from, std::size_t size_bytes) const override;
-    void enable(bool is_enabled) override;
-    bool isEnabled() const override;
+    void enable(bool is_enabled);                                     // 2.6
+    bool isEnabled() const;                                           // 2.6
+    c10::DataPtr allocateWithAddress(size_t size_bytes, void *there); // 2.13
 
     // ---- devices, settings, statistics ---------------------------------------------------------
     void init(int device_count) override;
     bool initialized() override;
     std::string name() override;
-    double getMemoryFraction(c10::DeviceIndex device) override;
+    double getMemoryFraction(c10::DeviceIndex device); // 2.6
     void setMemoryFraction(double fraction, c10::DeviceIndex device) override;
-    std::vector<StreamSegmentSize> getExpandableSegmentSizes(c10::DeviceIndex device) override;
-    void emptyCache(c10::MempoolId_t id = {0, 0}) override;
+    std::vector<StreamSegmentSize> getExpandableSegmentSizes(c10::DeviceIndex device); // 2.10
+    void emptyCache(MempoolId_t id);                                                   // 2.8
+    void emptyCache();                                                                 // up to 2.7
     void cacheInfo(c10::DeviceIndex device, size_t *largest_bytes) override;
     void *getBaseAllocation(void *pointer, size_t *size_bytes) override;
     DeviceStats getDeviceStats(c10::DeviceIndex device) override;
@@ -99,11 +94,12 @@ class Adapter final : public CUDAAllocator
     void enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex device_to_access) override;
     cudaError_t memcpyAsync(void *to, int to_device, const void *from, int from_device,
                             size_t size_bytes, cudaStream_t stream, bool is_peer_enabled) override;
-    ShareableHandle shareIpcHandle(void *pointer) override;
+    ShareableHandle shareIpcHandle(void *pointer); // 2.5
     std::shared_ptr<void> getIpcDevPtr(std::string handle) override;
 
     // A new option string, while the pools run; PyTorch has read it already.
     void configure(const std::string &conf);
+    std::string newest_settings();
     // What engine "vramwise" did on a device; false where there is nothing to tell.
     bool get_paged_stats(int device, vw_paged_stats *stats);
     const std::string &engine() const
@@ -122,19 +118,23 @@ class Adapter final : public CUDAAllocator
     void mark_step();
 
     // ---- private pools -------------------------------------------------------------------------
-    void beginAllocateToPool(c10::DeviceIndex device, c10::MempoolId_t id,
+    void beginAllocateToPool(c10::DeviceIndex device, MempoolId_t id,
                              std::function<bool(cudaStream_t)> filter) override;
-    void endAllocateToPool(c10::DeviceIndex device, c10::MempoolId_t id) override;
-    void releasePool(c10::DeviceIndex device, c10::MempoolId_t id) override;
-    int getPoolUseCount(c10::DeviceIndex device, c10::MempoolId_t id) override;
-    void createOrIncrefPool(c10::DeviceIndex device, c10::MempoolId_t id,
-                            std::shared_ptr<CUDAAllocator> source = nullptr) override;
-    void setUseOnOOM(c10::DeviceIndex device, c10::MempoolId_t id, bool use_on_oom) override;
-    void setNoSplit(c10::DeviceIndex device, c10::MempoolId_t id) override;
-    bool checkPoolLiveAllocations(c10::DeviceIndex device, c10::MempoolId_t id,
+    void endAllocateToPool(c10::DeviceIndex device, MempoolId_t id) override;
+    void releasePool(c10::DeviceIndex device, MempoolId_t id) override;
+    int getPoolUseCount(c10::DeviceIndex device, MempoolId_t id); // 2.6
+    void createOrIncrefPool(c10::DeviceIndex device, MempoolId_t id,
+                            std::shared_ptr<CUDAAllocator> source = nullptr); // 2.11
+    void createOrIncrefPool(c10::DeviceIndex device, MempoolId_t id,
+                            CUDAAllocator *source);                             // 2.8 to 2.10
+    void ensureExistsAndIncrefPool(c10::DeviceIndex device, MempoolId_t id);    // 2.6, 2.7
+    void setUseOnOOM(c10::DeviceIndex device, MempoolId_t id, bool use_on_oom); // 2.11
+    void setUseOnOOM(c10::DeviceIndex device, MempoolId_t id);                  // 2.8 to 2.10
+    void setNoSplit(c10::DeviceIndex device, MempoolId_t id);                   // 2.10
+    bool checkPoolLiveAllocations(c10::DeviceIndex device, MempoolId_t id,
                                   const std::unordered_set<void *> &expected) override;
     std::shared_ptr<AllocatorState> getCheckpointState(c10::DeviceIndex device,
-                                                       c10::MempoolId_t id) override;
+                                                       MempoolId_t id) override;
     CheckpointDelta setCheckpointPoolState(c10::DeviceIndex device,
                                            std::shared_ptr<AllocatorState> state) override;
 
@@ -142,16 +142,25 @@ class Adapter final : public CUDAAllocator
     bool isHistoryEnabled() override;
     void recordHistory(bool is_enabled, CreateContextFn recorder, size_t most_entries,
                        RecordContext when, bool is_cleared,
-                       const std::vector<std::string> &skip_actions) override;
-    void
-    recordAnnotation(const std::vector<std::pair<std::string, std::string>> &metadata) override;
-    void pushCompileContext(std::string &text) override;
-    void popCompileContext() override;
-    void setUserMetadata(const std::string &text) override;
-    std::string getUserMetadata() override;
+                       const std::vector<std::string> &skip_actions); // 2.11
+    void recordHistory(bool is_enabled, CreateContextFn recorder, size_t most_entries,
+                       RecordContext when, bool is_cleared); // 2.8 to 2.10
+    void recordHistory(bool is_enabled, CreateContextFn recorder, size_t most_entries,
+                       RecordContext when); // up to 2.7
+    void recordAnnotation(const std::vector<std::pair<std::string, std::string>> &metadata); // 2.5
+    void pushCompileContext(std::string &text);                                              // 2.8
+    void popCompileContext();                                                                // 2.8
+    bool supportsUserMetadata();                                                             // 2.14
+    void setUserMetadata(const std::string &text);                                           // 2.10
+    std::string getUserMetadata();                                                           // 2.10
+    void annotateMemory(const void *pointer, const std::string &metadata);                   // 2.14
+    Context getContextForPointer(const void *pointer);                                       // 2.12
     void attachOutOfMemoryObserver(OutOfMemoryObserver observer) override;
+    void attachOomRejectionObserver(OomRejectionObserver observer); // 2.12
     void attachAllocatorTraceTracker(AllocatorTraceTracker tracker) override;
-    SnapshotInfo snapshot(c10::MempoolId_t id = {0, 0}, bool has_traces = true) override;
+    SnapshotInfo snapshot(MempoolId_t id, bool has_traces); // 2.11
+    SnapshotInfo snapshot(MempoolId_t id);                  // 2.8 to 2.10
+    SnapshotInfo snapshot();                                // up to 2.7
 
   private:
     static constexpr int most_devices = 128; // more than c10::DeviceIndex can count
@@ -160,7 +169,8 @@ class Adapter final : public CUDAAllocator
     c10::DeviceIndex current_device() const;
     void *serve(c10::DeviceIndex device, size_t size_bytes, cudaStream_t stream);
     void *serve_slowly(c10::DeviceIndex device, size_t size_bytes, cudaStream_t stream);
-    void *serve_watched(DevicePools &device, size_t size_bytes, cudaStream_t stream);
+    void *serve_watched(DevicePools &device, size_t size_bytes, cudaStream_t stream,
+                        vw_device_ptr at = VW_NULL);
     [[noreturn]] void fail(const Failure &failure, c10::DeviceIndex device);
     void free_slowly(void *pointer);
     vw_status free_in(DevicePools &device, void *pointer);
@@ -186,8 +196,9 @@ class Adapter final : public CUDAAllocator
     vw_pool *route(DevicePools &device, cudaStream_t stream);
     Failure ask(DevicePools &device, const vw_alloc_request &request, vw_device_ptr *out);
     Failure ask_either(DevicePools &device, const vw_alloc_request &request, vw_device_ptr *out);
-    vw_pool *owner_of(DevicePools &device, c10::MempoolId_t id);
+    vw_pool *owner_of(DevicePools &device, MempoolId_t id);
     void drop_unused_sources(DevicePools &device);
+    void take_source(DevicePools &device, MempoolId_t id, CUDAAllocator *source);
 
     // adapter_spill.cpp
     void let_spill(DevicePools &device, vw_pool_options &options);
@@ -196,6 +207,7 @@ class Adapter final : public CUDAAllocator
     void sweep_contexts(DevicePools &device);
     void tell_profiler(DevicePools &device, void *pointer, int64_t change_bytes);
     void tell_out_of_memory(const vw_oom_report &report, c10::DeviceIndex device);
+    void tell_rejection(const vw_oom_report &report, c10::DeviceIndex device);
 
     AdapterOptions options_;
     vw_pinned_budget *pinned_budget_ = nullptr; // of all devices; null where nothing is spilled
@@ -219,6 +231,7 @@ class Adapter final : public CUDAAllocator
 
     std::mutex observers_lock_;
     std::vector<OutOfMemoryObserver> observers_;
+    std::vector<OomRejectionObserver> rejection_observers_;
 
     c10::ApproximateClockToUnixTimeConverter clock_;
 };
@@ -226,6 +239,9 @@ class Adapter final : public CUDAAllocator
 // The handle behind a stream of PyTorch's, which its own stream() takes some 100 ns to find, going
 // by way of the driver. For a number other than 0 it is asked for and remembered.
 cudaStream_t handle_of(const CUDAStream &stream);
+
+// The version of PyTorch compiled against, which is that of the process: "2.11.0". Pools follow it.
+const char *torch_version();
 
 // What became of a call that is not about one block: nothing, or an exception.
 void check_done(vw_status status);

@@ -95,14 +95,14 @@ vw_pool *Adapter::route(DevicePools &device, cudaStream_t stream)
 }
 
 // Under device.lock.
-static bool is_on_second_pool(const DevicePools &device, c10::MempoolId_t id)
+static bool is_on_second_pool(const DevicePools &device, MempoolId_t id)
 {
     return std::any_of(device.sources.begin(), device.sources.end(), [&](const Source &source) {
         return source.id == id && source.is_on_second_pool;
     });
 }
 
-vw_pool *Adapter::owner_of(DevicePools &device, c10::MempoolId_t id)
+vw_pool *Adapter::owner_of(DevicePools &device, MempoolId_t id)
 {
     std::lock_guard<std::mutex> hold(device.lock);
     return is_on_second_pool(device, id) ? device.second.load(std::memory_order_acquire)
@@ -198,7 +198,7 @@ void Adapter::drop_unused_sources(DevicePools &device)
 
 // ---- making and ending -------------------------------------------------------------------------
 
-void Adapter::createOrIncrefPool(c10::DeviceIndex index, c10::MempoolId_t id,
+void Adapter::createOrIncrefPool(c10::DeviceIndex index, MempoolId_t id,
                                  std::shared_ptr<CUDAAllocator> allocator)
 {
     known(index);
@@ -235,7 +235,7 @@ void Adapter::createOrIncrefPool(c10::DeviceIndex index, c10::MempoolId_t id,
     check_done(status);
 }
 
-void Adapter::releasePool(c10::DeviceIndex index, c10::MempoolId_t id)
+void Adapter::releasePool(c10::DeviceIndex index, MempoolId_t id)
 {
     known(index);
     DevicePools &device = ready(index);
@@ -243,7 +243,7 @@ void Adapter::releasePool(c10::DeviceIndex index, c10::MempoolId_t id)
     TORCH_INTERNAL_ASSERT(status == VW_OK, vw_last_error());
 }
 
-int Adapter::getPoolUseCount(c10::DeviceIndex index, c10::MempoolId_t id)
+int Adapter::getPoolUseCount(c10::DeviceIndex index, MempoolId_t id)
 {
     DevicePools &device = known(index);
     if (device.pool.load(std::memory_order_acquire) == nullptr)
@@ -251,7 +251,7 @@ int Adapter::getPoolUseCount(c10::DeviceIndex index, c10::MempoolId_t id)
     return vw_private_pool_use_count(owner_of(device, id), private_id_of(id));
 }
 
-void Adapter::setUseOnOOM(c10::DeviceIndex index, c10::MempoolId_t id, bool use_on_oom)
+void Adapter::setUseOnOOM(c10::DeviceIndex index, MempoolId_t id, bool use_on_oom)
 {
     known(index);
     DevicePools &device = ready(index);
@@ -267,20 +267,51 @@ void Adapter::setUseOnOOM(c10::DeviceIndex index, c10::MempoolId_t id, bool use_
         check_done(status); // that of a pool which is gone may be switched off
 }
 
-void Adapter::setNoSplit(c10::DeviceIndex index, c10::MempoolId_t id)
+void Adapter::setUseOnOOM(c10::DeviceIndex index, MempoolId_t id)
+{
+    setUseOnOOM(index, id, true);
+}
+
+// Not ours to keep alive in these versions: whoever made the pool does.
+void Adapter::createOrIncrefPool(c10::DeviceIndex index, MempoolId_t id, CUDAAllocator *allocator)
+{
+    createOrIncrefPool(index, id, std::shared_ptr<CUDAAllocator>(allocator, [](auto *) {}));
+}
+
+void Adapter::ensureExistsAndIncrefPool(c10::DeviceIndex index, MempoolId_t id)
+{
+    createOrIncrefPool(index, id, std::shared_ptr<CUDAAllocator>());
+}
+
+void Adapter::setNoSplit(c10::DeviceIndex index, MempoolId_t id)
 {
     known(index);
     DevicePools &device = ready(index);
     check_done(vw_private_pool_set_no_split(owner_of(device, id), private_id_of(id), true));
 }
 
+// 2.5 to 2.7 name a pool's source when requests are sent there, not when it is made.
+void Adapter::take_source(DevicePools &device, MempoolId_t id, CUDAAllocator *source)
+{
+    bool is_known;
+    {
+        std::lock_guard<std::mutex> hold(device.lock);
+        is_known = std::any_of(device.sources.begin(), device.sources.end(),
+                               [&](const Source &each) { return each.id == id; });
+    }
+    if (!is_known)
+        createOrIncrefPool(device.index, id, source);
+}
+
 // ---- routing -----------------------------------------------------------------------------------
 
-void Adapter::beginAllocateToPool(c10::DeviceIndex index, c10::MempoolId_t id,
+void Adapter::beginAllocateToPool(c10::DeviceIndex index, MempoolId_t id,
                                   std::function<bool(cudaStream_t)> filter)
 {
     known(index);
     DevicePools &device = ready(index);
+    if (CUDAAllocator *source = source_in<c10::cuda::MemPoolContext>(id, 0))
+        take_source(device, id, source);
     std::lock_guard<std::mutex> hold(device.lock);
     bool is_on_second = is_on_second_pool(device, id);
     vw_pool *pool = is_on_second ? device.second.load() : device.pool.load();
@@ -294,7 +325,7 @@ void Adapter::beginAllocateToPool(c10::DeviceIndex index, c10::MempoolId_t id,
     check_done(status);
 }
 
-void Adapter::endAllocateToPool(c10::DeviceIndex index, c10::MempoolId_t id)
+void Adapter::endAllocateToPool(c10::DeviceIndex index, MempoolId_t id)
 {
     known(index);
     DevicePools &device = ready(index);
@@ -311,7 +342,7 @@ void Adapter::endAllocateToPool(c10::DeviceIndex index, c10::MempoolId_t id)
 
 // ---- graph trees -------------------------------------------------------------------------------
 
-bool Adapter::checkPoolLiveAllocations(c10::DeviceIndex index, c10::MempoolId_t id,
+bool Adapter::checkPoolLiveAllocations(c10::DeviceIndex index, MempoolId_t id,
                                        const std::unordered_set<void *> &expected)
 {
     struct Look {
@@ -345,8 +376,7 @@ bool Adapter::checkPoolLiveAllocations(c10::DeviceIndex index, c10::MempoolId_t 
     return look.is_as_expected && look.live_count == expected.size();
 }
 
-std::shared_ptr<AllocatorState> Adapter::getCheckpointState(c10::DeviceIndex index,
-                                                            c10::MempoolId_t id)
+std::shared_ptr<AllocatorState> Adapter::getCheckpointState(c10::DeviceIndex index, MempoolId_t id)
 {
     known(index);
     DevicePools &device = ready(index);

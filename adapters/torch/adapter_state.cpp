@@ -2,6 +2,8 @@
 #include "adapter.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstring>
 #include <map>
 
 #include <unistd.h>
@@ -11,12 +13,6 @@
 
 namespace vramwise_torch
 {
-
-using c10::CachingAllocator::AcceleratorAllocatorConfig;
-using c10::CachingAllocator::Stat;
-using c10::CachingAllocator::StatArray;
-using c10::CachingAllocator::StatType;
-using c10::cuda::CUDACachingAllocator::CUDAAllocatorConfig;
 
 void check_done(vw_status status)
 {
@@ -141,7 +137,7 @@ vw_pool *Adapter::make_pool(DevicePools &device, const std::string &engine)
     options.struct_size = sizeof options;
     options.engine = engine.c_str();
     options.conf = confs_.front().c_str();
-    options.torch_version = "2.11";
+    options.torch_version = torch_version();
     options.reclaim = reclaim;
     options.is_shareable = is_shareable_ && device.device->properties.has_shareable_handles;
     if (moves_live_data(engine, options_.spill_bytes) && options_.safe_point.enter != nullptr)
@@ -256,6 +252,12 @@ void Adapter::configure(const std::string &conf)
         });
 }
 
+std::string Adapter::newest_settings()
+{
+    std::lock_guard<std::mutex> hold(conf_lock_);
+    return confs_.back();
+}
+
 double Adapter::getMemoryFraction(c10::DeviceIndex device)
 {
     DevicePools &pools = known(device);
@@ -264,7 +266,7 @@ double Adapter::getMemoryFraction(c10::DeviceIndex device)
         return pools.fraction;
     if (vw_pool *pool = pools.pool.load(std::memory_order_acquire))
         return vw_pool_get_fraction(pool);
-    return CUDAAllocatorConfig::per_process_memory_fraction();
+    return fraction_of<CUDAAllocatorConfig>(0);
 }
 
 void Adapter::setMemoryFraction(double fraction, c10::DeviceIndex device)
@@ -301,6 +303,37 @@ void add(StatArray &sum, const vw_stat_group &group)
     add(sum[static_cast<size_t>(StatType::LARGE_POOL)], group.large_pool);
 }
 
+// From 2.13: what each private pool has reserved, which a pool names
+// "reserved_bytes_by_private_pools.0_1.small_pool.current".
+template <class Stats>
+auto add_private_pools(Stats &sum, vw_pool *pool, int)
+    -> decltype(sum.reserved_bytes_by_private_pools, void())
+{
+    auto visit = [](void *context, const char *key, int64_t value) {
+        static const char *const groups[] = {"all", "small_pool", "large_pool"}; // by StatType
+        unsigned long long first = 0, second = 0;
+        char group[16] = "", what[16] = "";
+        if (std::sscanf(key, "reserved_bytes_by_private_pools.%llu_%llu.%15[a-z_].%15[a-z]", &first,
+                        &second, group, what) != 4)
+            return;
+        auto &by_pool = *static_cast<decltype(&sum.reserved_bytes_by_private_pools)>(context);
+        for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+            if (std::strcmp(group, groups[i]) != 0)
+                continue;
+            Stat &stat = by_pool[MempoolId_t{first, second}][i];
+            const std::string name = what;
+            (name == "current" ? stat.current
+             : name == "peak"  ? stat.peak
+             : name == "freed" ? stat.freed
+                               : stat.allocated) += value;
+        }
+    };
+    check_done(vw_pool_walk_stats(pool, visit, &sum.reserved_bytes_by_private_pools));
+}
+template <class Stats> void add_private_pools(Stats &, vw_pool *, ...)
+{
+}
+
 } // namespace
 
 // A device that was not used has nothing, and is not opened for a look at it.
@@ -308,7 +341,8 @@ DeviceStats Adapter::getDeviceStats(c10::DeviceIndex device)
 {
     DevicePools &pools = known(device);
     DeviceStats sum;
-    sum.max_split_size = static_cast<int64_t>(AcceleratorAllocatorConfig::max_split_size());
+    int64_t rejections = 0;
+    sum.max_split_size = static_cast<int64_t>(max_split_size_in_force());
     pools.for_each_pool([&](vw_pool *pool) {
         vw_pool_stats stats{};
         stats.struct_size = sizeof stats;
@@ -324,7 +358,10 @@ DeviceStats Adapter::getDeviceStats(c10::DeviceIndex device)
         sum.num_sync_all_streams += stats.num_sync_all_streams;
         sum.num_device_alloc += stats.num_device_alloc;
         sum.num_device_free += stats.num_device_free;
+        rejections += stats.num_oom_rejections;
+        add_private_pools(sum, pool, 0);
     });
+    set_rejections(sum, rejections, 0);
     return sum;
 }
 
@@ -396,7 +433,12 @@ std::vector<StreamSegmentSize> Adapter::getExpandableSegmentSizes(c10::DeviceInd
 
 // ---- giving back -------------------------------------------------------------------------------
 
-void Adapter::emptyCache(c10::MempoolId_t id)
+void Adapter::emptyCache()
+{
+    emptyCache(pool_in_context());
+}
+
+void Adapter::emptyCache(MempoolId_t id)
 {
     const Context context = history_.gather(RecordContext::ALL);
     CurrentCall call(context);
@@ -404,7 +446,7 @@ void Adapter::emptyCache(c10::MempoolId_t id)
     for (int i = 0; i < count; i++) {
         DevicePools &device = devices_[static_cast<size_t>(i)];
         device.for_each_pool([&](vw_pool *pool) {
-            vw_status status = id == c10::MempoolId_t{0, 0}
+            vw_status status = id == MempoolId_t{0, 0}
                                    ? vw_pool_trim(pool)
                                    : vw_private_pool_trim(pool, private_id_of(id));
             // A private pool that is not here, or still in use, keeps what it has.

@@ -9,11 +9,6 @@
 namespace vramwise_torch
 {
 
-using c10::CachingAllocator::AcceleratorAllocatorConfig;
-using c10::CachingDeviceAllocator::BlockInfo;
-using c10::CachingDeviceAllocator::SegmentInfo;
-using c10::cuda::CUDACachingAllocator::CUDAAllocatorConfig;
-
 // ---- history -----------------------------------------------------------------------------------
 
 bool Adapter::isHistoryEnabled()
@@ -34,6 +29,18 @@ void Adapter::recordHistory(bool is_enabled, CreateContextFn recorder, size_t mo
     }
 }
 
+void Adapter::recordHistory(bool is_enabled, CreateContextFn recorder, size_t most_entries,
+                            RecordContext when, bool is_cleared)
+{
+    recordHistory(is_enabled, recorder, most_entries, when, is_cleared, {});
+}
+
+void Adapter::recordHistory(bool is_enabled, CreateContextFn recorder, size_t most_entries,
+                            RecordContext when)
+{
+    recordHistory(is_enabled, recorder, most_entries, when, false, {});
+}
+
 void Adapter::recordAnnotation(const std::vector<std::pair<std::string, std::string>> &metadata)
 {
     if (history_.is_enabled())
@@ -52,6 +59,11 @@ void Adapter::popCompileContext()
         History::pop_compile_context();
 }
 
+bool Adapter::supportsUserMetadata()
+{
+    return true;
+}
+
 void Adapter::setUserMetadata(const std::string &text)
 {
     History::set_user_metadata(text);
@@ -60,6 +72,28 @@ void Adapter::setUserMetadata(const std::string &text)
 std::string Adapter::getUserMetadata()
 {
     return History::user_metadata();
+}
+
+// A note on a live block, as an entry of its own in the trace.
+void Adapter::annotateMemory(const void *pointer, const std::string &metadata)
+{
+    DevicePools *device = nullptr;
+    vw_pool *pool = nullptr;
+    vw_block_place place{};
+    TORCH_CHECK(find(pointer, &device, &pool, &place) && place.block_address == address_of(pointer),
+                "invalid device pointer: ", shown(pointer));
+    history_.annotate_block(device->history, device->index, place, metadata);
+}
+
+// Who asked for a live block; null where that was not recorded.
+Context Adapter::getContextForPointer(const void *pointer)
+{
+    DevicePools *device = nullptr;
+    vw_pool *pool = nullptr;
+    vw_block_place place{};
+    if (!find(pointer, &device, &pool, &place) || place.block_address != address_of(pointer))
+        return nullptr;
+    return device->history.contexts.find(place.tag);
 }
 
 // Lets go of the contexts that no block and no segment refers to any more. A request in progress
@@ -113,7 +147,7 @@ namespace
 // segment at least: then trace and segments are of the same moment.
 struct Picture {
     DevicePools *device;
-    c10::MempoolId_t id; // (0, 0): all
+    MempoolId_t id; // (0, 0): all
     std::vector<SegmentInfo> segments;
     std::vector<TraceEntry> trace;
     bool is_trace_wanted;
@@ -131,7 +165,7 @@ SegmentInfo segment_of(const DevicePools &device, const vw_segment_info &from)
     segment.requested_size = from.requested_bytes;
     segment.allocated_size = from.allocated_bytes;
     segment.active_size = from.active_bytes;
-    segment.stream = reinterpret_cast<void *>(from.stream);
+    segment.stream = reinterpret_cast<cudaStream_t>(from.stream);
     segment.is_large = from.is_large;
     segment.is_expandable = from.is_expandable;
     segment.owner_private_pool_id = {from.private_id.first, from.private_id.second};
@@ -159,8 +193,8 @@ bool see_segment(void *context, const vw_segment_info *segment)
             picture->trace = picture->device->history.trace.copy();
             picture->is_trace_taken = true;
         }
-        c10::MempoolId_t id{segment->private_id.first, segment->private_id.second};
-        picture->is_segment_wanted = picture->id == c10::MempoolId_t{0, 0} || picture->id == id;
+        MempoolId_t id{segment->private_id.first, segment->private_id.second};
+        picture->is_segment_wanted = picture->id == MempoolId_t{0, 0} || picture->id == id;
         if (picture->is_segment_wanted)
             picture->segments.push_back(segment_of(*picture->device, *segment));
     } catch (...) {
@@ -181,35 +215,67 @@ bool see_block(void *context, const vw_segment_info *, const vw_block_info *bloc
     return picture->is_complete;
 }
 
-c10::cuda::CUDACachingAllocator::AllocatorConfigInfo settings_in_force()
+template <class Config, class Info>
+auto add_stream_reuse(Info &info, int)
+    -> decltype(info.graph_capture_record_stream_reuse, Config::graph_capture_record_stream_reuse(),
+                void()) // 2.9
 {
-    c10::cuda::CUDACachingAllocator::AllocatorConfigInfo info;
-    info.garbage_collection_threshold = AcceleratorAllocatorConfig::garbage_collection_threshold();
-    info.max_split_size = AcceleratorAllocatorConfig::max_split_size();
+    info.graph_capture_record_stream_reuse = Config::graph_capture_record_stream_reuse();
+}
+template <class Config, class Info> void add_stream_reuse(Info &, ...)
+{
+}
+
+template <class Config, class Info>
+auto add_pinned_limits(Info &info, int)
+    -> decltype(info.max_round_threshold, info.max_cached_size,
+                Config::pinned_max_round_threshold(), void()) // 2.13
+{
+    info.max_round_threshold = Config::pinned_max_round_threshold();
+    info.max_cached_size = Config::pinned_max_cached_size();
+}
+template <class Config, class Info> void add_pinned_limits(Info &, ...)
+{
+}
+
+AllocatorConfigInfo settings_in_force()
+{
+    AllocatorConfigInfo info{};
+    info.garbage_collection_threshold = garbage_collection_threshold_in_force();
+    info.max_split_size = max_split_size_in_force();
     info.pinned_num_register_threads = CUDAAllocatorConfig::pinned_num_register_threads();
     info.expandable_segments = CUDAAllocatorConfig::expandable_segments();
     info.release_lock_on_malloc = CUDAAllocatorConfig::release_lock_on_cudamalloc();
     info.pinned_use_host_register = CUDAAllocatorConfig::pinned_use_cuda_host_register();
-    info.graph_capture_record_stream_reuse =
-        CUDAAllocatorConfig::graph_capture_record_stream_reuse();
-    info.last_allocator_settings = AcceleratorAllocatorConfig::last_allocator_settings();
-    info.roundup_power2_divisions = AcceleratorAllocatorConfig::roundup_power2_divisions();
+    add_stream_reuse<CUDAAllocatorConfig>(info, 0);
+    add_pinned_limits<SharedConfig>(info, 0);
+    info.last_allocator_settings = last_allocator_settings_in_force();
+    info.roundup_power2_divisions = roundup_power2_divisions_in_force();
     return info;
 }
 
 } // namespace
 
-SnapshotInfo Adapter::snapshot(c10::MempoolId_t id, bool has_traces)
+SnapshotInfo Adapter::snapshot()
+{
+    return snapshot(pool_in_context(), true);
+}
+
+SnapshotInfo Adapter::snapshot(MempoolId_t id)
+{
+    return snapshot(id, true);
+}
+
+SnapshotInfo Adapter::snapshot(MempoolId_t id, bool has_traces)
 {
     auto nanoseconds = clock_.makeConverter();
-    auto convert = [&](c10::CachingDeviceAllocator::trace_time_ &time) {
-        time.t_ = nanoseconds(time.approx_t_) / 1000;
-    };
+    auto convert = [&](trace_time_ &time) { time.t_ = nanoseconds(time.approx_t_) / 1000; };
     SnapshotInfo result;
     if (has_traces) {
-        result.external_annotations = history_.annotations();
-        for (AnnotationEntry &entry : result.external_annotations)
+        std::vector<AnnotationEntry> annotations = history_.annotations();
+        for (AnnotationEntry &entry : annotations)
             convert(entry.time_);
+        set_annotations(result, std::move(annotations), 0);
     }
     int count = device_count_.load(std::memory_order_acquire);
     for (int i = 0; i < count; i++) {
@@ -261,6 +327,12 @@ void Adapter::attachAllocatorTraceTracker(AllocatorTraceTracker tracker)
     settle_all_quick_ways();
 }
 
+void Adapter::attachOomRejectionObserver(OomRejectionObserver observer)
+{
+    std::lock_guard<std::mutex> hold(observers_lock_);
+    rejection_observers_.push_back(std::move(observer));
+}
+
 void Adapter::attachOutOfMemoryObserver(OutOfMemoryObserver observer)
 {
     std::lock_guard<std::mutex> hold(observers_lock_);
@@ -284,9 +356,20 @@ void Adapter::tell_out_of_memory(const vw_oom_report &report, c10::DeviceIndex d
         observer(device, report.segment_bytes, allowed_bytes, report.free_bytes);
 }
 
+// Without any lock, as above.
+void Adapter::tell_rejection(const vw_oom_report &report, c10::DeviceIndex device)
+{
+    std::vector<OomRejectionObserver> observers;
+    {
+        std::lock_guard<std::mutex> hold(observers_lock_);
+        observers = rejection_observers_;
+    }
+    for (const OomRejectionObserver &observer : observers)
+        observer(device, report.segment_bytes, report.reserved_bytes, report.total_bytes);
+}
+
 void Adapter::tell_profiler(DevicePools &device, void *pointer, int64_t change_bytes)
 {
-    using c10::CachingAllocator::StatType;
     DeviceStats stats = getDeviceStats(device.index);
     constexpr auto all = static_cast<size_t>(StatType::AGGREGATE);
     c10::reportMemoryUsageToProfiler(pointer, change_bytes,

@@ -20,18 +20,16 @@
 namespace vramwise_torch
 {
 
-using c10::cuda::CUDACachingAllocator::CUDAAllocator;
-
 // Where requests go that `filter` accepts.
 struct Scope {
-    c10::MempoolId_t id;
+    MempoolId_t id;
     std::function<bool(cudaStream_t)> filter;
     bool is_on_second_pool;
 };
 
 // A memory source somebody brought, for one private pool.
 struct Source {
-    c10::MempoolId_t id;
+    MempoolId_t id;
     std::shared_ptr<CUDAAllocator> allocator;
     std::atomic<size_t> segments_held{0};
     bool is_being_made = true; // its pool does not count as in use yet
@@ -75,7 +73,7 @@ struct DevicePools {
     }
 };
 
-inline vw_private_id private_id_of(c10::MempoolId_t id)
+inline vw_private_id private_id_of(MempoolId_t id)
 {
     return vw_private_id{id.first, id.second};
 }

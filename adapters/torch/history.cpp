@@ -130,6 +130,18 @@ Context CurrentCall::context_for(vw_action action)
 
 // ---- what is recorded --------------------------------------------------------------------------
 
+// By the order of TraceEntry::Action, which only grew at its end.
+static unsigned action_named(const std::string &name)
+{
+    static const char *const names[] = {
+        "alloc",       "free_requested", "free_completed", "segment_alloc", "segment_free",
+        "segment_map", "segment_unmap",  "snapshot",       "oom",           "annotate"};
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        if (name == names[i])
+            return i;
+    TORCH_CHECK(false, "Unknown TraceEntry action: ", name);
+}
+
 void History::configure(bool is_enabled, CreateContextFn recorder, size_t most_entries,
                         RecordContext when, bool is_cleared,
                         const std::vector<std::string> &skip_actions)
@@ -137,7 +149,7 @@ void History::configure(bool is_enabled, CreateContextFn recorder, size_t most_e
     TORCH_CHECK(when == RecordContext::NEVER || recorder);
     unsigned skipped = 0;
     for (const std::string &name : skip_actions)
-        skipped |= 1u << c10::CachingDeviceAllocator::parseTraceEntryAction(name);
+        skipped |= 1u << action_named(name);
     skipped_actions_.store(skipped);
     recorder_.store(is_enabled ? recorder : nullptr);
     level_.store(is_enabled ? when : RecordContext::NEVER);
@@ -214,6 +226,12 @@ std::string History::user_metadata()
 
 // ---- the listener ------------------------------------------------------------------------------
 
+static std::string compile_context()
+{
+    bool is_compiling = words != nullptr && !words->compile_contexts.empty();
+    return is_compiling ? words->compile_contexts.back() : "N/A";
+}
+
 static TraceEntry::Action action_of(vw_action action)
 {
     switch (action) {
@@ -242,10 +260,9 @@ static TraceEntry::Action action_of(vw_action action)
 void History::notice(DeviceHistory &device, c10::DeviceIndex index,
                      const vw_memory_event &event) const
 {
-    std::shared_ptr<const Trackers> others = trackers();
-    bool is_recorded = is_enabled();
-    if (!is_recorded &&
-        (others == nullptr || event.action == VW_ACTION_OOM || event.action == VW_ACTION_SNAPSHOT))
+    bool is_for_trackers =
+        event.action != VW_ACTION_OOM && event.action != VW_ACTION_SNAPSHOT && has_trackers();
+    if (!is_enabled() && !is_for_trackers)
         return;
     Context context;
     if (level() >= RecordContext::ALLOC && event.action != VW_ACTION_SNAPSHOT) {
@@ -253,17 +270,34 @@ void History::notice(DeviceHistory &device, c10::DeviceIndex index,
         if (context == nullptr)
             context = device.contexts.find(event.tag);
     }
-    bool is_compiling = words != nullptr && !words->compile_contexts.empty();
-    TraceEntry entry(action_of(event.action), index, event.address, event.size_bytes,
-                     reinterpret_cast<void *>(event.stream),
-                     c10::MempoolId_t{event.private_id.first, event.private_id.second},
-                     c10::getApproximateTime(), std::move(context),
-                     is_compiling ? words->compile_contexts.back() : "N/A", user_metadata());
-    if (others != nullptr)
+    file(device,
+         made_entry<TraceEntry>(action_of(event.action), index, event.address, event.size_bytes,
+                                reinterpret_cast<cudaStream_t>(event.stream),
+                                MempoolId_t{event.private_id.first, event.private_id.second},
+                                c10::getApproximateTime(), std::move(context), compile_context(),
+                                user_metadata()));
+}
+
+void History::annotate_block(DeviceHistory &device, c10::DeviceIndex index,
+                             const vw_block_place &block, const std::string &metadata) const
+{
+    if (!Annotating<TraceEntry>::is_known || (!is_enabled() && !has_trackers()))
+        return;
+    file(device,
+         made_entry<TraceEntry>(Annotating<TraceEntry>::action, index, block.block_address,
+                                block.requested_bytes, reinterpret_cast<cudaStream_t>(block.stream),
+                                MempoolId_t{0, 0}, c10::getApproximateTime(),
+                                gather(RecordContext::ALL), compile_context(), metadata));
+}
+
+// To the trackers, and into the trace.
+void History::file(DeviceHistory &device, TraceEntry entry) const
+{
+    if (std::shared_ptr<const Trackers> others = trackers())
         for (const AllocatorTraceTracker &tracker : *others)
             tracker(entry);
     bool is_skipped = (skipped_actions_.load(std::memory_order_relaxed) >> entry.action_ & 1u) != 0;
-    if (is_recorded && !is_skipped)
+    if (is_enabled() && !is_skipped)
         device.trace.add(std::move(entry));
 }
 

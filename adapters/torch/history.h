@@ -23,18 +23,11 @@
 #include <utility>
 #include <vector>
 
-#include <c10/cuda/CUDACachingAllocator.h>
-
 #include "vramwise/vramwise.h"
+#include "torch_names.h"
 
 namespace vramwise_torch
 {
-
-using c10::CachingDeviceAllocator::AllocatorTraceTracker;
-using c10::CachingDeviceAllocator::AnnotationEntry;
-using c10::CachingDeviceAllocator::CreateContextFn;
-using c10::CachingDeviceAllocator::RecordContext;
-using c10::CachingDeviceAllocator::TraceEntry;
 
 using Context = std::shared_ptr<c10::GatheredContext>;
 
@@ -171,6 +164,10 @@ class History
                   const std::vector<std::pair<std::string, std::string>> &metadata);
     std::vector<AnnotationEntry> annotations() const;
 
+    // An entry about a live block, where PyTorch's trace has such (2.14).
+    void annotate_block(DeviceHistory &device, c10::DeviceIndex index, const vw_block_place &block,
+                        const std::string &metadata) const;
+
     // The calling thread's, for entries made by it.
     static void push_compile_context(std::string text);
     static void pop_compile_context();
@@ -184,6 +181,7 @@ class History
     using Trackers = std::vector<AllocatorTraceTracker>;
 
     std::shared_ptr<const Trackers> trackers() const;
+    void file(DeviceHistory &device, TraceEntry entry) const;
 
     std::atomic<bool> is_enabled_{false};
     std::atomic<RecordContext> level_{RecordContext::NEVER};

@@ -25,8 +25,6 @@
 namespace vramwise_torch
 {
 
-using c10::cuda::CUDACachingAllocator::ShareableHandle;
-
 namespace
 {
 

@@ -19,9 +19,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include <c10/cuda/CUDACachingAllocator.h>
-
 #include "vramwise/vramwise.h"
+#include "torch_names.h"
 
 namespace vramwise_torch
 {
@@ -30,8 +29,7 @@ class SharedOut
 {
   public:
     // For `pointer`, which may lie inside the block `place` of `pool`.
-    c10::cuda::CUDACachingAllocator::ShareableHandle
-    share(vw_pool *pool, const vw_block_place &place, const void *pointer);
+    ShareableHandle share(vw_pool *pool, const vw_block_place &place, const void *pointer);
 
     bool is_empty() const
     {

@@ -1,10 +1,11 @@
 // vramwise_torch.cpp - how the allocator gets into PyTorch, and the C functions for Python.
 //
-// PyTorch 2.11 has the allocator in two places. `c10::cuda::CUDACachingAllocator::allocator` is
+// PyTorch has the allocator in two places. `c10::cuda::CUDACachingAllocator::allocator` is
 // what CUDA code asks, and changeCurrentAllocator() replaces it as long as CUDA was not initialized
 // (CUDAHooks::init() then calls init() of whichever is there). c10::GetAllocator(kCUDA) is what
 // torch.accelerator asks, set once when the library was loaded; c10::SetAllocator() replaces it.
-// Settings arrive through the hook that PyTorch's own CUDA configuration hangs on to.
+// New settings arrive through the hook of PyTorch's CUDA configuration from 2.10 on; before, Python
+// calls vramwise_torch_configure().
 #include "vramwise_torch.h"
 
 #include <cstdio>
@@ -14,18 +15,16 @@
 #include <string>
 
 #include <c10/core/Allocator.h>
-#include <c10/core/AllocatorConfig.h>
 #include <torch/csrc/cuda/CUDAPluggableAllocator.h>
-#include <torch/headeronly/version.h>
+#if __has_include(<torch/headeronly/version.h>)
+#include <torch/headeronly/version.h> // from 2.10
+#else
+#include <torch/version.h>
+#endif
 
 #include "adapter.h"
 #include "support/vramwise_torch_support.h"
 
-#if TORCH_VERSION_MAJOR != 2 || TORCH_VERSION_MINOR != 11
-#error "vramwise's adapter is for PyTorch 2.11: other versions have other virtual functions"
-#endif
-
-using c10::CachingAllocator::AcceleratorAllocatorConfig;
 using vramwise_torch::Adapter;
 using vramwise_torch::AdapterOptions;
 
@@ -100,16 +99,48 @@ std::string objection(const std::string &name, uint64_t spill_bytes)
     return spill_bytes != 0 ? spill_objection(name, spill_bytes) : "";
 }
 
-// PyTorch reads a new option string, then tells its CUDA part, and through it us.
-void follow_settings(Adapter *adapter)
+// Has PyTorch call `adapter` when it was given new settings; false where it cannot.
+//
+// Compiled by clang, the hook would be a copy of the adapter's own: clang makes the static
+// variables of inline functions weak, and only g++ makes them unique in the process.
+#ifdef __clang__
+constexpr bool is_hook_shared = false;
+#else
+constexpr bool is_hook_shared = true;
+#endif
+// From 2.11: the hook in force is CUDA's, and is called first.
+template <class Config>
+auto follow_settings(Adapter *adapter, int) -> decltype(Config::getConfigParserHook(), bool())
 {
-    auto before = AcceleratorAllocatorConfig::getConfigParserHook();
-    AcceleratorAllocatorConfig::getConfigParserHook() = [before, adapter](const std::string &conf) {
+    auto before = Config::getConfigParserHook();
+    Config::getConfigParserHook() = [before, adapter](const std::string &conf) {
         if (before)
             before(conf);
         adapter->configure(conf);
     };
+    return is_hook_shared;
 }
+// 2.10: the hook cannot be read; it is CUDA's parser. 2.9 has the hook too, and CUDA does not use
+// it: there CUDA's settings have no memory fraction yet.
+template <class Config, class Cuda = vramwise_torch::CUDAAllocatorConfig>
+auto follow_settings(Adapter *adapter, long)
+    -> decltype(Config::registerDeviceConfigParserHook({}, {}), Cuda::per_process_memory_fraction(),
+                bool())
+{
+    Config::registerDeviceConfigParserHook(
+        [adapter](const std::string &conf) {
+            Cuda::instance().parseArgs(conf);
+            adapter->configure(conf);
+        },
+        {});
+    return is_hook_shared;
+}
+template <class Config> bool follow_settings(Adapter *, ...)
+{
+    return false;
+}
+
+bool has_settings_hook = false;
 
 // Without it safe points still work.
 void put_up_gate()
@@ -136,7 +167,7 @@ void install(const std::string &name, unsigned flags, uint64_t spill_bytes)
     torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator(handle);
     vramwise_torch::set_installed_adapter(adapter);
     c10::SetAllocator(c10::DeviceType::CUDA, adapter, UINT8_MAX);
-    follow_settings(adapter);
+    has_settings_hook = follow_settings<vramwise_torch::SharedConfig>(adapter, 0);
 }
 
 // ---- what it did, as JSON ----------------------------------------------------------------------
@@ -210,6 +241,11 @@ std::string stats_of(Adapter &adapter, int device)
 
 } // namespace
 
+const char *vramwise_torch::torch_version()
+{
+    return TORCH_VERSION;
+}
+
 const char *vramwise_torch_compiled_for(void)
 {
     return TORCH_VERSION;
@@ -238,6 +274,20 @@ unsigned long long vramwise_torch_advise(const unsigned long long *addresses, si
         sum_bytes += adapter->advise(vramwise_torch::pointer_to(addresses[i]),
                                      static_cast<vw_advice>(advice));
     return sum_bytes;
+}
+
+int vramwise_torch_configure(const char *conf, char *message, size_t capacity)
+{
+    return told(message, capacity, [&]() -> std::string {
+        if (Adapter *adapter = vramwise_torch::installed_adapter())
+            adapter->configure(conf != nullptr ? conf : "");
+        return "";
+    });
+}
+
+int vramwise_torch_has_settings_hook(void)
+{
+    return has_settings_hook ? 1 : 0;
 }
 
 int vramwise_torch_mark_step(char *message, size_t capacity)

@@ -1,8 +1,8 @@
 /* vramwise_torch.h - what Python calls in the adapter, which is C++ inside and plain C here.
  *
- * The adapter is a shared library compiled on the user's machine against the user's PyTorch. Python
- * loads it after torch, with ctypes; so every type here is one that ctypes has. No exception leaves
- * these functions. */
+ * The adapter is a shared library compiled against one version of PyTorch, either for the wheel or
+ * on the user's machine. Python loads it after torch, with ctypes; so every type here is one that
+ * ctypes has. No exception leaves these functions. */
 #ifndef VRAMWISE_TORCH_H
 #define VRAMWISE_TORCH_H
 
@@ -31,6 +31,14 @@ VRAMWISE_TORCH_API const char *vramwise_torch_compiled_for(void);
 VRAMWISE_TORCH_API int vramwise_torch_install(const char *allocator, unsigned flags,
                                               unsigned long long spill_bytes, char *message,
                                               size_t capacity);
+
+/* 1 if PyTorch itself passes new settings on to the installed allocator. 0: whoever changes them
+ * calls vramwise_torch_configure() afterwards. */
+VRAMWISE_TORCH_API int vramwise_torch_has_settings_hook(void);
+
+/* New settings, which PyTorch has read already, for all pools. 0: in force; otherwise `message`
+ * says why not. Nothing happens where nothing is installed. */
+VRAMWISE_TORCH_API int vramwise_torch_configure(const char *conf, char *message, size_t capacity);
 
 /* Says of blocks how often they are touched, as vw_advise(): `addresses` are of any byte in them,
  * and those of no block are passed over. Returns the bytes of all the others together. */

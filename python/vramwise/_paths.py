@@ -1,7 +1,8 @@
 """_paths.py - where our own files lie.
 
 The package lives in one of two places. In a wheel everything it needs is inside it: the libraries in
-_lib, the public headers in _include, the adapter's sources in _adapter. In a checkout the libraries
+_lib, the public headers in _include, the adapter's sources in _adapter, and in _adapters those that are
+compiled already. In a checkout the libraries
 are where CMake built them, and headers and sources are where they are written. Nothing here is
 imported or loaded: names of files only.
 """
@@ -33,6 +34,14 @@ def adapter_folder() -> Path:
     if told:
         return Path(told)
     return _CHECKOUT / "adapters" / "torch" if is_checkout() else PACKAGE / "_adapter"
+
+
+def prebuilt_folder() -> Path:
+    """The folder with adapters that are compiled already; VRAMWISE_PREBUILT_DIR names another."""
+    told = os.environ.get("VRAMWISE_PREBUILT_DIR")
+    if told:
+        return Path(told)
+    return _CHECKOUT / "build" / "adapters" if is_checkout() else PACKAGE / "_adapters"
 
 
 def library_folders() -> List[Path]:

@@ -4,6 +4,14 @@
 #include "adapter_fixture.h"
 #include "adapters/torch/vramwise_torch.h"
 
+#include <torch/headeronly/version.h>
+
+#ifdef __clang__
+constexpr bool is_compiled_by_clang = true;
+#else
+constexpr bool is_compiled_by_clang = false;
+#endif
+
 // PyTorch's own, as far as anybody asks it.
 
 static Adapter *native()
@@ -29,7 +37,7 @@ static std::string refusal(const char *name)
 static void what_is_no_allocator_is_refused_in_one_line(void **)
 {
     native();
-    assert_string_equal(vramwise_torch_compiled_for(), "2.11.0");
+    assert_string_equal(vramwise_torch_compiled_for(), TORCH_VERSION);
     assert_string_equal(
         refusal("jemalloc").c_str(),
         "'jemalloc' is no allocator: expected torch, vramwise, vramwise:rescue or vramwise:tight");
@@ -55,13 +63,18 @@ static void a_budget_that_cannot_be_kept_is_refused_with_the_numbers(void **)
     assert_null(vramwise_torch::installed_adapter());
 }
 
+// PyTorch's own part hears of new settings as before, and so does the adapter: by PyTorch's hook
+// where the version has one, and from Python elsewhere.
 static void it_becomes_the_allocator_of_both_doors_and_follows_the_settings(void **)
 {
     native();
-    static std::vector<std::string> heard;
+#if STAND_IN_TORCH >= 211
     c10::CachingAllocator::AcceleratorAllocatorConfig::getConfigParserHook() =
-        [](const std::string &conf) { heard.push_back(conf); };
+        [](const std::string &conf) { stand_in().parsed.push_back(conf); };
+#endif
+    assert_int_equal(vramwise_torch_has_settings_hook(), 0); // before it is installed
     char message[200] = "untouched";
+    assert_int_equal(vramwise_torch_configure("max_split_size_mb:1", message, sizeof message), 0);
     assert_int_equal(vramwise_torch_install("vramwise:rescue", 0, 0, message, sizeof message), 0);
     assert_string_equal(message, "");
     auto *adapter = vramwise_torch::installed_adapter();
@@ -70,8 +83,14 @@ static void it_becomes_the_allocator_of_both_doors_and_follows_the_settings(void
     assert_ptr_equal(c10::GetAllocator(c10::kCUDA), adapter);
     assert_string_equal(adapter->engine().c_str(), "vramwise:rescue");
     assert_int_equal(vramwise_torch_stats(0, nullptr, 0), 0); // not used yet
+    bool has_hook = STAND_IN_TORCH >= 210 && !is_compiled_by_clang;
+    assert_int_equal(vramwise_torch_has_settings_hook(), has_hook);
     c10::CachingAllocator::setAllocatorSettings("expandable_segments:True");
-    assert_int_equal(heard.size(), 1); // PyTorch's own part is still told
+    assert_int_equal(stand_in().parsed.size(), STAND_IN_TORCH >= 210 ? 1 : 0);
+    if (!has_hook)
+        assert_int_equal(
+            vramwise_torch_configure("expandable_segments:True", message, sizeof message), 0);
+    assert_string_equal(adapter->newest_settings().c_str(), "expandable_segments:True");
 
     assert_int_not_equal(vramwise_torch_install("torch", 0, 0, message, sizeof message), 0);
     assert_string_equal(message, "vramwise is installed already, as 'vramwise:rescue'");

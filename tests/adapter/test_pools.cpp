@@ -46,7 +46,7 @@ class Source final : public vramwise_torch::CUDAAllocator
         std::free(pointer);
     }
 
-    // What nobody asks a source for.
+    // What nobody asks a source for. Without `override`: what not every version has.
     c10::DataPtr allocate(size_t) override
     {
         std::abort();
@@ -58,7 +58,7 @@ class Source final : public vramwise_torch::CUDAAllocator
     {
         return true;
     }
-    void emptyCache(MempoolId_t) override
+    void emptyCache(MempoolId_t)
     {
     }
     vramwise_torch::DeviceStats getDeviceStats(c10::DeviceIndex) override
@@ -78,22 +78,21 @@ class Source final : public vramwise_torch::CUDAAllocator
     void init(int) override
     {
     }
-    double getMemoryFraction(c10::DeviceIndex) override
+    double getMemoryFraction(c10::DeviceIndex)
     {
         return 1;
     }
     void setMemoryFraction(double, c10::DeviceIndex) override
     {
     }
-    std::vector<vramwise_torch::StreamSegmentSize>
-    getExpandableSegmentSizes(c10::DeviceIndex) override
+    std::vector<vramwise_torch::StreamSegmentSize> getExpandableSegmentSizes(c10::DeviceIndex)
     {
         return {};
     }
-    void enable(bool) override
+    void enable(bool)
     {
     }
-    bool isEnabled() const override
+    bool isEnabled() const
     {
         return true;
     }
@@ -107,7 +106,7 @@ class Source final : public vramwise_torch::CUDAAllocator
     void recordStream(const c10::DataPtr &, CUDAStream) override
     {
     }
-    vramwise_torch::SnapshotInfo snapshot(MempoolId_t, bool) override
+    vramwise_torch::SnapshotInfo snapshot(MempoolId_t, bool)
     {
         return {};
     }
@@ -121,17 +120,17 @@ class Source final : public vramwise_torch::CUDAAllocator
     void releasePool(c10::DeviceIndex, MempoolId_t) override
     {
     }
-    int getPoolUseCount(c10::DeviceIndex, MempoolId_t) override
+    int getPoolUseCount(c10::DeviceIndex, MempoolId_t)
     {
         return 0;
     }
-    void createOrIncrefPool(c10::DeviceIndex, MempoolId_t, std::shared_ptr<CUDAAllocator>) override
+    void createOrIncrefPool(c10::DeviceIndex, MempoolId_t, std::shared_ptr<CUDAAllocator>)
     {
     }
-    void setUseOnOOM(c10::DeviceIndex, MempoolId_t, bool) override
+    void setUseOnOOM(c10::DeviceIndex, MempoolId_t, bool)
     {
     }
-    void setNoSplit(c10::DeviceIndex, MempoolId_t) override
+    void setNoSplit(c10::DeviceIndex, MempoolId_t)
     {
     }
     bool checkPoolLiveAllocations(c10::DeviceIndex, MempoolId_t,
@@ -152,22 +151,22 @@ class Source final : public vramwise_torch::CUDAAllocator
         return false;
     }
     void recordHistory(bool, CreateContextFn, size_t, RecordContext, bool,
-                       const std::vector<std::string> &) override
+                       const std::vector<std::string> &)
     {
     }
     void recordAnnotation(const std::vector<std::pair<std::string, std::string>> &) override
     {
     }
-    void pushCompileContext(std::string &) override
+    void pushCompileContext(std::string &)
     {
     }
-    void popCompileContext() override
+    void popCompileContext()
     {
     }
-    void setUserMetadata(const std::string &) override
+    void setUserMetadata(const std::string &)
     {
     }
-    std::string getUserMetadata() override
+    std::string getUserMetadata()
     {
         return "";
     }
@@ -194,6 +193,50 @@ class Source final : public vramwise_torch::CUDAAllocator
                            std::shared_ptr<vramwise_torch::AllocatorState>) override
     {
         return {};
+    }
+    void emptyCache()
+    {
+    }
+    vramwise_torch::SnapshotInfo snapshot(MempoolId_t)
+    {
+        return {};
+    }
+    vramwise_torch::SnapshotInfo snapshot()
+    {
+        return {};
+    }
+    void createOrIncrefPool(c10::DeviceIndex, MempoolId_t, CUDAAllocator *)
+    {
+    }
+    void ensureExistsAndIncrefPool(c10::DeviceIndex, MempoolId_t)
+    {
+    }
+    void setUseOnOOM(c10::DeviceIndex, MempoolId_t)
+    {
+    }
+    void recordHistory(bool, CreateContextFn, size_t, RecordContext, bool)
+    {
+    }
+    void recordHistory(bool, CreateContextFn, size_t, RecordContext)
+    {
+    }
+    Context getContextForPointer(const void *)
+    {
+        return nullptr;
+    }
+    void attachOomRejectionObserver(vramwise_torch::OomRejectionObserver)
+    {
+    }
+    c10::DataPtr allocateWithAddress(size_t, void *)
+    {
+        std::abort();
+    }
+    bool supportsUserMetadata()
+    {
+        return false;
+    }
+    void annotateMemory(const void *, const std::string &)
+    {
     }
     std::string name() override
     {

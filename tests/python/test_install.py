@@ -243,7 +243,7 @@ print(vramwise.torch.stats()["steps"])
 
     def test_what_is_kept_depends_on_torch_compiler_and_sources(self):
         self.install()
-        self.install(CXX=compiler())
+        self.install(CXX=shutil.which(compiler()))
         (self.world.adapter / "fake_adapter.cpp").write_text(
             (self.world.adapter / "fake_adapter.cpp").read_text() + "// changed\n")
         self.install()
@@ -263,7 +263,7 @@ print(vramwise.torch.stats()["steps"])
         empty = self.world.path / "empty"
         empty.mkdir()
         _, errors = self.install(CXX=None, PATH=str(empty))
-        self.assertIn("there is no C++ compiler (CXX is not set; c++, g++, clang++ are not in PATH)",
+        self.assertIn("there is no C++ compiler (CXX is not set; g++, c++, clang++ are not in PATH)",
                       errors)
 
     def test_without_cudas_headers_the_line_says_which(self):
@@ -369,7 +369,7 @@ print(vramwise.torch.stats()["steps"])
         os.utime(kept, (time.time() - 100, time.time() - 100))
         shown, errors = self.install()
         self.assertEqual(shown, "vramwise via adapter")
-        self.assertIn("cannot be loaded and is compiled again", errors)
+        self.assertIn("it is compiled again", errors)
 
     def test_an_adapter_for_another_torch_is_not_used(self):
         _, errors = self.install(FAKE_TORCH_VERSION="2.11.1")
@@ -458,10 +458,40 @@ except vramwise.torch.InstallError as error:
                              line)
 
     def test_another_version_is_refused_in_one_line(self):
-        line = "the adapter is for PyTorch 2.11, and this is 2.4.1"
+        line = "the adapter needs PyTorch 2.5 or newer, and this is 2.4.1"
         shown, errors = self.world.run(INSTALL.format(""), FAKE_TORCH_VERSION="2.4.1")
         self.assertEqual((shown, errors), (f"pytorch ({line})",
                                            f"vramwise: {line}: PyTorch's own allocator stays"))
+
+    def test_a_version_newer_than_any_known_is_tried_and_said(self):
+        shown, errors = self.world.run(INSTALL.format(""), FAKE_TORCH_VERSION="2.99.0",
+                                       FAKE_ADAPTER_COMPILED_FOR="2.99.0")
+        self.assertEqual(shown, "vramwise via adapter")
+        self.assertIn("PyTorch 2.99.0 is newer than any that vramwise was tried with", errors)
+
+    def test_a_function_that_the_adapter_does_not_know_is_named(self):
+        broken = self.world.adapter / "abstract.cpp"
+        broken.write_text("struct Base { virtual ~Base() = default;\n"
+                          "    virtual void brandNew(int) = 0;\n};\n"
+                          "struct Derived : Base {};\nBase *made() { return new Derived; }\n")
+        try:
+            _, errors = self.world.run(INSTALL.format(""), FAKE_TORCH_VERSION="2.98.0")
+        finally:
+            broken.unlink()
+        self.assertIn("PyTorch's allocator has a function that the adapter does not know: brandNew()",
+                      errors)
+
+    def test_the_variable_that_pytorch_reads_wins(self):
+        shown, _ = self.world.run("""
+            from vramwise.torch._install import settings_variable
+            for version in ((2, 9), (2, 10)): print(*settings_variable(version))
+            """, PYTORCH_ALLOC_CONF="new:1")
+        self.assertEqual(shown.splitlines(), ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF new:1"])
+        shown, _ = self.world.run("""
+            from vramwise.torch._install import settings_variable
+            print(*settings_variable((2, 11)))
+            """, PYTORCH_ALLOC_CONF="new:1", PYTORCH_CUDA_ALLOC_CONF="old:1")
+        self.assertEqual(shown, "PYTORCH_CUDA_ALLOC_CONF old:1")
 
     def test_the_plain_door_is_taken_where_it_is_asked_for(self):
         code = INSTALL.format("'vramwise:tight', fallback='plain'") + """

@@ -23,7 +23,7 @@ _TORCH_LIBRARIES = ("c10", "c10_cuda", "torch_cpu", "torch_cuda", "torch")
 
 def compiler():
     """The C++ compiler of this machine."""
-    return next(name for name in ("c++", "g++", "clang++") if shutil.which(name))
+    return next(name for name in ("g++", "c++", "clang++") if shutil.which(name))
 
 
 def _write(path, text):
@@ -56,6 +56,7 @@ class World:
         shutil.copy(ROOT / "adapters/torch/vramwise_torch.h", self.adapter)
         shutil.copytree(self._compiled_libraries(), self.path / "lib", symlinks=True)
         (self.torch / "lib").mkdir()
+        self.prebuilt = self.path / "prebuilt"
         for name in _TORCH_LIBRARIES:
             os.replace(self.path / "lib" / f"lib{name}.so", self.torch / "lib" / f"lib{name}.so")
         _write(self.path / "bin/counting", f'#!/bin/sh\ncase $* in *-shared*) ;; *--version*) ;; '
@@ -67,7 +68,8 @@ class World:
             "XDG_CACHE_HOME": str(self.path / "cache"), "TMPDIR": str(self.path),
             "CXX": str(self.path / "bin/counting"), "CUDA_HOME": str(self.cuda),
             "VRAMWISE_LIBRARY_DIR": str(self.path / "lib"),
-            "VRAMWISE_ADAPTER_SOURCES": str(self.adapter)}
+            "VRAMWISE_ADAPTER_SOURCES": str(self.adapter),
+            "VRAMWISE_PREBUILT_DIR": str(self.path / "prebuilt")}
 
     @classmethod
     def _compiled_libraries(cls):

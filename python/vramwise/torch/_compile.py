@@ -1,8 +1,8 @@
 """_compile.py - from the adapter's C++ to a library that this PyTorch can load.
 
-PyTorch's C++ has no stable binary interface, so the adapter is compiled on the user's machine against
-the headers of the torch that is imported, with a plain C++ compiler: no nvcc, no ninja, no
-torch.utils.cpp_extension (which costs a second to import). What was compiled is kept under a name made
+PyTorch's C++ has no stable binary interface. Where no adapter of the wheel fits (_prebuilt.py), it is
+compiled on the user's machine against the headers of the torch that is imported, with a plain C++
+compiler: no nvcc, no ninja, no torch.utils.cpp_extension (which costs a second to import). What was compiled is kept under a name made
 of everything it depends on. The compiler stands apart in that name: where none is left (a compute node
 that shares its home with the machine that compiled), what another compiler made will do.
 """
@@ -22,7 +22,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, List, Optional, Sequence
+from typing import Any, List, Optional, Sequence, Tuple
 
 from .. import _files, _paths
 from . import _cache
@@ -73,10 +73,10 @@ def find_compiler() -> List[str]:
         if words and shutil.which(words[0]):
             return words
         raise BuildError(f"there is no C++ compiler {told!r}, which CXX names")
-    for name in ("c++", "g++", "clang++"):
+    for name in ("g++", "c++", "clang++"):  # only g++ makes PyTorch's settings hook work up to 2.12
         if shutil.which(name):
             return [name]
-    raise BuildError("there is no C++ compiler (CXX is not set; c++, g++, clang++ are not in PATH)")
+    raise BuildError("there is no C++ compiler (CXX is not set; g++, c++, clang++ are not in PATH)")
 
 
 def _compiler_identity(compiler: Sequence[str]) -> str:
@@ -192,8 +192,15 @@ def make_plan(torch: Torch) -> Plan:
     return Plan(torch, sources, libraries, digest.hexdigest()[:16])
 
 
+def minor_of(version: str) -> Tuple[int, int]:
+    """(2, 11) of "2.11.0+cu130"; (0, 0): it does not begin so."""
+    match = re.match(r"(\d+)\.(\d+)", version)
+    return (int(match.group(1)), int(match.group(2))) if match else (0, 0)
+
+
 def _flags(torch: Torch) -> List[str]:
-    return ["-std=c++17", "-O2", "-fPIC", f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.cxx11_abi)}"]
+    standard = "c++20" if minor_of(torch.version) >= (2, 13) else "c++17"  # PyTorch's own policy
+    return [f"-std={standard}", "-O2", "-fPIC", f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.cxx11_abi)}"]
 
 
 def _compile_command(plan: Plan, compiler: Sequence[str], cuda: Sequence[Path]) -> List[str]:
@@ -279,8 +286,14 @@ def _run_all(commands: Sequence[Sequence[str]], log: Path, beat: Beat) -> bool:
 
 
 def _first_errors(log: Path) -> str:
-    """The first lines that say what is wrong, as one."""
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    """The first lines that say what is wrong, as one. A virtual function that the adapter does not
+    know is named: PyTorch is newer than the adapter."""
+    text = log.read_text(encoding="utf-8", errors="replace")
+    lines = text.splitlines()
+    unknown = re.search(r"virtual [^\n]*?\b(\w+)\([^\n]*\) *(?:const *)?= *0", text) \
+        if "abstract" in text else None
+    if unknown:
+        return f"PyTorch's allocator has a function that the adapter does not know: {unknown.group(1)}()"
     errors = [line.strip() for line in lines if re.search(r"error|undefined|cannot find|not done",
                                                           line, re.IGNORECASE)
               and not re.match(r"\S+ (-\S+ )*-std=", line)]

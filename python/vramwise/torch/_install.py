@@ -1,7 +1,8 @@
 """_install.py - our allocator in place of PyTorch's, for the rest of the process.
 
-Two doors lead into PyTorch. The adapter is a whole allocator of PyTorch's own kind, compiled against
-the torch at hand: statistics, snapshots, graphs, pools and OutOfMemoryError work. The plain door is
+Two doors lead into PyTorch. The adapter is a whole allocator of PyTorch's own kind, for the torch at
+hand: statistics, snapshots, graphs, pools and OutOfMemoryError work. It comes with the wheel, or is
+compiled. The plain door is
 PyTorch's CUDAPluggableAllocator, which needs no compiler, and behind which none of those work, and
 running out of memory ends the process. So the plain door is only taken where it is asked for.
 
@@ -12,13 +13,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import threading
 from dataclasses import dataclass
 from typing import Any, Optional, Tuple, Union
 
 from .. import _library, _paths
-from . import _compile, _profiler, _spill
+from . import _compile, _prebuilt, _profiler, _spill
 from ._say import say
 from ._state import Installed, InstallError, State, bound_adapter, support_library
 
@@ -26,8 +26,9 @@ ALLOCATORS = ("pytorch", "torch", "vramwise", "vramwise:rescue", "vramwise:tight
 COPYING_ALLOCATORS = ("vramwise:rescue", "vramwise:tight")  # that move live data
 SPILLING_ALLOCATORS = ("vramwise", *COPYING_ALLOCATORS)     # that can let it leave the GPU
 FALLBACKS = ("pytorch", "plain", "error")
-ADAPTER_VERSIONS = ((2, 11),)  # of PyTorch, whose allocator the adapter is written for
-PLAIN_VERSIONS_FROM = (2, 3)   # whose CUDAPluggableAllocator has today's functions
+ADAPTER_VERSIONS_FROM = (2, 5)  # of PyTorch, whose allocator the adapter is written for
+NEWEST_VERSION = (2, 15)        # whose headers it was compiled against; a later one is tried
+PLAIN_VERSIONS_FROM = (2, 3)    # whose CUDAPluggableAllocator has today's functions
 
 _WITHOUT_GATE, _QUIET = 1, 2  # vramwise_torch.h
 _lock = threading.Lock()
@@ -35,11 +36,6 @@ _lock = threading.Lock()
 
 class Stays(Exception):
     """PyTorch's own allocator stays, and why."""
-
-
-def _version_of(torch: Any) -> Tuple[int, ...]:
-    match = re.match(r"(\d+)\.(\d+)", str(torch.__version__))
-    return tuple(int(number) for number in match.groups()) if match else (0, 0)
 
 
 def check_gpu(torch: Any) -> None:
@@ -91,34 +87,60 @@ def _spill_bytes(spill: Union[None, int, str], allocator: str) -> int:
     return _library.size_bytes(spill)
 
 
-def _install_adapter(torch: Any, wishes: _Wishes) -> Installed:
-    """BuildError: there is no adapter; the rest of the process does not know of the attempt."""
-    if _version_of(torch) not in ADAPTER_VERSIONS:
-        known = ", ".join(".".join(map(str, version)) for version in ADAPTER_VERSIONS)
-        raise _compile.BuildError(f"the adapter is for PyTorch {known}, and this is "
-                                  f"{torch.__version__}")
+def _loaded(path: str) -> ctypes.CDLL:
+    """BuildError: it cannot be loaded."""
     try:
-        _library.load("vramwise")
-        _library.load("vramwise-torch")
-    except _library.VramwiseError as error:
-        raise _compile.BuildError(str(error)) from None
-    facts = _compile.Torch.of(torch)
-    quiet = wishes.quiet
-    path = _compile.adapter(facts, quiet=quiet)
+        return bound_adapter(path)
+    except (OSError, AttributeError) as error:
+        raise _compile.BuildError(f"{path} cannot be loaded: {error}") from None
+
+
+def _compiled(facts: _compile.Torch, quiet: bool) -> Tuple[ctypes.CDLL, str]:
+    """Loads the adapter that was compiled here, now or earlier. BuildError."""
+    path = str(_compile.adapter(facts, quiet=quiet))
     try:
-        library = bound_adapter(str(path))
-    except (OSError, AttributeError) as first:
-        say(f"{path} cannot be loaded and is compiled again: {first}", quiet=quiet)
-        path = _compile.adapter(facts, quiet=quiet, anew=True)
-        try:
-            library = bound_adapter(str(path))
-        except (OSError, AttributeError) as error:
-            raise _compile.BuildError(f"the adapter cannot be loaded: {error}") from None
+        return _loaded(path), path
+    except _compile.BuildError as first:
+        say(f"{first}: it is compiled again", quiet=quiet)
+        path = str(_compile.adapter(facts, quiet=quiet, anew=True))
+        return _loaded(path), path
+
+
+def _find_adapter(facts: _compile.Torch, quiet: bool) -> Tuple[ctypes.CDLL, str, str]:
+    """The adapter for this torch, its file, and why it is this one. BuildError."""
+    try:
+        path, reason = _prebuilt.choose(facts)
+        return _loaded(str(path)), str(path), reason
+    except (_prebuilt.NoneFits, _compile.BuildError) as error:
+        why_not = str(error)
+    try:
+        library, path = _compiled(facts, quiet)
+    except _compile.BuildError as error:
+        raise _compile.BuildError(f"{error} ({why_not})" if why_not else str(error)) from None
     compiled_for = (library.vramwise_torch_compiled_for() or b"").decode("utf-8", "replace")
     release = _compile.release_of(facts.version)
     if _compile.release_of(compiled_for) != release:
         raise _compile.BuildError(f"{path} was compiled for PyTorch {compiled_for}, and this is "
                                   f"{release}")
+    return library, path, "compiled on this machine" + (f": {why_not}" if why_not else "")
+
+
+def _install_adapter(torch: Any, wishes: _Wishes) -> Installed:
+    """BuildError: there is no adapter; the rest of the process does not know of the attempt."""
+    facts = _compile.Torch.of(torch)
+    version = _compile.minor_of(facts.version)
+    if version < ADAPTER_VERSIONS_FROM:
+        least = ".".join(map(str, ADAPTER_VERSIONS_FROM))
+        raise _compile.BuildError(f"the adapter needs PyTorch {least} or newer, and this is "
+                                  f"{facts.version}")
+    try:
+        _library.load("vramwise")
+        _library.load("vramwise-torch")
+    except _library.VramwiseError as error:
+        raise _compile.BuildError(str(error)) from None
+    library, path, reason = _find_adapter(facts, wishes.quiet)
+    if version > NEWEST_VERSION:
+        say(f"PyTorch {facts.version} is newer than any that vramwise was tried with", quiet=wishes.quiet)
     message = ctypes.create_string_buffer(1024)
     if library.vramwise_torch_install(wishes.allocator.encode(), wishes.flags, wishes.spill_bytes,
                                       message, len(message)) != 0:
@@ -126,10 +148,30 @@ def _install_adapter(torch: Any, wishes: _Wishes) -> Installed:
         raise InstallError(f"the adapter refused: {text}")
     State.adapter = library
     State.spill_bytes = wishes.spill_bytes
-    _follow_profilers(library, wishes.gate and wishes.moves_live_data, quiet)
+    _follow_settings(torch, library)
+    _follow_profilers(library, wishes.gate and wishes.moves_live_data, wishes.quiet)
     if wishes.spill_bytes != 0:
-        _spill.Advisor(quiet).begin(torch)
-    return Installed(wishes.allocator, "adapter")
+        _spill.Advisor(wishes.quiet).begin(torch)
+    return Installed(wishes.allocator, "adapter", reason, path)
+
+
+def _follow_settings(torch: Any, adapter: ctypes.CDLL) -> None:
+    """Up to PyTorch 2.9 nobody tells an allocator of new settings, so the function that takes them
+    does."""
+    if adapter.vramwise_torch_has_settings_hook():
+        return
+    name = "_cuda_cudaCachingAllocator_set_allocator_settings"
+    original = getattr(torch._C, name, None)
+    if original is None:
+        return
+
+    def set_allocator_settings(conf: str) -> None:
+        original(conf)
+        message = ctypes.create_string_buffer(1024)
+        if adapter.vramwise_torch_configure(conf.encode(), message, len(message)) != 0:
+            raise ValueError(message.value.decode("utf-8", "replace"))
+
+    setattr(torch._C, name, set_allocator_settings)
 
 
 def _follow_profilers(adapter: ctypes.CDLL, has_gate: bool, quiet: bool) -> None:
@@ -144,6 +186,16 @@ def _follow_profilers(adapter: ctypes.CDLL, has_gate: bool, quiet: bool) -> None
         adapter.vramwise_torch_expect_profilers(0)
 
 
+def settings_variable(version: Tuple[int, int]) -> Tuple[str, str]:
+    """The variable that this PyTorch takes its settings from, and what it says: the old name first,
+    and the new one only from 2.10 on."""
+    names = ("PYTORCH_CUDA_ALLOC_CONF",) + (("PYTORCH_ALLOC_CONF",) if version >= (2, 10) else ())
+    for name in names:
+        if os.environ.get(name):
+            return name, os.environ[name]
+    return names[0], ""
+
+
 def _address(library: ctypes.CDLL, name: str) -> int:
     value = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
     assert value is not None
@@ -151,17 +203,17 @@ def _address(library: ctypes.CDLL, name: str) -> int:
 
 
 def _install_plain(torch: Any, allocator: str, reason: str) -> Installed:
-    if _version_of(torch) < PLAIN_VERSIONS_FROM:
+    version = _compile.minor_of(str(torch.__version__))
+    if version < PLAIN_VERSIONS_FROM:
         least = ".".join(map(str, PLAIN_VERSIONS_FROM))
         raise Stays(f"{reason}; and the plain door needs PyTorch {least}")
     try:
         library = support_library()
     except (_library.VramwiseError, AttributeError) as error:
         raise Stays(f"{reason}; and the plain door: {error}") from None
-    conf = os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF")
+    variable, conf = settings_variable(version)
     if not library.vramwise_plain_choose(allocator.encode(), conf.encode() if conf else None):
-        raise Stays(f"{reason}; and the plain door refuses {allocator!r} with "
-                     f"PYTORCH_CUDA_ALLOC_CONF={conf or ''}")
+        raise Stays(f"{reason}; and the plain door refuses {allocator!r} with {variable}={conf}")
     path = str(_paths.library_file("vramwise-torch"))
     door = torch.cuda.memory.CUDAPluggableAllocator(path, "vramwise_plain_alloc",
                                                     "vramwise_plain_free")
@@ -200,9 +252,9 @@ def install(allocator: str = "vramwise", *, fallback: str = "pytorch", gate: boo
             spill: Union[None, int, str] = None, quiet: bool = False) -> Installed:
     """Makes one of our allocators PyTorch's own, for the rest of the process.
 
-    To be called before anything starts CUDA: right after `import torch` is a good place. The first
-    time with a version of PyTorch, the adapter is compiled, which takes about half a minute; it is
-    kept for later.
+    To be called before anything starts CUDA: right after `import torch` is a good place. Where no
+    adapter that came with the wheel fits this PyTorch, one is compiled, which takes about half a
+    minute the first time; it is kept for later.
 
     `allocator`  "vramwise", "vramwise:rescue", "vramwise:tight", "torch", or "pytorch", which does
                  nothing
@@ -217,7 +269,8 @@ def install(allocator: str = "vramwise", *, fallback: str = "pytorch", gate: boo
                  InstallError
     `quiet`      no lines on standard error
 
-    Returns what is in force; `str()` of it is "vramwise via adapter", for example. With
+    Returns what is in force; `str()` of it is "vramwise via adapter", for example; `file` is the
+    adapter, `reason` why it is that one. With
     VRAMWISE_DISABLE=1, without a GPU, or where PyTorch has no CUDA, PyTorch's own allocator stays
     (with fallback "error" the last two are errors). A second call with the same name changes nothing
     and returns what is in force; with another name, or after CUDA was started: InstallError. What

@@ -22,11 +22,13 @@ InstallError.__module__ = "vramwise.torch"  # where people find it
 @dataclass(frozen=True)
 class Installed:
     """What serves PyTorch's requests. `door` is "adapter" (everything works), "plain" (PyTorch's
-    CUDAPluggableAllocator, with what it can do) or None: PyTorch's own allocator stayed, and
-    `reason` says why. True if it is ours."""
+    CUDAPluggableAllocator, with what it can do) or None: PyTorch's own allocator stayed. `reason`
+    says why it is this door, or this adapter; `file` is the adapter that was loaded. True if it is
+    ours."""
     allocator: str
     door: Optional[str]
     reason: Optional[str] = None
+    file: Optional[str] = None
 
     def __bool__(self) -> bool:
         return self.door is not None
@@ -53,6 +55,10 @@ def bound_adapter(path: str) -> ctypes.CDLL:
     library.vramwise_torch_install.restype = ctypes.c_int
     library.vramwise_torch_install.argtypes = [ctypes.c_char_p, ctypes.c_uint, ctypes.c_ulonglong,
                                                ctypes.c_char_p, ctypes.c_size_t]
+    library.vramwise_torch_has_settings_hook.restype = ctypes.c_int
+    library.vramwise_torch_has_settings_hook.argtypes = []
+    library.vramwise_torch_configure.restype = ctypes.c_int
+    library.vramwise_torch_configure.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]
     library.vramwise_torch_advise.restype = ctypes.c_ulonglong
     library.vramwise_torch_advise.argtypes = [ctypes.POINTER(ctypes.c_ulonglong), ctypes.c_size_t,
                                               ctypes.c_int]

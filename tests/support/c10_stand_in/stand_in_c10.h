@@ -2,7 +2,14 @@
 // be compiled and run where there is no PyTorch. Written for that purpose: where the real thing
 // does more, this does what the adapter can notice. tools/check_adapter.sh compiles the adapter
 // against the real thing.
+//
+// STAND_IN_TORCH is the version whose shape they take: 205 is 2.5, 215 is 2.15. Only what the
+// adapter can tell apart differs, and where it is unsure PyTorch's own headers decide.
 #pragma once
+
+#ifndef STAND_IN_TORCH
+#define STAND_IN_TORCH 211
+#endif
 
 #include <algorithm>
 #include <array>
@@ -24,6 +31,8 @@
 
 #define C10_LIKELY(condition) __builtin_expect(static_cast<bool>(condition), 1)
 #define C10_UNLIKELY(condition) __builtin_expect(static_cast<bool>(condition), 0)
+
+struct CUstream_st;
 
 namespace c10
 {
@@ -200,6 +209,7 @@ struct Stat {
 enum struct StatType : uint64_t { AGGREGATE = 0, SMALL_POOL = 1, LARGE_POOL = 2, NUM_TYPES = 3 };
 using StatArray = std::array<Stat, static_cast<size_t>(StatType::NUM_TYPES)>;
 
+#if STAND_IN_TORCH >= 209
 class AcceleratorAllocatorConfig
 {
   public:
@@ -208,9 +218,19 @@ class AcceleratorAllocatorConfig
     static const std::vector<size_t> &roundup_power2_divisions();
     static bool use_expandable_segments();
     static std::string last_allocator_settings();
+    static void registerDeviceConfigParserHook(std::function<void(const std::string &)> &&hook,
+                                               const std::unordered_set<std::string> &keys);
+#if STAND_IN_TORCH >= 211
     static std::function<void(const std::string &)> &getConfigParserHook();
+#endif
+#if STAND_IN_TORCH >= 213
+    static size_t pinned_max_round_threshold();
+    static size_t pinned_max_cached_size();
+#endif
 };
+#endif
 
+// What torch.cuda.memory._set_allocator_settings() comes to.
 void setAllocatorSettings(const std::string &conf);
 std::string getAllocatorSettings();
 
@@ -227,6 +247,9 @@ using CachingAllocator::StatArray;
 struct DeviceStats {
     StatArray allocation, segment, active, inactive_split;
     StatArray allocated_bytes, reserved_bytes, active_bytes, inactive_split_bytes, requested_bytes;
+#if STAND_IN_TORCH >= 213
+    std::map<MempoolId_t, StatArray> reserved_bytes_by_private_pools;
+#endif
     int64_t num_alloc_retries = 0;
     int64_t num_ooms = 0;
     Stat oversize_allocations;
@@ -234,8 +257,17 @@ struct DeviceStats {
     int64_t num_sync_all_streams = 0;
     int64_t num_device_alloc = 0;
     int64_t num_device_free = 0;
+#if STAND_IN_TORCH >= 212
+    int64_t num_oom_rejections = 0;
+#endif
     int64_t max_split_size = 0;
 };
+
+#if STAND_IN_TORCH >= 211
+using StreamHandle = void *;
+#else
+using StreamHandle = ::CUstream_st *;
+#endif
 
 using CreateContextFn = std::shared_ptr<GatheredContext> (*)();
 enum struct RecordContext { NEVER = 0, STATE = 1, ALLOC = 2, ALL = 3 };
@@ -251,13 +283,15 @@ struct BlockInfo {
 
 struct SegmentInfo {
     DeviceIndex device = 0;
+#if STAND_IN_TORCH >= 211
     int32_t registration_counter = -1;
+#endif
     size_t address = 0;
     size_t total_size = 0;
     size_t requested_size = 0;
     size_t allocated_size = 0;
     size_t active_size = 0;
-    void *stream = nullptr;
+    StreamHandle stream = nullptr;
     bool is_large = false;
     bool is_expandable = false;
     MempoolId_t owner_private_pool_id = {0, 0};
@@ -280,30 +314,53 @@ struct TraceEntry {
         SEGMENT_MAP,
         SEGMENT_UNMAP,
         SNAPSHOT,
-        OOM
+        OOM,
+#if STAND_IN_TORCH >= 214
+        ANNOTATE
+#endif
     };
-    TraceEntry(Action action, DeviceIndex device, size_t address, size_t size_bytes, void *stream,
-               MempoolId_t pool, approx_time_t time, std::shared_ptr<GatheredContext> context,
-               std::string compile_context, std::string user_metadata)
+    TraceEntry(Action action, DeviceIndex device, size_t address, size_t size_bytes,
+               StreamHandle stream,
+#if STAND_IN_TORCH >= 208
+               MempoolId_t pool,
+#endif
+               approx_time_t time, std::shared_ptr<GatheredContext> context = nullptr
+#if STAND_IN_TORCH >= 208
+               ,
+               std::string compile_context = ""
+#endif
+#if STAND_IN_TORCH >= 210
+               ,
+               std::string user_metadata = ""
+#endif
+               )
         : action_(action), device_(device), addr_(address), context_(std::move(context)),
-          stream_(stream), size_(size_bytes), mempool_(pool),
-          compile_context_(std::move(compile_context)), user_metadata_(std::move(user_metadata))
+          stream_(stream), size_(size_bytes)
     {
         time_.approx_t_ = time;
+#if STAND_IN_TORCH >= 208
+        mempool_ = pool;
+        compile_context_ = std::move(compile_context);
+#endif
+#if STAND_IN_TORCH >= 210
+        user_metadata_ = std::move(user_metadata);
+#endif
     }
     Action action_;
     DeviceIndex device_;
     size_t addr_;
     std::shared_ptr<GatheredContext> context_;
-    void *stream_;
+    StreamHandle stream_;
     size_t size_;
-    MempoolId_t mempool_;
     trace_time_ time_{};
+#if STAND_IN_TORCH >= 208
+    MempoolId_t mempool_;
     std::string compile_context_;
+#endif
+#if STAND_IN_TORCH >= 210
     std::string user_metadata_;
+#endif
 };
-
-TraceEntry::Action parseTraceEntryAction(std::string_view name);
 
 struct AnnotationEntry {
     AnnotationEntry(DeviceIndex device, approx_time_t time) : device_(device)
@@ -323,6 +380,7 @@ using AllocatorTraceTracker = std::function<void(const TraceEntry &)>;
 
 } // namespace CachingDeviceAllocator
 
+#if STAND_IN_TORCH >= 209
 struct DeviceAllocator : Allocator {
     virtual bool initialized() = 0;
     virtual void emptyCache(MempoolId_t id = {0, 0}) = 0;
@@ -331,5 +389,6 @@ struct DeviceAllocator : Allocator {
     virtual void resetAccumulatedStats(DeviceIndex device) = 0;
     virtual void resetPeakStats(DeviceIndex device) = 0;
 };
+#endif
 
 } // namespace c10

@@ -85,10 +85,20 @@ using CachingDeviceAllocator::TraceEntry;
 class CUDAAllocatorConfig
 {
   public:
+    static size_t max_split_size();
+    static double garbage_collection_threshold();
+    static std::vector<size_t> roundup_power2_divisions();
+    static std::string last_allocator_settings();
     static bool expandable_segments();
     static bool release_lock_on_cudamalloc();
+#if STAND_IN_TORCH >= 209
     static bool graph_capture_record_stream_reuse();
+#endif
+#if STAND_IN_TORCH >= 210
     static double per_process_memory_fraction();
+    static CUDAAllocatorConfig &instance();
+    void parseArgs(const std::string &conf);
+#endif
     static bool pinned_use_cuda_host_register();
     static size_t pinned_num_register_threads();
 };
@@ -103,9 +113,15 @@ struct AllocatorConfigInfo {
     bool expandable_segments;
     bool release_lock_on_malloc;
     bool pinned_use_host_register;
+#if STAND_IN_TORCH >= 209
     bool graph_capture_record_stream_reuse;
+#endif
     std::string last_allocator_settings;
     std::vector<size_t> roundup_power2_divisions;
+#if STAND_IN_TORCH >= 213
+    size_t max_round_threshold;
+    size_t max_cached_size;
+#endif
 };
 struct SnapshotInfo {
     std::vector<SegmentInfo> segments;
@@ -123,6 +139,7 @@ struct ShareableHandle {
     ptrdiff_t offset;
     std::string handle;
 };
+#if STAND_IN_TORCH >= 210
 struct StreamSegmentSize {
     StreamSegmentSize(cudaStream_t of_stream, bool is_small, size_t size_bytes)
         : stream(of_stream), is_small_pool(is_small), total_size(size_bytes)
@@ -132,48 +149,122 @@ struct StreamSegmentSize {
     bool is_small_pool;
     size_t total_size;
 };
+#endif
+#if STAND_IN_TORCH >= 212
+using OomRejectionObserver = std::function<void(int64_t device, size_t alloc_size,
+                                                size_t total_allocated, size_t device_total)>;
+#endif
 
+#if STAND_IN_TORCH >= 209
 class CUDAAllocator : public DeviceAllocator
+#else
+class CUDAAllocator : public Allocator
+#endif
 {
   public:
     virtual void *raw_alloc(size_t) = 0;
     virtual void *raw_alloc_with_stream(size_t, cudaStream_t) = 0;
     virtual void raw_delete(void *) = 0;
     virtual void init(int) = 0;
-    virtual double getMemoryFraction(DeviceIndex) = 0;
     virtual void setMemoryFraction(double, DeviceIndex) = 0;
-    virtual std::vector<StreamSegmentSize> getExpandableSegmentSizes(DeviceIndex) = 0;
+#if STAND_IN_TORCH < 209
+    virtual bool initialized() = 0;
+    virtual CachingDeviceAllocator::DeviceStats getDeviceStats(DeviceIndex) = 0;
+    virtual void resetAccumulatedStats(DeviceIndex) = 0;
+    virtual void resetPeakStats(DeviceIndex) = 0;
+#endif
+#if STAND_IN_TORCH < 208
+    virtual void emptyCache() = 0;
+#elif STAND_IN_TORCH < 209
+    virtual void emptyCache(MempoolId_t = {0, 0}) = 0;
+#endif
+#if STAND_IN_TORCH >= 206
+    virtual double getMemoryFraction(DeviceIndex) = 0;
     virtual void enable(bool) = 0;
     virtual bool isEnabled() const = 0;
+#endif
+#if STAND_IN_TORCH >= 210
+    virtual std::vector<StreamSegmentSize> getExpandableSegmentSizes(DeviceIndex) = 0;
+#endif
     virtual void cacheInfo(DeviceIndex, size_t *) = 0;
     virtual void *getBaseAllocation(void *, size_t *) = 0;
     virtual void recordStream(const DataPtr &, CUDAStream) = 0;
+#if STAND_IN_TORCH >= 209
     void recordStream(const DataPtr &pointer, Stream stream) override
     {
         recordStream(pointer, CUDAStream(stream));
     }
+#endif
+#if STAND_IN_TORCH < 208
+    virtual SnapshotInfo snapshot() = 0;
+#elif STAND_IN_TORCH < 211
+    virtual SnapshotInfo snapshot(MempoolId_t = {0, 0}) = 0;
+#else
     virtual SnapshotInfo snapshot(MempoolId_t = {0, 0}, bool = true) = 0;
+#endif
     virtual void beginAllocateToPool(DeviceIndex, MempoolId_t,
                                      std::function<bool(cudaStream_t)>) = 0;
     virtual void endAllocateToPool(DeviceIndex, MempoolId_t) = 0;
     virtual void releasePool(DeviceIndex, MempoolId_t) = 0;
+    // What has a body in PyTorch, which refuses or does nothing, has none here: what the adapter
+    // does not override then cannot be made.
+#if STAND_IN_TORCH >= 206
     virtual int getPoolUseCount(DeviceIndex, MempoolId_t) = 0;
+#endif
+#if STAND_IN_TORCH < 208
+#if STAND_IN_TORCH >= 206
+    virtual void ensureExistsAndIncrefPool(DeviceIndex, MempoolId_t) = 0;
+#endif
+#elif STAND_IN_TORCH < 211
+    virtual void createOrIncrefPool(DeviceIndex, MempoolId_t, CUDAAllocator * = nullptr) = 0;
+    virtual void setUseOnOOM(DeviceIndex, MempoolId_t) = 0;
+#else
     virtual void createOrIncrefPool(DeviceIndex, MempoolId_t,
                                     std::shared_ptr<CUDAAllocator> = nullptr) = 0;
     virtual void setUseOnOOM(DeviceIndex, MempoolId_t, bool) = 0;
+#endif
+#if STAND_IN_TORCH >= 210
     virtual void setNoSplit(DeviceIndex, MempoolId_t) = 0;
+#endif
     virtual bool checkPoolLiveAllocations(DeviceIndex, MempoolId_t,
                                           const std::unordered_set<void *> &) = 0;
     virtual ShareableHandle shareIpcHandle(void *) = 0;
     virtual std::shared_ptr<void> getIpcDevPtr(std::string) = 0;
     virtual bool isHistoryEnabled() = 0;
+#if STAND_IN_TORCH < 208
+    virtual void recordHistory(bool, CreateContextFn, size_t, RecordContext) = 0;
+#elif STAND_IN_TORCH < 211
+    virtual void recordHistory(bool, CreateContextFn, size_t, RecordContext, bool) = 0;
+#else
     virtual void recordHistory(bool, CreateContextFn, size_t, RecordContext, bool,
                                const std::vector<std::string> &) = 0;
+#endif
     virtual void recordAnnotation(const std::vector<std::pair<std::string, std::string>> &) = 0;
+#if STAND_IN_TORCH >= 208
     virtual void pushCompileContext(std::string &) = 0;
     virtual void popCompileContext() = 0;
+#endif
+#if STAND_IN_TORCH >= 210
     virtual void setUserMetadata(const std::string &) = 0;
     virtual std::string getUserMetadata() = 0;
+#endif
+#if STAND_IN_TORCH >= 212
+    virtual std::shared_ptr<GatheredContext> getContextForPointer(const void *) = 0;
+    virtual void attachOomRejectionObserver(OomRejectionObserver) = 0;
+#endif
+#if STAND_IN_TORCH >= 213
+    virtual void markCaptureBegin(DeviceIndex)
+    {
+    }
+    virtual void markCaptureEnd(DeviceIndex)
+    {
+    }
+    virtual DataPtr allocateWithAddress(size_t, void *) = 0;
+#endif
+#if STAND_IN_TORCH >= 214
+    virtual bool supportsUserMetadata() = 0;
+    virtual void annotateMemory(const void *, const std::string &) = 0;
+#endif
     virtual void attachOutOfMemoryObserver(OutOfMemoryObserver) = 0;
     virtual void attachAllocatorTraceTracker(AllocatorTraceTracker) = 0;
     virtual void enablePeerAccess(DeviceIndex, DeviceIndex) = 0;
@@ -183,6 +274,30 @@ class CUDAAllocator : public DeviceAllocator
                                                    std::shared_ptr<AllocatorState>) = 0;
     virtual std::string name() = 0;
 };
+
+} // namespace CUDACachingAllocator
+
+#if STAND_IN_TORCH < 208
+// What torch.cuda.use_mem_pool() sets for the calling thread.
+struct MemPool {
+    MempoolId_t id()
+    {
+        return number;
+    }
+    CUDACachingAllocator::CUDAAllocator *allocator()
+    {
+        return source;
+    }
+    MempoolId_t number;
+    CUDACachingAllocator::CUDAAllocator *source;
+};
+struct MemPoolContext {
+    static MemPool *getActiveMemPool();
+};
+#endif
+
+namespace CUDACachingAllocator
+{
 
 extern std::atomic<CUDAAllocator *> allocator;
 inline CUDAAllocator *get()

@@ -156,6 +156,7 @@ const PyInterpreter *GPUTrace::get_trace()
 namespace CachingAllocator
 {
 
+#if STAND_IN_TORCH >= 209
 size_t AcceleratorAllocatorConfig::max_split_size()
 {
     return stand_in().max_split_bytes;
@@ -182,17 +183,45 @@ std::string AcceleratorAllocatorConfig::last_allocator_settings()
     return stand_in().conf;
 }
 
-std::function<void(const std::string &)> &AcceleratorAllocatorConfig::getConfigParserHook()
+static std::function<void(const std::string &)> &config_parser_hook()
 {
     static std::function<void(const std::string &)> hook;
     return hook;
 }
 
+void AcceleratorAllocatorConfig::registerDeviceConfigParserHook(
+    std::function<void(const std::string &)> &&hook, const std::unordered_set<std::string> &)
+{
+    config_parser_hook() = std::move(hook);
+}
+#endif
+
+#if STAND_IN_TORCH >= 211
+std::function<void(const std::string &)> &AcceleratorAllocatorConfig::getConfigParserHook()
+{
+    return config_parser_hook();
+}
+#endif
+
+#if STAND_IN_TORCH >= 213
+size_t AcceleratorAllocatorConfig::pinned_max_round_threshold()
+{
+    return 77;
+}
+
+size_t AcceleratorAllocatorConfig::pinned_max_cached_size()
+{
+    return 78;
+}
+#endif
+
 void setAllocatorSettings(const std::string &conf)
 {
     stand_in().conf = conf;
-    if (auto &hook = AcceleratorAllocatorConfig::getConfigParserHook())
+#if STAND_IN_TORCH >= 210
+    if (auto &hook = config_parser_hook())
         hook(conf);
+#endif
 }
 
 std::string getAllocatorSettings()
@@ -201,23 +230,6 @@ std::string getAllocatorSettings()
 }
 
 } // namespace CachingAllocator
-
-namespace CachingDeviceAllocator
-{
-
-TraceEntry::Action parseTraceEntryAction(std::string_view name)
-{
-    static const char *const names[] = {"alloc",         "free_requested", "free_completed",
-                                        "segment_alloc", "segment_free",   "segment_map",
-                                        "segment_unmap", "snapshot",       "oom"};
-    for (int i = 0; i < 9; i++)
-        if (name == names[i])
-            return static_cast<TraceEntry::Action>(i);
-    TORCH_CHECK(false, "Unknown TraceEntry action: ", name);
-    return TraceEntry::ALLOC;
-}
-
-} // namespace CachingDeviceAllocator
 
 namespace
 {
@@ -274,6 +286,13 @@ CUDAGuard::~CUDAGuard()
     current_device = before_;
 }
 
+#if STAND_IN_TORCH < 208
+MemPool *MemPoolContext::getActiveMemPool()
+{
+    return stand_in().active_pool;
+}
+#endif
+
 namespace CUDACachingAllocator
 {
 
@@ -287,13 +306,42 @@ bool CUDAAllocatorConfig::release_lock_on_cudamalloc()
 {
     return false;
 }
+#if STAND_IN_TORCH >= 209
 bool CUDAAllocatorConfig::graph_capture_record_stream_reuse()
 {
     return false;
 }
+#endif
+#if STAND_IN_TORCH >= 210
 double CUDAAllocatorConfig::per_process_memory_fraction()
 {
     return 1.0;
+}
+CUDAAllocatorConfig &CUDAAllocatorConfig::instance()
+{
+    static CUDAAllocatorConfig only;
+    return only;
+}
+void CUDAAllocatorConfig::parseArgs(const std::string &conf)
+{
+    stand_in().parsed.push_back(conf);
+}
+#endif
+size_t CUDAAllocatorConfig::max_split_size()
+{
+    return stand_in().max_split_bytes;
+}
+double CUDAAllocatorConfig::garbage_collection_threshold()
+{
+    return 0;
+}
+std::vector<size_t> CUDAAllocatorConfig::roundup_power2_divisions()
+{
+    return std::vector<size_t>(16, 0);
+}
+std::string CUDAAllocatorConfig::last_allocator_settings()
+{
+    return stand_in().conf;
 }
 bool CUDAAllocatorConfig::pinned_use_cuda_host_register()
 {

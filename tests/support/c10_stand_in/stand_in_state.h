@@ -9,6 +9,11 @@ struct StandIn {
     std::string conf;
     size_t max_split_bytes = std::numeric_limits<size_t>::max();
     bool is_expandable = false;
+    std::vector<std::string> parsed; // what CUDA's own parser got
+
+#if STAND_IN_TORCH < 208
+    c10::cuda::MemPool *active_pool = nullptr;
+#endif
 
     // Who watches.
     bool is_profiling = false;

@@ -21,7 +21,13 @@
 
 extern "C" const char *vramwise_torch_compiled_for(void)
 {
-    return "2.11.0";
+    const char *told = std::getenv("FAKE_ADAPTER_COMPILED_FOR");
+    return told != nullptr ? told : "2.11.0";
+}
+
+extern "C" int vramwise_torch_has_settings_hook(void)
+{
+    return std::getenv("FAKE_ADAPTER_WITHOUT_HOOK") == nullptr;
 }
 
 static char installed[64];
@@ -29,6 +35,17 @@ static unsigned long long spilled;
 static char advised[512];
 static int steps;
 static int expected = 1;
+static char configured[128];
+
+extern "C" int vramwise_torch_configure(const char *conf, char *message, size_t capacity)
+{
+    if (std::strcmp(conf, "wrong") == 0) {
+        std::snprintf(message, capacity, "no such option");
+        return 1;
+    }
+    std::snprintf(configured, sizeof configured, "%s", conf);
+    return 0;
+}
 
 extern "C" int vramwise_torch_install(const char *allocator, unsigned flags,
                                       unsigned long long spill_bytes, char *message,
@@ -75,8 +92,8 @@ extern "C" long vramwise_torch_stats(int device, char *json, size_t capacity)
         return 0;
     std::snprintf(text, sizeof text,
                   "{\"installed\": \"%s\", \"expects_profilers\": %d, \"spill\": %llu, "
-                  "\"advised\": \"%s\", \"steps\": %d}",
-                  installed, expected, spilled, advised, steps);
+                  "\"advised\": \"%s\", \"steps\": %d, \"configured\": \"%s\"}",
+                  installed, expected, spilled, advised, steps, configured);
     if (json != nullptr && capacity > std::strlen(text))
         std::strcpy(json, text);
     return (long)std::strlen(text) + 1;
