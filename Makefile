@@ -118,9 +118,10 @@ release-program:
 	@$(CMAKE) --preset release --log-level=WARNING
 	@$(call build_in,build) --target program
 
-# To be added once every folder follows the rules: tools/check_names.py, tools/check_dead.py build
 checks:
 	@tools/check_layers.py
+	@tools/check_names.py
+	@tools/check_dead.py build
 	@tools/check_struct_size.py
 	@tools/check_links.py
 	@tools/check_headers.sh

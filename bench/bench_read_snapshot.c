@@ -109,7 +109,7 @@ static outcome read_with_ours(const plain_bytes *all, const char *path)
         uint64_t before_bytes = vw__host_memory_get_use().in_use_bytes;
         uint64_t begin_ns = vw__clock_monotonic_ns();
         must(vw__byte_source_open_memory(all->bytes, all->size_bytes, &options, &source), path);
-        must(vw__torch_snapshot_read(source, 0, &model, &encoding), path);
+        must(vw__snapshot_read(source, 0, &model, &encoding), path);
         milliseconds[i] = (double)(vw__clock_monotonic_ns() - begin_ns) / 1e6;
         vw__byte_source_close(source);
         result.event_count = model->event_count;
@@ -264,7 +264,7 @@ static void read_once(const char *path)
     vw__model *model;
     vw__snapshot_encoding encoding;
     must(vw__byte_source_open(path, NULL, &source), path);
-    must(vw__torch_snapshot_read(source, 0, &model, &encoding), path);
+    must(vw__snapshot_read(source, 0, &model, &encoding), path);
     vw__byte_source_close(source);
     vw__model_destroy(model);
 }

@@ -101,12 +101,14 @@ static const technique techniques[TECHNIQUES_COUNT] = {
                    set_inference},
 };
 
-const technique *technique_number(size_t number)
+/* `number` is below TECHNIQUES_COUNT. */
+static const technique *technique_number(size_t number)
 {
     return &techniques[number];
 }
 
-const vw_plan_change *technique_advice(const technique_result *result)
+/* The one change that it is, with its cost and code; NULL: the technique has code of its own. */
+static const vw_plan_change *technique_advice(const technique_result *result)
 {
     return result->advice != NULL && result->advice->count > 0 ? result->advice->changes : NULL;
 }

@@ -31,8 +31,6 @@ typedef struct technique {
     void (*set)(vw_plan_settings *settings); /* on top of the plain step's */
 } technique;
 
-const technique *technique_number(size_t number); /* < TECHNIQUES_COUNT */
-
 /* What differs at the peaks, in one kind of place: "mlp / act forward" of all layers together. */
 typedef struct technique_change {
     const char *place;    /* the file of its frames, without the layer; the recording's */
@@ -49,9 +47,6 @@ typedef struct technique_result {
     technique_change changes[TECHNIQUES_MOST_CHANGES]; /* largest difference first */
     size_t change_count;
 } technique_result;
-
-/* The one change that it is, with its cost and code; NULL: the technique has code of its own. */
-const vw_plan_change *technique_advice(const technique_result *result);
 
 /* Runs all of them; lines have `point_count` points, 1 to TECHNIQUES_MOST_POINTS. On failure what
  * was done may still be freed, as after success. */

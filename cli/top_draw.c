@@ -37,7 +37,8 @@ size_t top_selected(const top_state *state)
     return found;
 }
 
-top_style top_row_style(const top_row *row)
+/* By the note that counts most. */
+static top_style row_style(const top_row *row)
 {
     if (row->row->job == NULL)
         return TOP_FAINT;
@@ -75,8 +76,8 @@ static void draw_title(const top_screen *screen, const top_state *state)
 
 /* ---- GPUs ------------------------------------------------------------------------------------ */
 
-void top_draw_bar(const top_screen *screen, int line, int column, int width, const top_part *parts,
-                  size_t part_count, uint64_t total_bytes)
+static void draw_bar(const top_screen *screen, int line, int column, int width,
+                     const top_part *parts, size_t part_count, uint64_t total_bytes)
 {
     uint64_t sum = 0;
     int drawn = 0;
@@ -140,7 +141,7 @@ static void draw_gpu(const top_screen *screen, int line, const vw_gpu *gpu, int 
     if (width >= SMALLEST_BAR) {
         parts_of(gpu, parts);
         top_screen_put(screen, line, at + 1, 1, TOP_FAINT, "[");
-        top_draw_bar(screen, line, at + 2, width, parts, GPU_PARTS, known_or_0(gpu->total_bytes));
+        draw_bar(screen, line, at + 2, width, parts, GPU_PARTS, known_or_0(gpu->total_bytes));
         top_screen_put(screen, line, at + 2 + width, 1, TOP_FAINT, "]");
     }
     draw_sizes(screen, line, end, gpu);
@@ -247,7 +248,7 @@ static top_style style_of_cell(const top_row *row, top_column column, bool is_se
     if (is_selected)
         return TOP_SELECTED;
     if (column == TOP_PROGRAM || column == TOP_NOTE || row->row->job == NULL)
-        return top_row_style(row);
+        return row_style(row);
     return column == TOP_TREND ? TOP_GREEN : TOP_PLAIN;
 }
 
@@ -338,7 +339,7 @@ static void draw_sentence(const top_screen *screen, const top_state *state, int 
         top_screen_put(screen, line, 0, screen->columns, TOP_RED, state->trouble);
     } else if (selected < state->rows.count && state->rows.items[selected].note_count > 0) {
         const top_row *row = &state->rows.items[selected];
-        top_screen_print(screen, line, 0, screen->columns, top_row_style(row), "%ld: %s",
+        top_screen_print(screen, line, 0, screen->columns, row_style(row), "%ld: %s",
                          row->row->process, row->notes[0].text);
     }
 }
@@ -369,27 +370,6 @@ static void draw_keys(const top_screen *screen, const top_state *state)
         at += top_screen_put(screen, line, at, needed, TOP_BOLD, list[i][0]);
         at += 1 + top_screen_print(screen, line, at, needed, TOP_BAND, " %s ", list[i][1]);
     }
-}
-
-void top_draw(top_screen *screen, top_state *state)
-{
-    top_screen_clear(screen);
-    if (state->mode == TOP_DETAILS) {
-        top_draw_details(screen, state);
-    } else if (state->mode == TOP_HELP) {
-        top_draw_help(screen, state);
-    } else {
-        draw_title(screen, state);
-        int line = draw_gpus(screen, state, 1);
-        state->layout = top_columns_fit(&state->rows, (unsigned)screen->columns);
-        draw_titles(screen, state, line);
-        int below = draw_rows(screen, state, line + 1, screen->lines - 2);
-        draw_position(screen, state, line);
-        draw_picture(screen, state, below + 1, screen->lines - 2);
-        draw_sentence(screen, state, screen->lines - 2);
-    }
-    draw_keys(screen, state);
-    top_screen_show(screen);
 }
 
 /* ---- help: the keys, and what the columns mean --------------------------------------------------
@@ -437,7 +417,7 @@ static void draw_columns_help(const top_screen *screen, const top_state *state, 
     }
 }
 
-void top_draw_help(const top_screen *screen, const top_state *state)
+static void draw_help(const top_screen *screen, const top_state *state)
 {
     if (screen->columns >= BESIDE_COLUMNS) {
         (void)draw_keys_help(screen, 0, RIGHT_HALF - 2);
@@ -446,4 +426,25 @@ void top_draw_help(const top_screen *screen, const top_state *state)
         int line = draw_keys_help(screen, 0, screen->columns);
         draw_columns_help(screen, state, line + (screen->lines >= 24), 0);
     }
+}
+
+void top_draw(top_screen *screen, top_state *state)
+{
+    top_screen_clear(screen);
+    if (state->mode == TOP_DETAILS) {
+        top_draw_details(screen, state);
+    } else if (state->mode == TOP_HELP) {
+        draw_help(screen, state);
+    } else {
+        draw_title(screen, state);
+        int line = draw_gpus(screen, state, 1);
+        state->layout = top_columns_fit(&state->rows, (unsigned)screen->columns);
+        draw_titles(screen, state, line);
+        int below = draw_rows(screen, state, line + 1, screen->lines - 2);
+        draw_position(screen, state, line);
+        draw_picture(screen, state, below + 1, screen->lines - 2);
+        draw_sentence(screen, state, screen->lines - 2);
+    }
+    draw_keys(screen, state);
+    top_screen_show(screen);
 }

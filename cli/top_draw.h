@@ -42,18 +42,11 @@ void top_draw(top_screen *screen, top_state *state);
 void top_draw_details(const top_screen *screen, const top_state *state);
 void top_draw_plot(const top_screen *screen, const top_state *state, const top_row *row, int line,
                    int end); /* between the lines; nothing where there is too little to draw */
-void top_draw_help(const top_screen *screen, const top_state *state);
-
 /* A bar of `width` letters, of which each part takes its share of `total_bytes`. */
 typedef struct top_part {
     uint64_t bytes;
     top_style style;
     const char *letter, *ascii_letter;
 } top_part;
-void top_draw_bar(const top_screen *screen, int line, int column, int width, const top_part *parts,
-                  size_t part_count, uint64_t total_bytes);
-
-/* By the note that counts most. */
-top_style top_row_style(const top_row *row);
 
 #endif /* VRAMWISE_CLI_TOP_DRAW_H */

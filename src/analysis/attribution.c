@@ -146,7 +146,7 @@ static bool begins_with_path(const char *here, const char *path)
     return true;
 }
 
-bool vw__path_has(const char *file, const char *path)
+bool vw__attribution_path_has(const char *file, const char *path)
 {
     for (const char *here = file; *here != '\0'; here++)
         if ((here == file || is_slash(here[-1])) && begins_with_path(here, path))
@@ -184,7 +184,7 @@ static bool is_native(const char *file)
 static bool is_library(const char *file)
 {
     for (size_t i = 0; i < COUNT_OF(library_paths); i++)
-        if (vw__path_has(file, library_paths[i]))
+        if (vw__attribution_path_has(file, library_paths[i]))
             return true;
     for (size_t i = 0; i < COUNT_OF(library_parts); i++)
         if (has_part(file, library_parts[i]))
@@ -211,7 +211,7 @@ static uint8_t judge_frame(const char *function, const char *file)
     for (size_t i = 0; i < COUNT_OF(frame_rules); i++) {
         const frame_rule *rule = &frame_rules[i];
         if ((rule->function == NULL || strcmp(rule->function, function) == 0) &&
-            (rule->path == NULL || vw__path_has(file, rule->path)))
+            (rule->path == NULL || vw__attribution_path_has(file, rule->path)))
             return (uint8_t)((unsigned)rule->category | flags |
                              (rule->is_override ? IS_OVERRIDE : 0u));
     }
@@ -271,7 +271,7 @@ vw_status vw__attribution_init(vw__attribution *attribution, const vw__model *mo
         made.is_in_optimizer[i] = has_optimizer_frame(&made, model->stacks[i]);
         made.has_optimizer = made.has_optimizer || made.is_in_optimizer[i];
     }
-    made.stack_categories[VW__EMPTY_STACK] =
+    made.stack_categories[VW__MODEL_EMPTY_STACK] =
         model->frame_id_count != 0 ? VW__CATEGORY_BACKWARD : VW__CATEGORY_UNKNOWN;
     *attribution = made;
     return VW_OK;
@@ -307,22 +307,22 @@ size_t vw__attribution_where(const vw__attribution *attribution, vw__model_stack
     for (uint32_t i = 0; i < stack.count; i++)
         if (vw__attribution_is_users(attribution, frame_ids[stack.first + i]))
             return i;
-    return VW__NO_FRAME;
+    return VW__ATTRIBUTION_NO_FRAME;
 }
 
 size_t vw__attribution_caller(const vw__attribution *attribution, vw__model_stack stack)
 {
     const uint32_t *frame_ids = attribution->model->frame_ids; /* NULL where no stack has any */
-    size_t outermost = VW__NO_FRAME;
+    size_t outermost = VW__ATTRIBUTION_NO_FRAME;
     for (uint32_t i = 0; i < stack.count; i++) {
         unsigned kind = attribution->frame_kinds[frame_ids[stack.first + i]];
         if ((kind & CATEGORY_BITS) == VW__CATEGORY_FORWARD && (kind & IS_LIBRARY) != 0)
             outermost = i;
     }
-    if (outermost == VW__NO_FRAME)
-        return VW__NO_FRAME;
+    if (outermost == VW__ATTRIBUTION_NO_FRAME)
+        return VW__ATTRIBUTION_NO_FRAME;
     for (size_t i = outermost + 1; i < stack.count; i++)
         if (vw__attribution_is_users(attribution, frame_ids[stack.first + i]))
             return i;
-    return VW__NO_FRAME;
+    return VW__ATTRIBUTION_NO_FRAME;
 }

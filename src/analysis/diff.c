@@ -45,7 +45,7 @@ static int fullest_device(const vw__model *model)
         const vw__model_segment *segment = &model->segments[i];
         bool is_first = i == 0 || model->segments[i - 1].device != segment->device;
         bytes = (is_first ? 0 : bytes) + segment->total_bytes;
-        if (segment->device != VW__HOST_DEVICE && bytes > most_bytes) {
+        if (segment->device != VW__MODEL_HOST_DEVICE && bytes > most_bytes) {
             most_bytes = bytes;
             fullest = segment->device;
         }

@@ -162,7 +162,7 @@ static vw_status read_source(vw__byte_source *source, vw__expectation *out)
     const vw__document_limits limits = {.memory_bytes = 2 * MOST_BYTES};
     expectation_reader reader = {.out = out};
     VW__TRY(vw__document_create(&limits, NULL, &reader.document));
-    vw_status status = vw__json_read(source, reader.document, &reader.root);
+    vw_status status = vw__document_read_json(source, reader.document, &reader.root);
     if (status == VW_OK)
         status = read_root(&reader);
     vw__document_destroy(reader.document);

@@ -113,14 +113,14 @@ static bool can_join(const held_run *low, const held_run *high)
 {
     return low->is_expandable && high->is_expandable && low->end == high->begin &&
            low->stream == high->stream &&
-           (low->pool == high->pool || low->pool == VW__UNKNOWN_POOL ||
-            high->pool == VW__UNKNOWN_POOL);
+           (low->pool == high->pool || low->pool == VW__MODEL_UNKNOWN_POOL ||
+            high->pool == VW__MODEL_UNKNOWN_POOL);
 }
 
 static void join(held_run *low, const held_run *high)
 {
     low->end = high->end;
-    if (low->pool == VW__UNKNOWN_POOL)
+    if (low->pool == VW__MODEL_UNKNOWN_POOL)
         low->pool = high->pool;
 }
 
@@ -259,8 +259,8 @@ static vw_status do_free(follower *state, const vw__model_event *event, bool is_
 
 static vw_status do_event(follower *state, const vw__model_event *event)
 {
-    if (vw__is_growth(event->action) || vw__is_release(event->action))
-        return follow_memory(state, event, vw__is_growth(event->action));
+    if (vw__script_is_growth(event->action) || vw__script_is_release(event->action))
+        return follow_memory(state, event, vw__script_is_growth(event->action));
     if (event->address == VW_NULL)
         return VW_OK;
     switch (event->action) {
@@ -291,8 +291,8 @@ static vw_status undo_free(follower *state, const vw__model_event *event, vw__la
 static vw_status undo_event(follower *state, const vw__model_event *event)
 {
     used_block *block;
-    if (vw__is_growth(event->action) || vw__is_release(event->action))
-        return follow_memory(state, event, vw__is_release(event->action));
+    if (vw__script_is_growth(event->action) || vw__script_is_release(event->action))
+        return follow_memory(state, event, vw__script_is_release(event->action));
     if (event->address == VW_NULL)
         return VW_OK;
     switch (event->action) {
@@ -363,7 +363,7 @@ static vw_status take_segment_of_file(follower *state, const vw__model_segment *
     VW__TRY(add_run(state, &run));
     for (size_t i = 0; i < segment->block_count; i++) {
         const vw__model_block *block = &model->blocks[segment->first_block + i];
-        bool is_known = block->requested_bytes != VW__UNKNOWN_BYTES;
+        bool is_known = block->requested_bytes != VW__MODEL_UNKNOWN_BYTES;
         const used_block used = {
             .address = block->address,
             .requested_bytes = is_known ? block->requested_bytes : block->size_bytes,
@@ -460,7 +460,7 @@ static void lay_gap(vw__layout *layout, vw__layout_segment *segment, uint64_t be
 {
     const vw__layout_block gap = {.address = begin,
                                   .size_bytes = end - begin,
-                                  .context = VW__NO_CONTEXT,
+                                  .context = VW__MODEL_NO_CONTEXT,
                                   .state = VW__LAYOUT_IDLE};
     lay_block(layout, segment, &gap);
 }
@@ -483,7 +483,8 @@ static void lay_run(const follower *state, const held_run *run, size_t *next, vw
     for (; *next < state->block_count && state->blocks[*next].address < run->end; (*next)++) {
         const used_block *used = &state->blocks[*next];
         uint64_t end = vw__min_u64(
-            vw__add_capped_u64(used->address, vw__live_bytes_of(used->requested_bytes)), run->end);
+            vw__add_capped_u64(used->address, vw__lifetime_bytes_of(used->requested_bytes)),
+            run->end);
         if (*next + 1 < state->block_count)
             end = vw__min_u64(end, state->blocks[*next + 1].address);
         const vw__layout_block block = {.address = used->address,
@@ -585,8 +586,8 @@ static vw_status follow_whole_trace(follower *state, bool *works, file_end *end)
     return VW_OK;
 }
 
-vw_status vw__trace_begins_at_nothing(const vw__model *model, const vw__model_trace *trace,
-                                      bool *out)
+vw_status vw__layout_begins_at_nothing(const vw__model *model, const vw__model_trace *trace,
+                                       bool *out)
 {
     follower state;
     file_end end;

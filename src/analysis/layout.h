@@ -6,7 +6,7 @@
  *
  * Some files' segments are not of the trace's end: the trace was cut by hand, or the snapshot was
  * put together from two calls. vw__layout_of_end_fits() detects that. Reading the trace forwards
- * still works then, and vw__model_view_make() makes a model whose end is the trace's.
+ * still works then, and vw__layout_view_make() makes a model whose end is the trace's.
  *
  * Instants as in timeline.h. */
 #ifndef VW_ANALYSIS_LAYOUT_H
@@ -29,7 +29,7 @@ typedef struct vw__layout_block {
     uint64_t address;
     uint64_t size_bytes;      /* LIVE and PENDING: rounded up to 512; IDLE: the gap */
     uint64_t requested_bytes; /* of LIVE and PENDING */
-    uint32_t context;         /* of the request; VW__NO_CONTEXT */
+    uint32_t context;         /* of the request; VW__MODEL_NO_CONTEXT */
     uint8_t state;            /* vw__layout_state; PENDING: freed, waits for other streams */
 } vw__layout_block;
 
@@ -40,7 +40,7 @@ typedef struct vw__layout_segment {
     uint64_t live_bytes, pending_bytes, idle_bytes; /* sum: size_bytes */
     uint32_t context;
     uint16_t stream; /* model->streams */
-    uint16_t pool;   /* model->pools, or VW__UNKNOWN_POOL */
+    uint16_t pool;   /* model->pools, or VW__MODEL_UNKNOWN_POOL */
     bool is_expandable;
 } vw__layout_segment;
 
@@ -62,8 +62,8 @@ void vw__layout_deinit(vw__layout *layout);
 /* Stores whether the trace can be read forwards from nothing: every free, release and request
  * concerns memory that the trace itself made before. False if the file's segments are those of the
  * trace's end and others: then there was something before. */
-VW_MUST_CHECK vw_status vw__trace_begins_at_nothing(const vw__model *model,
-                                                    const vw__model_trace *trace, bool *out);
+VW_MUST_CHECK vw_status vw__layout_begins_at_nothing(const vw__model *model,
+                                                     const vw__model_trace *trace, bool *out);
 
 /* Stores whether the file's segments are those that the trace, read forwards, ends with. Only for a
  * trace that begins at nothing. */
@@ -72,21 +72,21 @@ VW_MUST_CHECK vw_status vw__layout_of_end_fits(const vw__model *model, const vw_
 
 /* A model that shares everything with `model` but has only the first `event_count` events of
  * `trace` (and no other trace), and as segments the layout after them. Used to look at a run as it
- * stood then. Freed with vw__model_view_deinit(); `model` must outlive it, and the view must stay
+ * stood then. Freed with vw__layout_view_deinit(); `model` must outlive it, and the view must stay
  * where it was made: its model points at its trace.
  *
  * Blocks are as the allocator made them under the recorded settings. The pool of a segment that was
  * given back before the file's end is known only where events say; annotations of a later time
  * are left out. (layout_view.c) */
-typedef struct vw__model_view {
+typedef struct vw__layout_view {
     vw__model model; /* borrowed but for what is below */
     vw__model_trace trace;
     vw__model_segment *segments; /* owned */
     vw__model_block *blocks;     /* owned */
-} vw__model_view;
+} vw__layout_view;
 
-VW_MUST_CHECK vw_status vw__model_view_make(const vw__model *model, const vw__model_trace *trace,
-                                            size_t event_count, vw__model_view *out);
-void vw__model_view_deinit(vw__model_view *view);
+VW_MUST_CHECK vw_status vw__layout_view_make(const vw__model *model, const vw__model_trace *trace,
+                                             size_t event_count, vw__layout_view *out);
+void vw__layout_view_deinit(vw__layout_view *view);
 
 #endif /* VW_ANALYSIS_LAYOUT_H */

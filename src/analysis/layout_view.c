@@ -19,7 +19,7 @@
 #include "analysis/array.h"
 #include "analysis/live_bytes.h"
 #include "analysis/recording.h"     /* vw__recording_settings */
-#include "analysis/script_events.h" /* vw__is_release, vw__script_segments_of */
+#include "analysis/script_events.h" /* vw__script_is_release, vw__script_segments_of */
 #include "base/address_map.h"
 #include "base/checked_math.h"
 #include "base/error.h"
@@ -47,7 +47,7 @@ typedef struct view_maker {
     uint32_t first_unused;
     vw__address_map places; /* address to tile plus 1 */
     vw__layout layout;
-    vw__model_view *out;
+    vw__layout_view *out;
 } view_maker;
 
 /* ---- the allocator's rules ------------------------------------------------------------------- */
@@ -57,7 +57,7 @@ static uint64_t rounded_bytes(const view_maker *maker, uint64_t requested_bytes)
     uint64_t rounded = requested_bytes < VW__TORCH_MOST_REQUESTED_BYTES
                            ? vw__torch_round_size(&maker->settings, requested_bytes)
                            : 0;
-    return rounded != 0 ? rounded : vw__live_bytes_of(requested_bytes);
+    return rounded != 0 ? rounded : vw__lifetime_bytes_of(requested_bytes);
 }
 
 static bool is_rest_split_off(const view_maker *maker, uint64_t size_bytes, uint64_t rest_bytes)
@@ -75,11 +75,11 @@ static vw_status find_unsplit_pools(view_maker *maker)
         return vw__fail_host_memory(model->pool_count, "private pools");
     for (size_t i = 0; i < model->segment_count; i++) {
         const vw__model_segment *segment = &model->segments[i];
-        if (segment->pool == VW__DEFAULT_POOL || segment->pool == VW__UNKNOWN_POOL ||
+        if (segment->pool == VW__MODEL_DEFAULT_POOL || segment->pool == VW__MODEL_UNKNOWN_POOL ||
             segment->is_expandable || segment->block_count != 1)
             continue;
         const vw__model_block *block = &model->blocks[segment->first_block];
-        uint64_t size_bytes = block->requested_bytes != VW__UNKNOWN_BYTES
+        uint64_t size_bytes = block->requested_bytes != VW__MODEL_UNKNOWN_BYTES
                                   ? rounded_bytes(maker, block->requested_bytes)
                                   : block->size_bytes;
         if (block->state != VW_BLOCK_FREE && size_bytes < block->size_bytes &&
@@ -134,8 +134,8 @@ static vw_status on_segment(view_maker *maker, const vw__model_event *event)
     const vw__model_segment *last =
         vw__script_segment_at(model, maker->trace->device, event->address);
     bool is_unsplit = last != NULL && last->address == event->address &&
-                      last->total_bytes == event->size_bytes && last->pool != VW__UNKNOWN_POOL &&
-                      maker->is_unsplit_pool[last->pool];
+                      last->total_bytes == event->size_bytes &&
+                      last->pool != VW__MODEL_UNKNOWN_POOL && maker->is_unsplit_pool[last->pool];
     const tile whole = {.address = event->address,
                         .size_bytes = event->size_bytes,
                         .before = NO_TILE,
@@ -277,7 +277,7 @@ static vw_status find_pools(view_maker *maker)
                        last->is_expandable == segment->is_expandable &&
                        (segment->is_expandable || (last->address == segment->address &&
                                                    last->total_bytes == segment->size_bytes));
-        if (segment->pool == VW__UNKNOWN_POOL && is_same && !is_gone[i])
+        if (segment->pool == VW__MODEL_UNKNOWN_POOL && is_same && !is_gone[i])
             segment->pool = last->pool;
     }
     vw__host_free(is_gone);
@@ -288,7 +288,7 @@ static vw_status find_pools(view_maker *maker)
  * last request in them. */
 static void find_kinds(view_maker *maker)
 {
-    vw__model_view *out = maker->out;
+    vw__layout_view *out = maker->out;
     const vw__layout *layout = &maker->layout;
     size_t unknown_count = 0;
     for (size_t i = 0; i < layout->segment_count; i++) {
@@ -322,7 +322,7 @@ static uint64_t block_end(const view_maker *maker, const vw__layout_segment *seg
     return block->address + vw__min_u64(vw__max_u64(size_bytes, block->size_bytes), room_bytes);
 }
 
-static void write_block(vw__model_view *out, vw__model_segment *segment,
+static void write_block(vw__layout_view *out, vw__model_segment *segment,
                         const vw__model_block *block)
 {
     if (block->size_bytes == 0)
@@ -339,7 +339,7 @@ static void write_block(vw__model_view *out, vw__model_segment *segment,
 
 static void write_segment(view_maker *maker, const vw__layout_segment *from)
 {
-    vw__model_view *out = maker->out;
+    vw__layout_view *out = maker->out;
     vw__model_segment *segment = &out->segments[out->model.segment_count++];
     uint64_t at = from->address;
     *segment = (vw__model_segment){.address = from->address,
@@ -358,7 +358,7 @@ static void write_segment(view_maker *maker, const vw__layout_segment *from)
         const vw__model_block written = {
             .address = at,
             .size_bytes = end - at,
-            .requested_bytes = is_idle ? VW__UNKNOWN_BYTES : block->requested_bytes,
+            .requested_bytes = is_idle ? VW__MODEL_UNKNOWN_BYTES : block->requested_bytes,
             .context = block->context,
             .state = is_idle                              ? VW_BLOCK_FREE
                      : block->state == VW__LAYOUT_PENDING ? VW_BLOCK_PENDING_FREE
@@ -374,12 +374,12 @@ static void write_segment(view_maker *maker, const vw__layout_segment *from)
 /* Borrows everything of the model that is not of a later time. */
 static void borrow_model(view_maker *maker)
 {
-    vw__model_view *out = maker->out;
+    vw__layout_view *out = maker->out;
     const vw__model_event *events = maker->trace->events;
-    int64_t last_us = VW__UNKNOWN_TIME;
-    for (size_t i = maker->event_count; i-- > 0 && last_us == VW__UNKNOWN_TIME;)
+    int64_t last_us = VW__MODEL_UNKNOWN_TIME;
+    for (size_t i = maker->event_count; i-- > 0 && last_us == VW__MODEL_UNKNOWN_TIME;)
         last_us = events[i].time_us;
-    *out = (vw__model_view){.model = *maker->model};
+    *out = (vw__layout_view){.model = *maker->model};
     out->trace = (vw__model_trace){events, maker->event_count, maker->trace->device};
     out->model.events = events;
     out->model.event_count = maker->event_count;
@@ -387,14 +387,14 @@ static void borrow_model(view_maker *maker)
     out->model.trace_count = 1;
     out->model.segment_count = 0;
     out->model.block_count = 0;
-    while (last_us != VW__UNKNOWN_TIME && out->model.annotation_count > 0 &&
+    while (last_us != VW__MODEL_UNKNOWN_TIME && out->model.annotation_count > 0 &&
            out->model.annotations[out->model.annotation_count - 1].time_us > last_us)
         out->model.annotation_count--;
 }
 
 static vw_status write_view(view_maker *maker)
 {
-    vw__model_view *out = maker->out;
+    vw__layout_view *out = maker->out;
     const vw__layout *layout = &maker->layout;
     out->segments = vw__host_alloc_zeroed(layout->segment_count, sizeof *out->segments);
     out->blocks = vw__host_alloc_zeroed(layout->block_count, sizeof *out->blocks);
@@ -418,10 +418,10 @@ static vw_status make_view(view_maker *maker)
     return write_view(maker);
 }
 
-vw_status vw__model_view_make(const vw__model *model, const vw__model_trace *trace,
-                              size_t event_count, vw__model_view *out)
+vw_status vw__layout_view_make(const vw__model *model, const vw__model_trace *trace,
+                               size_t event_count, vw__layout_view *out)
 {
-    vw__model_view view;
+    vw__layout_view view;
     view_maker maker = {.model = model,
                         .trace = trace,
                         .event_count = event_count,
@@ -440,7 +440,7 @@ vw_status vw__model_view_make(const vw__model *model, const vw__model_trace *tra
     vw__host_free(maker.tiles);
     vw__layout_deinit(&maker.layout);
     if (status != VW_OK) {
-        vw__model_view_deinit(&view);
+        vw__layout_view_deinit(&view);
         return status;
     }
     *out = view;
@@ -448,7 +448,7 @@ vw_status vw__model_view_make(const vw__model *model, const vw__model_trace *tra
     return VW_OK;
 }
 
-void vw__model_view_deinit(vw__model_view *view)
+void vw__layout_view_deinit(vw__layout_view *view)
 {
     vw__host_free(view->segments);
     vw__host_free(view->blocks);

@@ -57,9 +57,9 @@ typedef struct evidence_search {
 
 static void count_event(evidence_search *search, const vw__model_event *event)
 {
-    if (vw__is_growth(event->action))
+    if (vw__script_is_growth(event->action))
         search->held_bytes = vw__add_capped_u64(search->held_bytes, event->size_bytes);
-    else if (vw__is_release(event->action))
+    else if (vw__script_is_release(event->action))
         search->held_bytes -= vw__min_u64(event->size_bytes, search->held_bytes);
 }
 
@@ -77,9 +77,9 @@ static uint64_t initially_held(const vw__script *script)
         held_bytes += model->segments[i].total_bytes;
     for (size_t i = 0; i < script->trace->event_count; i++) {
         const vw__model_event *event = &script->trace->events[i];
-        if (vw__is_growth(event->action))
+        if (vw__script_is_growth(event->action))
             held_bytes -= event->size_bytes;
-        else if (vw__is_release(event->action))
+        else if (vw__script_is_release(event->action))
             held_bytes += event->size_bytes;
     }
     return held_bytes <= MOST_HELD_BYTES ? held_bytes : 0; /* modulo 2^64: a file may claim any */
@@ -105,10 +105,10 @@ static device_request read_request(evidence_search *search, const vw__script_op 
     request.segment_bytes = vw__torch_segment_size(&search->settings, rounded_bytes);
     for (; search->next_event < op->end_event; search->next_event++) {
         const vw__model_event *event = &events[search->next_event];
-        if (vw__is_release(event->action)) {
+        if (vw__script_is_release(event->action)) {
             request.has_released = request.has_released || !request.has_grown;
             request.has_failed_midway = request.has_failed_midway || request.has_grown;
-        } else if (vw__is_growth(event->action) && !request.has_grown) {
+        } else if (vw__script_is_growth(event->action) && !request.has_grown) {
             request.held_at_growth_bytes = search->held_bytes;
             request.first_growth_bytes = event->size_bytes;
             request.has_grown = true;
@@ -265,7 +265,7 @@ typedef struct reservation_bounds {
     uint64_t least_bytes;
 } reservation_bounds;
 
-static void note_neighbours(const vw__regions *regions, const vw__region *region,
+static void note_neighbours(const vw__regions *regions, const vw__regions_entry *region,
                             reservation_bounds *bounds)
 {
     size_t i = (size_t)(region - regions->regions);
@@ -280,10 +280,10 @@ static vw_status follow_regions(const vw__script *script, vw__regions *regions,
 {
     for (size_t i = 0; i < script->trace->event_count; i++) {
         const vw__model_event *event = &script->trace->events[i];
-        const vw__region *region;
-        vw__region was;
+        const vw__regions_entry *region;
+        vw__regions_entry was;
         bool is_new, is_gone;
-        if (vw__is_growth(event->action)) {
+        if (vw__script_is_growth(event->action)) {
             VW__TRY(vw__regions_take(regions, event->address, event->size_bytes,
                                      event->action == VW_ACTION_SEGMENT_MAP, &region, &is_new));
             if (is_new)
@@ -291,7 +291,7 @@ static vw_status follow_regions(const vw__script *script, vw__regions *regions,
             if (region->is_expandable)
                 bounds->least_bytes =
                     vw__max_u64(bounds->least_bytes, region->end - region->address);
-        } else if (vw__is_release(event->action)) {
+        } else if (vw__script_is_release(event->action)) {
             (void)vw__regions_give_back(regions, event->address, event->size_bytes, &was, &is_gone);
         }
     }

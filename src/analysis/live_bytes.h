@@ -9,17 +9,17 @@
 #include <stdint.h>
 
 #include "base/checked_math.h"
-#include "model/memory_model.h" /* VW__UNKNOWN_BYTES */
+#include "model/memory_model.h" /* VW__MODEL_UNKNOWN_BYTES */
 
 #define VW__LIFETIME_STEP_BYTES UINT64_C(512)
 
-/* VW__UNKNOWN_BYTES if the request is too large to round up. */
-static inline uint64_t vw__live_bytes_of(uint64_t requested_bytes)
+/* VW__MODEL_UNKNOWN_BYTES if the request is too large to round up. */
+static inline uint64_t vw__lifetime_bytes_of(uint64_t requested_bytes)
 {
     uint64_t rounded;
     return vw__align_up_u64(vw__max_u64(requested_bytes, 1), VW__LIFETIME_STEP_BYTES, &rounded)
                ? rounded
-               : VW__UNKNOWN_BYTES;
+               : VW__MODEL_UNKNOWN_BYTES;
 }
 
 #endif /* VW_ANALYSIS_LIVE_BYTES_H */

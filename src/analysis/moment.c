@@ -45,7 +45,7 @@ static vw_status begin_gathering(gathering *all, const vw__attribution *attribut
 static vw_status gather(gathering *all, uint32_t context, uint64_t size_bytes)
 {
     const vw__model *model = all->model;
-    size_t place = context != VW__NO_CONTEXT ? model->contexts[context] : model->stack_count;
+    size_t place = context != VW__MODEL_NO_CONTEXT ? model->contexts[context] : model->stack_count;
     stack_sum *sum = &all->sums[place];
     if (!vw__add_u64(all->bytes, size_bytes, &all->bytes))
         return vw__fail(VW_ERR_CORRUPT_FILE, "the live blocks are larger than any device");
@@ -109,7 +109,7 @@ static vw_status write_frames(const gathering *all, uint32_t stack_id, vw__arena
     size_t where = vw__attribution_where(all->attribution, stack);
     usage->frames = frames;
     usage->frame_count = stack.count;
-    usage->where = where != VW__NO_FRAME ? &frames[where] : NULL;
+    usage->where = where != VW__ATTRIBUTION_NO_FRAME ? &frames[where] : NULL;
     return VW_OK;
 }
 
@@ -201,7 +201,7 @@ vw_status vw__moment_of_instant(const vw__timeline *timeline, uint32_t instant,
     bool has_event = instant != 0 && event < timeline->trace->event_count;
     vw_moment moment = {
         .event = event,
-        .time_us = has_event ? timeline->trace->events[event].time_us : VW__UNKNOWN_TIME,
+        .time_us = has_event ? timeline->trace->events[event].time_us : VW__MODEL_UNKNOWN_TIME,
         .reserved_bytes = vw__timeline_reserved_at(timeline, instant),
     };
     vw_status status = begin_gathering(&all, attribution);
@@ -228,7 +228,7 @@ static vw_status gather_end(gathering *all, int device, uint64_t *reserved_bytes
         for (size_t b = 0; b < segment->block_count; b++) {
             const vw__model_block *block = &model->blocks[segment->first_block + b];
             if (block->state != VW_BLOCK_FREE)
-                VW__TRY(gather(all, block->context, vw__live_bytes_of_block(block)));
+                VW__TRY(gather(all, block->context, vw__lifetime_bytes_of_block(block)));
         }
     }
     return VW_OK;
@@ -241,7 +241,8 @@ vw_status vw__moment_of_end(const vw__attribution *attribution, const vw__model_
     bool has_event = trace != NULL && trace->event_count != 0;
     vw_moment moment = {
         .event = has_event ? trace->event_count - 1 : VW_UNKNOWN,
-        .time_us = has_event ? trace->events[trace->event_count - 1].time_us : VW__UNKNOWN_TIME,
+        .time_us =
+            has_event ? trace->events[trace->event_count - 1].time_us : VW__MODEL_UNKNOWN_TIME,
     };
     vw_status status = begin_gathering(&all, attribution);
     if (status == VW_OK)

@@ -227,8 +227,8 @@ static void note_stall(vw__player *player, uint64_t stall_ns)
 static vw_status leave_scope(vw__player *player)
 {
     uint16_t left = player->scope;
-    player->scope = VW__DEFAULT_POOL;
-    return left == VW__DEFAULT_POOL
+    player->scope = VW__MODEL_DEFAULT_POOL;
+    return left == VW__MODEL_DEFAULT_POOL
                ? VW_OK
                : vw_private_pool_end(player->pool, player->script->pools[left]);
 }
@@ -238,7 +238,7 @@ static vw_status enter_scope(vw__player *player, uint16_t pool)
     if (pool == player->scope)
         return VW_OK;
     VW__TRY(leave_scope(player));
-    if (pool == VW__DEFAULT_POOL)
+    if (pool == VW__MODEL_DEFAULT_POOL)
         return VW_OK;
     VW__TRY(vw_private_pool_begin(player->pool, player->script->pools[pool], NULL, NULL));
     player->scope = pool;
@@ -258,9 +258,9 @@ static vw_status release_private_pool(vw__player *player, uint16_t pool)
 
 static vw_status trim(vw__player *player, uint16_t pool)
 {
-    if (pool == VW__DEFAULT_POOL && player->skips_empty_cache)
+    if (pool == VW__MODEL_DEFAULT_POOL && player->skips_empty_cache)
         return VW_OK;
-    return pool == VW__DEFAULT_POOL || !player->trims_alone
+    return pool == VW__MODEL_DEFAULT_POOL || !player->trims_alone
                ? vw_pool_trim(player->pool)
                : vw_private_pool_trim(player->pool, player->script->pools[pool]);
 }

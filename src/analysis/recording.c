@@ -81,7 +81,7 @@ static bool any_event(const vw__model *model)
 static bool any_requested_size(const vw__model *model)
 {
     for (size_t i = 0; i < model->segment_count; i++)
-        if (model->segments[i].requested_bytes != VW__UNKNOWN_BYTES)
+        if (model->segments[i].requested_bytes != VW__MODEL_UNKNOWN_BYTES)
             return true;
     return false;
 }
@@ -185,7 +185,7 @@ static void append_values(const vw__model_settings *settings, vw__byte_buffer *o
 const char *vw__recording_conf_text(const vw__model *model)
 {
     const vw__model_settings *settings = &model->settings;
-    bool is_recorded = settings->is_known && settings->conf != VW__NO_STRING;
+    bool is_recorded = settings->is_known && settings->conf != VW__MODEL_NO_STRING;
     return is_recorded ? vw__model_string(model, settings->conf) : NULL;
 }
 
@@ -245,7 +245,7 @@ static bool is_python(const char *file)
 
 bool vw__recording_is_of_a_pool(const vw__model *model)
 {
-    if (model->settings.engine == VW__NO_STRING)
+    if (model->settings.engine == VW__MODEL_NO_STRING)
         return false;
     for (size_t i = 0; i < model->frame_count; i++)
         if (is_python(vw__model_string(model, model->frames[i].filename)))
@@ -260,7 +260,7 @@ static const vw__model_trace *busiest_trace(const vw__model *model)
     const vw__model_trace *busiest = NULL;
     for (size_t i = 0; i < model->trace_count; i++) {
         const vw__model_trace *trace = &model->traces[i];
-        if (trace->device == VW__HOST_DEVICE || trace->event_count == 0)
+        if (trace->device == VW__MODEL_HOST_DEVICE || trace->event_count == 0)
             continue;
         if (busiest == NULL || trace->event_count > busiest->event_count)
             busiest = trace;
@@ -309,12 +309,12 @@ vw_status vw__recording_trace(const vw__model *model, int device, const vw__mode
 
 static bool tell_progress(void *context, uint64_t read_bytes, uint64_t file_bytes)
 {
-    const vw__progress_bridge *bridge = context;
+    const vw__recording_progress *bridge = context;
     double done = file_bytes != 0 ? (double)read_bytes / (double)file_bytes : -1.0;
     return bridge->progress(bridge->context, done > 1.0 ? 1.0 : done);
 }
 
-vw__byte_source_options vw__progress_options(vw__progress_bridge *bridge)
+vw__byte_source_options vw__recording_progress_options(vw__recording_progress *bridge)
 {
     return (vw__byte_source_options){
         .progress = bridge->progress != NULL ? tell_progress : NULL,
@@ -331,7 +331,7 @@ static vw_status read_source(vw__byte_source *source, uint64_t memory_limit_byte
     size_t rest_bytes;
     size_t limit_bytes = memory_limit_bytes < SIZE_MAX ? (size_t)memory_limit_bytes : SIZE_MAX;
 
-    VW__TRY(vw__torch_snapshot_read(source, limit_bytes, &recording->model, &recording->encoding));
+    VW__TRY(vw__snapshot_read(source, limit_bytes, &recording->model, &recording->encoding));
     recording->uncompressed_bytes = vw__byte_source_offset(source);
     VW__TRY(vw__byte_source_peek(source, 1, &rest, &rest_bytes));
     recording->compression = vw__byte_source_compression(source);
@@ -365,8 +365,8 @@ static vw_status open_recording(const char *path, const void *bytes, size_t size
 
     VW__TRY(VW__STRUCT_IN(vw_open_options, options, &used));
 
-    vw__progress_bridge bridge = {used.progress, used.progress_context};
-    vw__byte_source_options source_options = vw__progress_options(&bridge);
+    vw__recording_progress bridge = {used.progress, used.progress_context};
+    vw__byte_source_options source_options = vw__recording_progress_options(&bridge);
     vw__byte_source *source = NULL;
     status = path != NULL
                  ? vw__byte_source_open(path, &source_options, &source)

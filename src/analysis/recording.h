@@ -12,19 +12,19 @@
 struct vw_recording {
     vw__model *model; /* owned */
     vw__snapshot_encoding encoding;
-    vw__compression compression;
+    vw__byte_source_packing compression;
     uint64_t file_bytes;
     uint64_t uncompressed_bytes;
 };
 
 /* Carries a caller's progress function through the byte source, which counts bytes. */
-typedef struct vw__progress_bridge {
+typedef struct vw__recording_progress {
     vw_progress progress; /* or NULL */
     void *context;
-} vw__progress_bridge;
+} vw__recording_progress;
 
 /* Options of a source that reports its progress to `bridge`, which must outlive it. */
-vw__byte_source_options vw__progress_options(vw__progress_bridge *bridge);
+vw__byte_source_options vw__recording_progress_options(vw__recording_progress *bridge);
 
 /* Reads a recording from an open source, which stays the caller's. Errors as of
  * vw_recording_open(). */

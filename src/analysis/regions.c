@@ -33,7 +33,7 @@ static size_t count_up_to(const vw__regions *regions, uint64_t address)
     return low;
 }
 
-const vw__region *vw__regions_find(const vw__regions *regions, uint64_t address)
+const vw__regions_entry *vw__regions_find(const vw__regions *regions, uint64_t address)
 {
     size_t count = count_up_to(regions, address);
     if (count == 0 || address >= regions->regions[count - 1].end)
@@ -41,7 +41,7 @@ const vw__region *vw__regions_find(const vw__regions *regions, uint64_t address)
     return &regions->regions[count - 1];
 }
 
-static vw_status insert(vw__regions *regions, size_t place, const vw__region *region)
+static vw_status insert(vw__regions *regions, size_t place, const vw__regions_entry *region)
 {
     VW__TRY(vw__array_make_room(&regions->regions, &regions->capacity, regions->count,
                                 sizeof *regions->regions, "the segments of a trace"));
@@ -53,11 +53,11 @@ static vw_status insert(vw__regions *regions, size_t place, const vw__region *re
 }
 
 vw_status vw__regions_take(vw__regions *regions, uint64_t address, uint64_t size_bytes,
-                           bool is_expandable, const vw__region **out, bool *is_new)
+                           bool is_expandable, const vw__regions_entry **out, bool *is_new)
 {
     size_t place = count_up_to(regions, address);
     uint64_t end = vw__add_capped_u64(address, size_bytes);
-    vw__region *before = place > 0 ? &regions->regions[place - 1] : NULL;
+    vw__regions_entry *before = place > 0 ? &regions->regions[place - 1] : NULL;
     if (is_expandable && before != NULL && before->is_expandable && address <= before->end) {
         before->end = vw__max_u64(before->end, end);
         before->held_bytes += size_bytes;
@@ -65,11 +65,11 @@ vw_status vw__regions_take(vw__regions *regions, uint64_t address, uint64_t size
         *is_new = false;
         return VW_OK;
     }
-    const vw__region region = {.address = address,
-                               .end = end,
-                               .held_bytes = size_bytes,
-                               .number = regions->made_count,
-                               .is_expandable = is_expandable};
+    const vw__regions_entry region = {.address = address,
+                                      .end = end,
+                                      .held_bytes = size_bytes,
+                                      .number = regions->made_count,
+                                      .is_expandable = is_expandable};
     VW__TRY(insert(regions, place, &region));
     regions->made_count++;
     *out = &regions->regions[place];
@@ -78,12 +78,12 @@ vw_status vw__regions_take(vw__regions *regions, uint64_t address, uint64_t size
 }
 
 bool vw__regions_give_back(vw__regions *regions, uint64_t address, uint64_t size_bytes,
-                           vw__region *out, bool *is_gone)
+                           vw__regions_entry *out, bool *is_gone)
 {
     size_t place = count_up_to(regions, address);
     if (place == 0)
         return false;
-    vw__region *region = &regions->regions[place - 1];
+    vw__regions_entry *region = &regions->regions[place - 1];
     if (address >= region->end || size_bytes > region->held_bytes)
         return false;
     *out = *region;

@@ -17,17 +17,17 @@
 
 #include "vramwise/status.h"
 
-typedef struct vw__region {
+typedef struct vw__regions_entry {
     uint64_t address;
     uint64_t end;        /* behind the highest byte that was ever held */
     uint64_t held_bytes; /* not 0 */
     uint32_t number;     /* counted from 0, in the order in which they came */
     bool is_expandable;
-} vw__region;
+} vw__regions_entry;
 
 /* Regions that are held now, by rising address. */
 typedef struct vw__regions {
-    vw__region *regions; /* owned */
+    vw__regions_entry *regions; /* owned */
     size_t count;
     size_t capacity;
     uint32_t made_count; /* ever */
@@ -37,17 +37,17 @@ void vw__regions_init(vw__regions *regions); /* takes no memory yet */
 void vw__regions_deinit(vw__regions *regions);
 
 /* The region that holds `address`, or NULL; valid until the next change. */
-const vw__region *vw__regions_find(const vw__regions *regions, uint64_t address);
+const vw__regions_entry *vw__regions_find(const vw__regions *regions, uint64_t address);
 
 /* Follows a segment_alloc or segment_map. `*out` (valid until the next change) is the region it is
  * part of; `*is_new`: it began with this. VW_ERR_HOST_MEMORY: nothing changed. */
 VW_MUST_CHECK vw_status vw__regions_take(vw__regions *regions, uint64_t address,
                                          uint64_t size_bytes, bool is_expandable,
-                                         const vw__region **out, bool *is_new);
+                                         const vw__regions_entry **out, bool *is_new);
 
 /* Follows a segment_free or segment_unmap. Returns false if no region holds that. `*out` is the
  * region before it; `*is_gone`: it gave back the last of it. */
 bool vw__regions_give_back(vw__regions *regions, uint64_t address, uint64_t size_bytes,
-                           vw__region *out, bool *is_gone);
+                           vw__regions_entry *out, bool *is_gone);
 
 #endif /* VW_ANALYSIS_REGIONS_H */

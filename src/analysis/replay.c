@@ -19,7 +19,7 @@ typedef struct replay_call {
     vw__arena *arena; /* the report's */
     vw__notes notes;
     vw__replay_work work;
-    vw__card card;
+    vw__replay_card card;
     vw_replay_result *results; /* in the arena */
     size_t run_count;
 } replay_call;
@@ -106,10 +106,10 @@ static vw_status name_runs(replay_call *call)
 
 static void note_recorded_card(replay_call *call, const vw__replay_recorded_card *card)
 {
-    char proven[VW__SIZE_TEXT_BYTES], refused[VW__SIZE_TEXT_BYTES], left[VW__SIZE_TEXT_BYTES];
-    (void)vw__format_size(card->bytes, proven);
-    (void)vw__format_size(card->refused_bytes, refused);
-    (void)vw__format_size(card->device_free_bytes, left);
+    char proven[VW__HUMAN_SIZE_BYTES], refused[VW__HUMAN_SIZE_BYTES], left[VW__HUMAN_SIZE_BYTES];
+    (void)vw__human_size(card->bytes, proven);
+    (void)vw__human_size(card->refused_bytes, refused);
+    (void)vw__human_size(card->device_free_bytes, left);
     if (card->is_written)
         vw__notes_add(&call->notes,
                       "No card was named: the recording says that its pool was limited to %s.",
@@ -136,7 +136,7 @@ static vw_status choose_card(replay_call *call)
     const vw__replay_work *work = &call->work;
     vw__replay_recorded_card recorded;
     if (call->options->card_bytes != 0) {
-        call->card = vw__card_of(call->options->card_bytes);
+        call->card = vw__replay_card_of(call->options->card_bytes);
         return VW_OK;
     }
     VW__TRY(vw__replay_recorded_card_find(work, &recorded));

@@ -24,19 +24,19 @@
 
 /* ---- cards ----------------------------------------------------------------------------------- */
 
-typedef struct vw__card {
+typedef struct vw__replay_card {
     uint64_t capacity_bytes; /* UINT64_MAX: without end */
     uint64_t total_bytes;    /* what the device reports; 0: the same, or a large card's */
     double fraction;         /* set_per_process_memory_fraction(); > 1: never called */
     uint64_t shown_bytes;    /* vw_replay_result.card_bytes */
-} vw__card;
+} vw__replay_card;
 
-vw__card vw__card_without_end(void);
-vw__card vw__card_of(uint64_t bytes);
+vw__replay_card vw__replay_card_without_end(void);
+vw__replay_card vw__replay_card_of(uint64_t bytes);
 
 /* A card without end on which the process may use `limit_bytes`: this is how a memory fraction
  * ends a program while the device has memory left, and garbage collection needs it. */
-vw__card vw__replay_card_with_limit(uint64_t limit_bytes);
+vw__replay_card vw__replay_card_with_limit(uint64_t limit_bytes);
 
 /* The card that a recording ran on, as far as it shows. */
 typedef struct vw__replay_recorded_card {
@@ -117,11 +117,6 @@ VW_MUST_CHECK vw_status vw__replay_work_add_spill_by(vw__replay_work *work,
                                                      const vw__steps *steps,
                                                      const vw__roles *roles);
 
-/* Stores the operations before which each `every`-th of `end_count` rising events comes; several
- * events may share one. `out` has room for `end_count`. Returns how many were stored. */
-size_t vw__replay_place_ends(const vw__script *script, const uint32_t *ends, size_t end_count,
-                             uint64_t every, size_t *out);
-
 /* The name that a run of `policy` has in results (static), and its option string (borrowed).
  * `own_conf` is the string of policy "conf", and may be NULL for others. VW_ERR_INVALID_ARGUMENT:
  * no such policy, or no string for "conf". */
@@ -150,7 +145,7 @@ VW_MUST_CHECK vw_status vw__replay_recorded_card_find(const vw__replay_work *wor
                                                       vw__replay_recorded_card *out);
 
 /* The card to replay on; one without end if the recording shows none. */
-vw__card vw__replay_card_as_recorded(const vw__replay_recorded_card *recorded);
+vw__replay_card vw__replay_card_as_recorded(const vw__replay_recorded_card *recorded);
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
@@ -173,7 +168,7 @@ uint64_t vw__replay_duration_ns(const vw__model_trace *trace, size_t first_event
  * VW_ERR_WRONG_STATE   stopped by the caller's progress function
  * VW_ERR_HOST_MEMORY */
 VW_MUST_CHECK vw_status vw__replay_run(const vw__replay_work *work, vw__replay_setting setting,
-                                       vw__card card, bool is_trial,
+                                       vw__replay_card card, bool is_trial,
                                        const vw__replay_progress *progress, vw_replay_result *out);
 
 /* Is called when reserved bytes change during a run. */
@@ -194,14 +189,14 @@ uint64_t vw__replay_play_count(void);
 /* How many of work->followed a run under the recorded settings, and with the recorded calls of
  * empty_cache(), gets through as recorded. Where it does not, `*holds_more` (or NULL) says whether
  * it holds more than was recorded, or less. */
-VW_MUST_CHECK vw_status vw__replay_follow_length(const vw__replay_work *work, vw__card card,
+VW_MUST_CHECK vw_status vw__replay_follow_length(const vw__replay_work *work, vw__replay_card card,
                                                  size_t *out, bool *holds_more);
 
 /* ---- several runs at once -------------------------------------------------------------------- */
 
 typedef struct vw__replay_job {
     vw__replay_setting setting;
-    vw__card card;
+    vw__replay_card card;
     const vw__replay_listener *listener; /* or NULL; called by the thread that makes the run */
     vw_replay_result *result;            /* as vw__replay_run() fills it */
 } vw__replay_job;

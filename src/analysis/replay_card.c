@@ -30,15 +30,15 @@
 
 /* ---- cards ----------------------------------------------------------------------------------- */
 
-vw__card vw__card_without_end(void)
+vw__replay_card vw__replay_card_without_end(void)
 {
-    return (vw__card){
+    return (vw__replay_card){
         .capacity_bytes = UINT64_MAX, .fraction = NEVER_CALLED, .shown_bytes = VW_UNKNOWN};
 }
 
-vw__card vw__card_of(uint64_t bytes)
+vw__replay_card vw__replay_card_of(uint64_t bytes)
 {
-    return (vw__card){
+    return (vw__replay_card){
         .capacity_bytes = vw__min_u64(bytes, VW__PLAYER_ENDLESS_BYTES),
         .total_bytes = bytes <= MOST_TOTAL_BYTES ? 0 : MOST_TOTAL_BYTES,
         .fraction = NEVER_CALLED,
@@ -46,15 +46,15 @@ vw__card vw__card_of(uint64_t bytes)
     };
 }
 
-vw__card vw__replay_card_with_limit(uint64_t limit_bytes)
+vw__replay_card vw__replay_card_with_limit(uint64_t limit_bytes)
 {
     if (limit_bytes > MOST_LIMIT_BYTES)
-        return vw__card_of(limit_bytes);
+        return vw__replay_card_of(limit_bytes);
     /* Half of twice as much is exact in the doubles of PyTorch's rule. */
-    return (vw__card){.capacity_bytes = UINT64_MAX,
-                      .total_bytes = 2 * vw__max_u64(limit_bytes, 1),
-                      .fraction = 0.5,
-                      .shown_bytes = limit_bytes};
+    return (vw__replay_card){.capacity_bytes = UINT64_MAX,
+                             .total_bytes = 2 * vw__max_u64(limit_bytes, 1),
+                             .fraction = 0.5,
+                             .shown_bytes = limit_bytes};
 }
 
 /* ---- as recorded ----------------------------------------------------------------------------- */
@@ -122,11 +122,11 @@ vw_status vw__replay_recorded_card_find(const vw__replay_work *work, vw__replay_
     return VW_OK;
 }
 
-vw__card vw__replay_card_as_recorded(const vw__replay_recorded_card *recorded)
+vw__replay_card vw__replay_card_as_recorded(const vw__replay_recorded_card *recorded)
 {
     if (!recorded->is_known)
-        return vw__card_without_end();
-    return recorded->is_device ? vw__card_of(recorded->bytes)
+        return vw__replay_card_without_end();
+    return recorded->is_device ? vw__replay_card_of(recorded->bytes)
                                : vw__replay_card_with_limit(recorded->bytes);
 }
 
@@ -139,7 +139,7 @@ typedef struct card_search {
     double next_share; /* of what is left: the number of runs is not known beforehand */
 } card_search;
 
-static vw_status completes(card_search *search, vw__card card, bool *is_complete,
+static vw_status completes(card_search *search, vw__replay_card card, bool *is_complete,
                            uint64_t *peak_reserved_bytes)
 {
     vw_replay_result result = {.policy = NULL};
@@ -161,7 +161,7 @@ static vw_status bisect(card_search *search, uint64_t low_bytes, uint64_t high_b
         uint64_t middle_bytes =
             vw__align_down_u64(low_bytes + (high_bytes - low_bytes) / 2, CARD_STEP_BYTES);
         bool is_complete = false;
-        VW__TRY(completes(search, vw__card_of(middle_bytes), &is_complete, NULL));
+        VW__TRY(completes(search, vw__replay_card_of(middle_bytes), &is_complete, NULL));
         if (is_complete)
             high_bytes = middle_bytes;
         else
@@ -181,7 +181,7 @@ static vw_status find_low(card_search *search, uint64_t *low_bytes, uint64_t *hi
     if (*low_bytes >= *high_bytes)
         *low_bytes = *high_bytes - CARD_STEP_BYTES;
     while (*low_bytes != 0) {
-        VW__TRY(completes(search, vw__card_of(*low_bytes), &is_complete, NULL));
+        VW__TRY(completes(search, vw__replay_card_of(*low_bytes), &is_complete, NULL));
         if (!is_complete)
             break;
         *high_bytes = *low_bytes;
@@ -199,7 +199,7 @@ vw_status vw__replay_smallest_card(const vw__replay_work *work, vw__replay_setti
     bool is_complete = false;
     uint64_t low_bytes = 0, high_bytes = 0;
     *out = VW_UNKNOWN;
-    VW__TRY(completes(&search, vw__card_without_end(), &is_complete, &high_bytes));
+    VW__TRY(completes(&search, vw__replay_card_without_end(), &is_complete, &high_bytes));
     if (!is_complete)
         return VW_OK; /* not even without end: a request that is larger than that */
     uint64_t most_bytes = 2 * high_bytes;
@@ -207,7 +207,7 @@ vw_status vw__replay_smallest_card(const vw__replay_work *work, vw__replay_setti
                              CARD_STEP_BYTES);
     /* On a card that reports less, fewer addresses are reserved: it may take a little more. */
     for (;;) {
-        VW__TRY(completes(&search, vw__card_of(high_bytes), &is_complete, NULL));
+        VW__TRY(completes(&search, vw__replay_card_of(high_bytes), &is_complete, NULL));
         if (is_complete)
             break;
         low_bytes = high_bytes;

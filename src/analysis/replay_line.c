@@ -139,7 +139,7 @@ static vw_status finish_line(line_draft *draft, size_t most_points, vw__replay_l
 
 typedef struct lines_call {
     const vw__replay_work *work;
-    vw__card card;
+    vw__replay_card card;
     bool is_version_asked_for;
     vw__replay_line *lines;
     line_draft *drafts;   /* owned */

@@ -63,8 +63,8 @@ typedef struct live_count {
 static void count_live(live_count *count, const vw__script_op *op, live_rules rules)
 {
     if (op->kind == VW__SCRIPT_ALLOC) {
-        uint64_t bytes = vw__live_bytes_of(op->size_bytes);
-        count->slot_bytes[op->slot] = bytes != VW__UNKNOWN_BYTES ? bytes : 0;
+        uint64_t bytes = vw__lifetime_bytes_of(op->size_bytes);
+        count->slot_bytes[op->slot] = bytes != VW__MODEL_UNKNOWN_BYTES ? bytes : 0;
         count->live_bytes += count->slot_bytes[op->slot];
         count->peak_bytes = vw__max_u64(count->peak_bytes, count->live_bytes);
     } else if (op->kind == VW__SCRIPT_FREE ||
@@ -78,8 +78,8 @@ static void count_live(live_count *count, const vw__script_op *op, live_rules ru
         count->live_bytes -= count->user_bytes[op->user];
         count->user_bytes[op->user] = 0;
     } else if (op->kind == VW__SCRIPT_OOM && rules.serves_failed) {
-        uint64_t bytes = vw__live_bytes_of(op->size_bytes);
-        if (bytes != VW__UNKNOWN_BYTES)
+        uint64_t bytes = vw__lifetime_bytes_of(op->size_bytes);
+        if (bytes != VW__MODEL_UNKNOWN_BYTES)
             count->peak_bytes = vw__max_u64(count->peak_bytes, count->live_bytes + bytes);
     }
 }
@@ -319,7 +319,7 @@ uint64_t vw__replay_duration_ns(const vw__model_trace *trace, size_t first_event
         return VW_UNKNOWN;
     int64_t first_us = trace->events[first_event].time_us;
     int64_t last_us = trace->events[end_event - 1].time_us;
-    if (first_us == VW__UNKNOWN_TIME || last_us == VW__UNKNOWN_TIME || first_us < 0 ||
+    if (first_us == VW__MODEL_UNKNOWN_TIME || last_us == VW__MODEL_UNKNOWN_TIME || first_us < 0 ||
         last_us <= first_us ||
         !vw__mul_u64((uint64_t)(last_us - first_us), NS_PER_US, &duration_ns))
         return VW_UNKNOWN;
@@ -352,8 +352,9 @@ static void fill_spilled(const run_state *run, const vw_paged_stats *paged)
     result->spill_wait_ns = spill->wait_ns;
     result->is_step_cost_settled = spill->is_settled;
     if (spill->step_count != 0)
-        result->step_cost_ns = vw__spill_touch_ns(spill->sum_touched_bytes / spill->step_count) +
-                               spill->sum_wait_ns / spill->step_count;
+        result->step_cost_ns =
+            vw__spill_cost_touch_ns(spill->sum_touched_bytes / spill->step_count) +
+            spill->sum_wait_ns / spill->step_count;
     else if (has_steps(run) && !spill->has_begun && run->work->step_count != 0)
         result->step_cost_ns = 0;
 }
@@ -424,7 +425,7 @@ static void tell_listener(void *context, size_t op)
     run->heard_peak_bytes = peak_bytes;
 }
 
-static vw_status start_player(run_state *run, vw__card card)
+static vw_status start_player(run_state *run, vw__replay_card card)
 {
     const vw__replay_work *work = run->work;
     const vw__player_options options = {
@@ -466,7 +467,7 @@ uint64_t vw__replay_play_count(void)
 
 /* Follows the recording up to followed[`*follow_end`]; less where it diverged before,
  * `*holds_more` (or NULL) says which way. `plan` has what does not change from run to run. */
-static vw_status run_once(const run_state *plan, vw__card card, size_t *follow_end,
+static vw_status run_once(const run_state *plan, vw__replay_card card, size_t *follow_end,
                           bool *holds_more, vw_replay_result *result)
 {
     run_state run = *plan;
@@ -486,7 +487,7 @@ static vw_status run_once(const run_state *plan, vw__card card, size_t *follow_e
     return status;
 }
 
-static vw_status run_to_the_end(const run_state *plan, vw__card card, vw_replay_result *out)
+static vw_status run_to_the_end(const run_state *plan, vw__replay_card card, vw_replay_result *out)
 {
     const vw__replay_work *work = plan->work;
     const char *conf = plan->setting.conf;
@@ -518,15 +519,16 @@ static vw_status run_to_the_end(const run_state *plan, vw__card card, vw_replay_
     return VW_OK;
 }
 
-vw_status vw__replay_run(const vw__replay_work *work, vw__replay_setting setting, vw__card card,
-                         bool is_trial, const vw__replay_progress *progress, vw_replay_result *out)
+vw_status vw__replay_run(const vw__replay_work *work, vw__replay_setting setting,
+                         vw__replay_card card, bool is_trial, const vw__replay_progress *progress,
+                         vw_replay_result *out)
 {
     const run_state plan = {
         .work = work, .setting = setting, .is_trial = is_trial, .progress = progress};
     return run_to_the_end(&plan, card, out);
 }
 
-vw_status vw__replay_follow_length(const vw__replay_work *work, vw__card card, size_t *out,
+vw_status vw__replay_follow_length(const vw__replay_work *work, vw__replay_card card, size_t *out,
                                    bool *holds_more)
 {
     vw__replay_work as_recorded = *work; /* shares everything */

@@ -31,7 +31,7 @@
 static const char *find_recorded_policy(const vw__model *model)
 {
     uint32_t engine = model->settings.engine;
-    const char *name = engine != VW__NO_STRING ? vw__model_string(model, engine) : "";
+    const char *name = engine != VW__MODEL_NO_STRING ? vw__model_string(model, engine) : "";
     return vw__policy_is_vramwise(name) ? vw__policy_find(name)->name : "recorded";
 }
 
@@ -114,7 +114,7 @@ static vw_status add_unsplit(vw__replay_work *work, vw__notes *notes)
     work->is_unsplit = vw__host_alloc_zeroed(script->pool_count, sizeof *work->is_unsplit);
     if (work->is_unsplit == NULL)
         return vw__fail_host_memory(script->pool_count, "private pools");
-    VW__TRY(vw__replay_follow_length(work, vw__card_without_end(), &length, NULL));
+    VW__TRY(vw__replay_follow_length(work, vw__replay_card_without_end(), &length, NULL));
     for (uint16_t i = 1; i < script->pool_count && length < work->followed_count &&
                          trial_count < MOST_UNSPLIT_TRIALS;
          i++) {
@@ -125,7 +125,8 @@ static vw_status add_unsplit(vw__replay_work *work, vw__notes *notes)
             continue;
         trial_count++;
         work->is_unsplit[i] = true;
-        VW__TRY(vw__replay_follow_length(work, vw__card_without_end(), &unsplit_length, NULL));
+        VW__TRY(
+            vw__replay_follow_length(work, vw__replay_card_without_end(), &unsplit_length, NULL));
         work->is_unsplit[i] = unsplit_length > length;
         if (!work->is_unsplit[i])
             continue;
@@ -141,7 +142,7 @@ static vw_status add_unsplit(vw__replay_work *work, vw__notes *notes)
 static void note_script(const vw__replay_work *work, vw__notes *notes)
 {
     const vw__script *script = &work->script;
-    char text[VW__SIZE_TEXT_BYTES];
+    char text[VW__HUMAN_SIZE_BYTES];
     if (vw__policy_is_vramwise(work->recorded_policy))
         vw__notes_add(notes, "The recording was made with engine %s, not PyTorch's allocator.",
                       work->recorded_policy);
@@ -150,7 +151,7 @@ static void note_script(const vw__replay_work *work, vw__notes *notes)
                       "The recording does not begin at the first allocation: what was live "
                       "before it (%zu block%s, %s) is allocated first, in the order of addresses.",
                       script->initial_count, script->initial_count == 1 ? "" : "s",
-                      vw__format_size(script->initial_live_bytes, text));
+                      vw__human_size(script->initial_live_bytes, text));
     if (script->has_guessed_pools)
         vw__notes_add(notes, "The private pool of some segments that were given back before the "
                              "end is not recorded; it was concluded from the requests around "
@@ -190,7 +191,7 @@ static void note_other_devices(const vw__model *model, const vw__model_trace *tr
     size_t other_count = 0;
     for (size_t i = 0; i < model->trace_count; i++)
         if (&model->traces[i] != trace && model->traces[i].event_count != 0 &&
-            model->traces[i].device != VW__HOST_DEVICE)
+            model->traces[i].device != VW__MODEL_HOST_DEVICE)
             other_count++;
     if (other_count != 0)
         vw__notes_add(notes, "Device %d was replayed; %zu other device%s in the recording.",
@@ -239,8 +240,10 @@ void vw__replay_work_deinit(vw__replay_work *work)
 
 /* ---- empty_cache() --------------------------------------------------------------------------- */
 
-size_t vw__replay_place_ends(const vw__script *script, const uint32_t *ends, size_t end_count,
-                             uint64_t every, size_t *out)
+/* Stores the operations before which each `every`-th of `end_count` rising events comes; several
+ * events may share one. `out` has room for `end_count`. Returns how many were stored. */
+static size_t place_ends(const vw__script *script, const uint32_t *ends, size_t end_count,
+                         uint64_t every, size_t *out)
 {
     size_t count = 0, next_end = every - 1 < end_count ? (size_t)(every - 1) : end_count;
     for (size_t i = 0; i < script->op_count && next_end < end_count; i++) {
@@ -268,9 +271,8 @@ static vw_status add_trims(vw__replay_work *work, vw_empty_cache kind, uint64_t 
     work->trims = vw__host_alloc_zeroed(end_count, sizeof *work->trims);
     if (work->trims == NULL)
         return vw__fail_host_memory(end_count * sizeof *work->trims, "the ends of steps");
-    work->trim_count =
-        vw__replay_place_ends(&work->script, is_by_step ? steps->ends : steps->phase_ends,
-                              end_count, is_by_step && every != 0 ? every : 1, work->trims);
+    work->trim_count = place_ends(&work->script, is_by_step ? steps->ends : steps->phase_ends,
+                                  end_count, is_by_step && every != 0 ? every : 1, work->trims);
     vw__notes_add(notes, "%zu call%s of empty_cache() %s put in, at the ends of %s found by %s.",
                   work->trim_count, work->trim_count == 1 ? "" : "s",
                   work->trim_count == 1 ? "was" : "were", is_by_step ? "steps" : "phases",
@@ -286,8 +288,8 @@ static void skip_empty_cache(vw__replay_work *work, vw__notes *notes)
     for (size_t i = 0; i < script->op_count; i++) {
         if (script->ops[i].kind != VW__SCRIPT_TRIM)
             continue;
-        skipped_count += script->ops[i].pool == VW__DEFAULT_POOL;
-        kept_count += script->ops[i].pool != VW__DEFAULT_POOL;
+        skipped_count += script->ops[i].pool == VW__MODEL_DEFAULT_POOL;
+        kept_count += script->ops[i].pool != VW__MODEL_DEFAULT_POOL;
     }
     work->skips_empty_cache = skipped_count + kept_count != 0;
     vw__notes_add(notes, "%zu call%s of empty_cache() that gave memory back %s left out.",
@@ -346,8 +348,8 @@ static void advise_early(advice_search *search, uint64_t address, uint8_t advice
 static bool is_training(const vw__roles *roles)
 {
     size_t i = 0;
-    while (i < roles->pass_count && roles->passes[i].kind != VW__PASS_BACKWARD &&
-           roles->passes[i].kind != VW__PASS_OPTIMIZER)
+    while (i < roles->pass_count && roles->passes[i].kind != VW__ROLES_PASS_BACKWARD &&
+           roles->passes[i].kind != VW__ROLES_PASS_OPTIMIZER)
         i++;
     return i < roles->pass_count;
 }
@@ -420,8 +422,7 @@ static vw_status place_steps(vw__replay_work *work, const vw__steps *steps)
     work->steps = vw__host_alloc_zeroed(steps->end_count + 1, sizeof *work->steps);
     if (work->steps == NULL)
         return vw__fail_host_memory(steps->end_count * sizeof *work->steps, "the ends of steps");
-    work->step_count =
-        vw__replay_place_ends(&work->script, steps->ends, steps->end_count, 1, work->steps);
+    work->step_count = place_ends(&work->script, steps->ends, steps->end_count, 1, work->steps);
     return VW_OK;
 }
 
@@ -446,7 +447,7 @@ static advised count_advised(const vw__replay_work *work, vw_advice advice)
         if (work->advice[i] != (uint8_t)advice)
             continue;
         found.count += 1;
-        found.bytes += vw__live_bytes_of(work->script.ops[i].size_bytes);
+        found.bytes += vw__lifetime_bytes_of(work->script.ops[i].size_bytes);
     }
     return found;
 }
@@ -454,7 +455,7 @@ static advised count_advised(const vw__replay_work *work, vw_advice advice)
 static void note_advice(const vw__replay_work *work, const vw__steps *steps, vw__notes *notes)
 {
     advised cold = count_advised(work, VW_ADVISE_COLD), hot = count_advised(work, VW_ADVISE_HOT);
-    char text[VW__SIZE_TEXT_BYTES];
+    char text[VW__HUMAN_SIZE_BYTES];
     if (steps->end_count == 0)
         vw__notes_add(notes, "No training step was found in the recording: of what is spilled, "
                              "that which is cold or settled stays there, and what it costs a "
@@ -463,7 +464,7 @@ static void note_advice(const vw__replay_work *work, const vw__steps *steps, vw_
         vw__notes_add(notes,
                       "%zu blocks of an optimizer's state (%s) are taken to be advised as cold, "
                       "by their stacks: they leave the device first.",
-                      cold.count, vw__format_size(cold.bytes, text));
+                      cold.count, vw__human_size(cold.bytes, text));
     else
         vw__notes_add(notes, "No block is known to be an optimizer's state: which leave the "
                              "device first is decided by age.");
@@ -471,7 +472,7 @@ static void note_advice(const vw__replay_work *work, const vw__steps *steps, vw_
         vw__notes_add(notes,
                       "%zu blocks of weights (%s) are taken to be advised as hot, by their "
                       "stacks: they leave the device last.",
-                      hot.count, vw__format_size(hot.bytes, text));
+                      hot.count, vw__human_size(hot.bytes, text));
 }
 
 typedef struct spill_parts {

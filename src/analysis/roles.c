@@ -36,26 +36,26 @@ enum { NEUTRAL = 255 };
 static uint8_t kind_of_request(const vw__attribution *attribution, uint32_t context)
 {
     if (vw__attribution_is_in_optimizer(attribution, context))
-        return VW__PASS_OPTIMIZER;
+        return VW__ROLES_PASS_OPTIMIZER;
     switch (vw__attribution_category(attribution, context)) {
     case VW__CATEGORY_FORWARD:
-        return VW__PASS_FORWARD;
+        return VW__ROLES_PASS_FORWARD;
     case VW__CATEGORY_BACKWARD:
     case VW__CATEGORY_GRADIENTS:
-        return VW__PASS_BACKWARD;
+        return VW__ROLES_PASS_BACKWARD;
     case VW__CATEGORY_OPTIMIZER:
-        return VW__PASS_OPTIMIZER;
+        return VW__ROLES_PASS_OPTIMIZER;
     case VW__CATEGORY_KV_CACHE:
     case VW__CATEGORY_WORKSPACE:
         return NEUTRAL;
     default:
-        return VW__PASS_OTHER;
+        return VW__ROLES_PASS_OTHER;
     }
 }
 
 /* Writes every pass of the trace, in order; only counts them if `passes` is NULL. */
 static size_t write_passes(const vw__timeline *timeline, const vw__attribution *attribution,
-                           const vw__steps *steps, vw__pass *passes)
+                           const vw__steps *steps, vw__roles_pass *passes)
 {
     const vw__model_trace *trace = timeline->trace;
     size_t count = 0, next_end = 0;
@@ -78,7 +78,7 @@ static size_t write_passes(const vw__timeline *timeline, const vw__attribution *
         if (passes != NULL) {
             if (count != 0)
                 passes[count - 1].end = (uint32_t)i;
-            passes[count] = (vw__pass){
+            passes[count] = (vw__roles_pass){
                 .begin = count == 0 ? 0 : (uint32_t)i,
                 .end = (uint32_t)trace->event_count,
                 .last_request = (uint32_t)i,
@@ -102,7 +102,7 @@ static vw_status find_passes(const vw__timeline *timeline, const vw__attribution
         return vw__fail_host_memory(room * sizeof *roles->passes, "the passes of a trace");
     roles->pass_count = write_passes(timeline, attribution, steps, roles->passes);
     if (roles->pass_count == 0) {
-        roles->passes[0] = (vw__pass){.end = (uint32_t)timeline->trace->event_count};
+        roles->passes[0] = (vw__roles_pass){.end = (uint32_t)timeline->trace->event_count};
         roles->pass_count = 1;
     }
     return VW_OK;
@@ -121,7 +121,7 @@ uint32_t vw__roles_pass_at(const vw__roles *roles, uint32_t event)
     return (uint32_t)low;
 }
 
-uint32_t vw__step_of_instant(const vw__steps *steps, uint32_t instant)
+uint32_t vw__steps_of_instant(const vw__steps *steps, uint32_t instant)
 {
     size_t low = 0, high = steps->end_count; /* how many ends are <= instant */
     while (low < high) {
@@ -152,8 +152,8 @@ static bool outlives_its_pass(const vw__roles *roles, const vw__lifetime *lifeti
 /* The kind of pass in which the block was given back; OTHER if it never was. */
 static uint8_t kind_of_death(const vw__roles *roles, const vw__lifetime *lifetime)
 {
-    if (lifetime->end == VW__LIVE_TO_THE_END)
-        return VW__PASS_OTHER;
+    if (lifetime->end == VW__LIFETIME_TO_THE_END)
+        return VW__ROLES_PASS_OTHER;
     return roles->passes[vw__roles_pass_at(roles, lifetime->end - 1)].kind;
 }
 
@@ -162,7 +162,7 @@ static vw__role role_of_other(const surroundings *around, const vw__lifetime *li
 {
     const vw__roles *roles = around->roles;
     if (pass < around->first_forward || lifetime->begin == 0) {
-        uint32_t end_pass = lifetime->end == VW__LIVE_TO_THE_END
+        uint32_t end_pass = lifetime->end == VW__LIFETIME_TO_THE_END
                                 ? (uint32_t)roles->pass_count
                                 : vw__roles_pass_at(roles, lifetime->end - 1);
         if (around->first_forward == roles->pass_count)
@@ -174,11 +174,11 @@ static vw__role role_of_other(const surroundings *around, const vw__lifetime *li
     }
     if (!outlives_its_pass(roles, lifetime, pass))
         return VW__ROLE_TEMPORARIES;
-    bool is_after_forward = pass > 0 && roles->passes[pass - 1].kind == VW__PASS_FORWARD;
-    if (is_after_forward && kind_of_death(roles, lifetime) == VW__PASS_BACKWARD)
+    bool is_after_forward = pass > 0 && roles->passes[pass - 1].kind == VW__ROLES_PASS_FORWARD;
+    if (is_after_forward && kind_of_death(roles, lifetime) == VW__ROLES_PASS_BACKWARD)
         return VW__ROLE_ACTIVATIONS;
     bool is_before_forward =
-        pass + 1 < roles->pass_count && roles->passes[pass + 1].kind == VW__PASS_FORWARD;
+        pass + 1 < roles->pass_count && roles->passes[pass + 1].kind == VW__ROLES_PASS_FORWARD;
     return is_before_forward ? VW__ROLE_DATA : VW__ROLE_UNKNOWN;
 }
 
@@ -186,8 +186,8 @@ static vw__role role_of_other(const surroundings *around, const vw__lifetime *li
  * such blocks, as it does for autograd's threads: it may be anything. */
 static bool is_of_an_unseen_time(const vw__attribution *attribution, const vw__lifetime *lifetime)
 {
-    return lifetime->begin == 0 && lifetime->context != VW__NO_CONTEXT &&
-           attribution->model->contexts[lifetime->context] == VW__EMPTY_STACK;
+    return lifetime->begin == 0 && lifetime->context != VW__MODEL_NO_CONTEXT &&
+           attribution->model->contexts[lifetime->context] == VW__MODEL_EMPTY_STACK;
 }
 
 static vw__role role_of(const surroundings *around, const vw__lifetime *lifetime, uint32_t pass)
@@ -243,7 +243,7 @@ static vw_status recognise_workspaces(const vw__timeline *timeline, vw__roles *r
     qsort(sizes, count, sizeof *sizes, compare_sizes);
     for (size_t i = 0; i < timeline->lifetime_count && count != 0; i++) {
         const vw__lifetime *lifetime = &timeline->lifetimes[i];
-        if (roles->roles[i] == VW__ROLE_GRADIENTS && lifetime->end == VW__LIVE_TO_THE_END &&
+        if (roles->roles[i] == VW__ROLE_GRADIENTS && lifetime->end == VW__LIFETIME_TO_THE_END &&
             bsearch(&lifetime->size_bytes, sizes, count, sizeof *sizes, compare_sizes) == NULL)
             roles->roles[i] = VW__ROLE_WORKSPACE;
     }
@@ -254,7 +254,7 @@ static vw_status recognise_workspaces(const vw__timeline *timeline, vw__roles *r
 static size_t first_forward_pass(const vw__roles *roles)
 {
     size_t i = 0;
-    while (i < roles->pass_count && roles->passes[i].kind != VW__PASS_FORWARD)
+    while (i < roles->pass_count && roles->passes[i].kind != VW__ROLES_PASS_FORWARD)
         i++;
     return i;
 }

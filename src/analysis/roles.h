@@ -18,14 +18,16 @@
 #include "analysis/timeline.h"
 
 #define VW__ROLE_LIST(X)                                                                           \
-    X(WEIGHTS, VW__NAME_WEIGHTS)         /* parameters, buffers, copies of them */                 \
-    X(GRADIENTS, VW__NAME_GRADIENTS)     /* made by a backward pass, alive when it was over */     \
-    X(OPTIMIZER, VW__NAME_OPTIMIZER)     /* state: alive from one step of it to the next */        \
-    X(ACTIVATIONS, VW__NAME_ACTIVATIONS) /* made by a forward pass, alive when it was over */      \
+    X(WEIGHTS, VW__CATEGORY_NAME_WEIGHTS) /* parameters, buffers, copies of them */                \
+    X(GRADIENTS,                                                                                   \
+      VW__CATEGORY_NAME_GRADIENTS) /* made by a backward pass, alive when it was over */           \
+    X(OPTIMIZER, VW__CATEGORY_NAME_OPTIMIZER) /* state: alive from one step of it to the next */   \
+    X(ACTIVATIONS,                                                                                 \
+      VW__CATEGORY_NAME_ACTIVATIONS) /* made by a forward pass, alive when it was over */          \
     X(TEMPORARIES, VW__CATEGORY_NAME_TEMPORARIES) /* gone before their own pass was */             \
     X(KV_CACHE, VW__CATEGORY_NAME_KV_CACHE)                                                        \
-    X(DATA, VW__NAME_DATA)                                                                         \
-    X(WORKSPACE, VW__NAME_WORKSPACE)                                                               \
+    X(DATA, VW__CATEGORY_NAME_DATA)                                                                \
+    X(WORKSPACE, VW__CATEGORY_NAME_WORKSPACE)                                                      \
     X(UNKNOWN, VW__CATEGORY_NAME_UNKNOWN)
 
 typedef enum vw__role {
@@ -36,25 +38,25 @@ typedef enum vw__role {
 } vw__role;
 
 /* The kind of work in a stretch of the trace, by its requests. */
-typedef enum vw__pass_kind {
-    VW__PASS_OTHER,
-    VW__PASS_FORWARD,
-    VW__PASS_BACKWARD,
-    VW__PASS_OPTIMIZER
-} vw__pass_kind;
+typedef enum vw__roles_pass_kind {
+    VW__ROLES_PASS_OTHER,
+    VW__ROLES_PASS_FORWARD,
+    VW__ROLES_PASS_BACKWARD,
+    VW__ROLES_PASS_OPTIMIZER
+} vw__roles_pass_kind;
 
 /* A run of requests of one kind. Passes tile the trace: [begin, end) of events. */
-typedef struct vw__pass {
+typedef struct vw__roles_pass {
     uint32_t begin, end;
     uint32_t last_request; /* event: the last of its own requests */
     uint32_t step;         /* in which it began */
-    uint8_t kind;          /* vw__pass_kind */
-} vw__pass;
+    uint8_t kind;          /* vw__roles_pass_kind */
+} vw__roles_pass;
 
 typedef struct vw__roles {
-    uint8_t *roles;    /* owned; by lifetime of the timeline: vw__role */
-    uint32_t *pass_of; /* owned; by lifetime: the pass of its request */
-    vw__pass *passes;  /* owned */
+    uint8_t *roles;         /* owned; by lifetime of the timeline: vw__role */
+    uint32_t *pass_of;      /* owned; by lifetime: the pass of its request */
+    vw__roles_pass *passes; /* owned */
     size_t pass_count;
     size_t lifetime_count;
 } vw__roles;
@@ -70,6 +72,6 @@ const char *vw__role_name(vw__role role); /* static */
 uint32_t vw__roles_pass_at(const vw__roles *roles, uint32_t event);
 
 /* The step that an instant lies in: 0 before the first end, steps->end_count after the last. */
-uint32_t vw__step_of_instant(const vw__steps *steps, uint32_t instant);
+uint32_t vw__steps_of_instant(const vw__steps *steps, uint32_t instant);
 
 #endif /* VW_ANALYSIS_ROLES_H */

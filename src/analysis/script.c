@@ -82,8 +82,8 @@ static void drop_event(script_maker *maker, size_t event)
 /* A size that no allocator can have handed out counts as 0. */
 static uint64_t live_bytes_of(uint64_t size_bytes)
 {
-    uint64_t bytes = vw__live_bytes_of(size_bytes);
-    return bytes != VW__UNKNOWN_BYTES ? bytes : 0;
+    uint64_t bytes = vw__lifetime_bytes_of(size_bytes);
+    return bytes != VW__MODEL_UNKNOWN_BYTES ? bytes : 0;
 }
 
 static void begin_block(script_maker *maker, vw__script_block *block, uint64_t size_bytes,
@@ -234,14 +234,14 @@ static vw_status cut_free(script_maker *maker, size_t begin, size_t *end)
 static vw_status release_pools(script_maker *maker, size_t begin, size_t end, uint16_t *alone)
 {
     bool is_first = true;
-    *alone = VW__DEFAULT_POOL;
+    *alone = VW__MODEL_DEFAULT_POOL;
     for (size_t i = begin; maker->pool_of_event != NULL && i < end; i++) {
         uint16_t pool = maker->pool_of_event[i];
-        if (!vw__is_release(maker->trace->events[i].action))
+        if (!vw__script_is_release(maker->trace->events[i].action))
             continue;
-        *alone = is_first || *alone == pool ? pool : VW__DEFAULT_POOL;
+        *alone = is_first || *alone == pool ? pool : VW__MODEL_DEFAULT_POOL;
         is_first = false;
-        if (pool == VW__DEFAULT_POOL || maker->is_released[pool])
+        if (pool == VW__MODEL_DEFAULT_POOL || maker->is_released[pool])
             continue;
         maker->is_released[pool] = true;
         VW__TRY(add_op(maker, &(vw__script_op){.kind = VW__SCRIPT_RELEASE,
@@ -255,7 +255,7 @@ static vw_status release_pools(script_maker *maker, size_t begin, size_t end, ui
 static vw_status make_trim(script_maker *maker, size_t begin, size_t end)
 {
     uint16_t alone;
-    VW__TRY(enter_scope(maker, VW__DEFAULT_POOL, begin));
+    VW__TRY(enter_scope(maker, VW__MODEL_DEFAULT_POOL, begin));
     VW__TRY(release_pools(maker, begin, end, &alone));
     VW__TRY(make_completions(maker, begin, end, false));
     return add_op(maker, &(vw__script_op){.kind = VW__SCRIPT_TRIM,
@@ -269,12 +269,12 @@ static vw_status make_trim(script_maker *maker, size_t begin, size_t end)
 static bool begins_another_trim(const script_maker *maker, size_t begin, size_t event)
 {
     const uint16_t *pools = maker->pool_of_event;
-    if (pools == NULL || !vw__is_release(maker->trace->events[event].action) ||
-        pools[event] != VW__DEFAULT_POOL)
+    if (pools == NULL || !vw__script_is_release(maker->trace->events[event].action) ||
+        pools[event] != VW__MODEL_DEFAULT_POOL)
         return false;
     for (size_t i = event; i-- > begin;)
-        if (vw__is_release(maker->trace->events[i].action))
-            return pools[i] != VW__DEFAULT_POOL;
+        if (vw__script_is_release(maker->trace->events[i].action))
+            return pools[i] != VW__MODEL_DEFAULT_POOL;
     return false;
 }
 
@@ -284,7 +284,7 @@ static vw_status make_request(script_maker *maker, size_t begin, size_t end)
     bool is_oom = last->action == VW_ACTION_OOM;
     vw__script_block *block = is_oom ? NULL : vw__script_blocks_find(&maker->blocks, last->address);
     uint16_t pool = maker->scope;
-    if (maker->pool_of_event != NULL && (!is_oom || last->pool != VW__UNKNOWN_POOL))
+    if (maker->pool_of_event != NULL && (!is_oom || last->pool != VW__MODEL_UNKNOWN_POOL))
         pool = maker->pool_of_event[end - 1];
     VW__TRY(enter_scope(maker, pool, begin));
     VW__TRY(make_completions(maker, begin, end, false));
@@ -312,7 +312,7 @@ static vw_status pass_over(script_maker *maker, size_t begin, size_t end)
     VW__TRY(make_completions(maker, begin, end, true));
     for (size_t i = begin; i < end; i++) {
         unsigned action = maker->trace->events[i].action;
-        if (!vw__is_growth(action) && !vw__is_release(action))
+        if (!vw__script_is_growth(action) && !vw__script_is_release(action))
             continue;
         if (end == maker->trace->event_count)
             maker->script->dropped_event_count++;
@@ -328,12 +328,12 @@ static vw_status cut_longer_operation(script_maker *maker, size_t begin, size_t 
     const vw__model_event *events = maker->trace->events;
     size_t count = maker->trace->event_count, i = begin;
     while (i < count &&
-           (events[i].action == VW_ACTION_FREE_COMPLETED || vw__is_remark(events[i].action)))
+           (events[i].action == VW_ACTION_FREE_COMPLETED || vw__script_is_remark(events[i].action)))
         i++;
     bool is_trim = i < count && maker->is_trim[i];
     for (; i < count; i++) {
         unsigned action = events[i].action;
-        if (vw__is_remark(action))
+        if (vw__script_is_remark(action))
             continue;
         if (action == VW_ACTION_ALLOC || action == VW_ACTION_OOM) {
             if (is_trim)
@@ -355,7 +355,7 @@ static vw_status cut_operation(script_maker *maker, size_t begin, size_t *end)
 {
     const vw__model_event *event = &maker->trace->events[begin];
     *end = begin + 1;
-    if (vw__is_remark(event->action))
+    if (vw__script_is_remark(event->action))
         return VW_OK;
     if (event->action == VW_ACTION_FREE_REQUESTED)
         return cut_free(maker, begin, end);

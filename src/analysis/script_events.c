@@ -83,25 +83,26 @@ void vw__script_find_trims(const vw__model *model, const vw__model_trace *trace,
                            const vw__script_guide *guide, bool *is_trim, bool *has_guesses)
 {
     bool has_identity = model->features.has_contexts && model->features.has_identity;
-    following next = {.context = VW__NO_CONTEXT};
+    following next = {.context = VW__MODEL_NO_CONTEXT};
     *has_guesses = false;
     for (size_t i = trace->event_count; i-- > 0;) {
         const vw__model_event *event = &trace->events[i];
         is_trim[i] = false;
-        if (vw__is_remark(event->action) || event->action == VW_ACTION_FREE_COMPLETED)
+        if (vw__script_is_remark(event->action) || event->action == VW_ACTION_FREE_COMPLETED)
             continue;
         if (event->action == VW_ACTION_ALLOC || event->action == VW_ACTION_OOM) {
             next = (following){.context = event->context,
                                .is_in_request = true,
                                .is_growing = event->action == VW_ACTION_OOM};
-        } else if (vw__is_growth(event->action)) {
+        } else if (vw__script_is_growth(event->action)) {
             next.is_growing = true;
-        } else if (!vw__is_release(event->action)) {
+        } else if (!vw__script_is_release(event->action)) {
             next.is_in_request = false;
         } else {
             is_trim[i] = !next.is_in_request;
             if (!is_trim[i] && has_identity) {
-                is_trim[i] = event->context == VW__NO_CONTEXT || event->context != next.context;
+                is_trim[i] =
+                    event->context == VW__MODEL_NO_CONTEXT || event->context != next.context;
             } else if (!is_trim[i]) {
                 next.is_flipped = next.is_flipped || vw__script_is_flipped(guide, i);
                 is_trim[i] = !next.is_growing || next.is_flipped;

@@ -10,19 +10,19 @@
 #include "analysis/script.h"
 
 /* Memory went back to the driver. */
-static inline bool vw__is_release(unsigned action)
+static inline bool vw__script_is_release(unsigned action)
 {
     return action == VW_ACTION_SEGMENT_FREE || action == VW_ACTION_SEGMENT_UNMAP;
 }
 
 /* Memory came from the driver. */
-static inline bool vw__is_growth(unsigned action)
+static inline bool vw__script_is_growth(unsigned action)
 {
     return action == VW_ACTION_SEGMENT_ALLOC || action == VW_ACTION_SEGMENT_MAP;
 }
 
 /* Neither the program nor the allocator did anything: such an event can be anywhere. */
-static inline bool vw__is_remark(unsigned action)
+static inline bool vw__script_is_remark(unsigned action)
 {
     return action > VW_ACTION_OOM;
 }

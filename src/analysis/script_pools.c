@@ -16,7 +16,7 @@
 #include "analysis/regions.h"
 
 #define NO_REGION UINT32_MAX
-#define MOST_POOLS (VW__UNKNOWN_POOL - 1)
+#define MOST_POOLS (VW__MODEL_UNKNOWN_POOL - 1)
 
 typedef struct pool_finder {
     vw__script *script;
@@ -24,7 +24,7 @@ typedef struct pool_finder {
     const vw__model_trace *trace;
     vw__regions regions;
     uint32_t *region_of;   /* owned; by event: of an alloc, or of the release that ended it */
-    uint16_t *region_pool; /* owned; by region number; VW__UNKNOWN_POOL until concluded */
+    uint16_t *region_pool; /* owned; by region number; VW__MODEL_UNKNOWN_POOL until concluded */
     uint16_t *region_hint; /* owned; by region number: 1 + the group it was given; 0: no hint */
     const vw__script_guide *guide;
     bool *is_capture;   /* owned; by stream: a private segment at the end is on it */
@@ -40,11 +40,12 @@ static bool has_private_pools(const vw__model *model, const vw__model_trace *tra
         return false; /* there is only the default pool */
     vw__script_segments_of(model, trace->device, &first, &end);
     for (size_t i = first; i < end; i++)
-        if (model->segments[i].pool != VW__DEFAULT_POOL &&
-            model->segments[i].pool != VW__UNKNOWN_POOL)
+        if (model->segments[i].pool != VW__MODEL_DEFAULT_POOL &&
+            model->segments[i].pool != VW__MODEL_UNKNOWN_POOL)
             return true;
     for (size_t i = 0; i < trace->event_count; i++)
-        if (trace->events[i].pool != VW__DEFAULT_POOL && trace->events[i].pool != VW__UNKNOWN_POOL)
+        if (trace->events[i].pool != VW__MODEL_DEFAULT_POOL &&
+            trace->events[i].pool != VW__MODEL_UNKNOWN_POOL)
             return true;
     return false;
 }
@@ -52,7 +53,7 @@ static bool has_private_pools(const vw__model *model, const vw__model_trace *tra
 /* ---- regions --------------------------------------------------------------------------------- */
 
 /* A region that begins: its pool is on record, or hinted at, or to be concluded. */
-static void begin_region(pool_finder *finder, const vw__region *region, size_t index)
+static void begin_region(pool_finder *finder, const vw__regions_entry *region, size_t index)
 {
     const vw__script_guide *guide = finder->guide;
     finder->region_pool[region->number] = finder->trace->events[index].pool;
@@ -64,16 +65,16 @@ static void begin_region(pool_finder *finder, const vw__region *region, size_t i
 static vw_status follow_event(pool_finder *finder, size_t index)
 {
     const vw__model_event *event = &finder->trace->events[index];
-    const vw__region *region = NULL;
-    vw__region was;
+    const vw__regions_entry *region = NULL;
+    vw__regions_entry was;
     bool is_new = false, is_gone = false;
     finder->region_of[index] = NO_REGION;
-    if (vw__is_growth(event->action)) {
+    if (vw__script_is_growth(event->action)) {
         VW__TRY(vw__regions_take(&finder->regions, event->address, event->size_bytes,
                                  event->action == VW_ACTION_SEGMENT_MAP, &region, &is_new));
         if (is_new)
             begin_region(finder, region, index);
-    } else if (vw__is_release(event->action)) {
+    } else if (vw__script_is_release(event->action)) {
         if (vw__regions_give_back(&finder->regions, event->address, event->size_bytes, &was,
                                   &is_gone))
             finder->region_of[index] = was.number;
@@ -93,12 +94,12 @@ static void learn_from_the_end(pool_finder *finder)
     vw__script_segments_of(model, finder->trace->device, &first, &end);
     for (size_t i = first; i < end; i++) {
         const vw__model_segment *segment = &model->segments[i];
-        const vw__region *region = vw__regions_find(&finder->regions, segment->address);
-        if (segment->pool == VW__UNKNOWN_POOL)
+        const vw__regions_entry *region = vw__regions_find(&finder->regions, segment->address);
+        if (segment->pool == VW__MODEL_UNKNOWN_POOL)
             continue;
         if (region != NULL)
             finder->region_pool[region->number] = segment->pool;
-        if (segment->pool != VW__DEFAULT_POOL)
+        if (segment->pool != VW__MODEL_DEFAULT_POOL)
             finder->is_capture[segment->stream] = true;
     }
 }
@@ -137,11 +138,11 @@ static vw_status make_up_pool(vw__script *script, uint16_t *out)
 static void put_hints_aside(pool_finder *finder)
 {
     for (size_t i = 0; i < finder->regions.made_count; i++) {
-        if (finder->region_pool[i] != VW__UNKNOWN_POOL)
+        if (finder->region_pool[i] != VW__MODEL_UNKNOWN_POOL)
             finder->region_hint[i] = 0;
         if (finder->region_hint[i] == 0)
             continue;
-        finder->region_pool[i] = VW__DEFAULT_POOL;
+        finder->region_pool[i] = VW__MODEL_DEFAULT_POOL;
         finder->script->has_hinted_pools = true;
     }
 }
@@ -187,12 +188,12 @@ static uint16_t *pool_of_alloc(const pool_finder *finder, size_t index)
  * the first after them, or a made-up one. */
 static vw_status conclude_run(pool_finder *finder, size_t begin, size_t end)
 {
-    uint16_t known = VW__UNKNOWN_POOL;
+    uint16_t known = VW__MODEL_UNKNOWN_POOL;
     bool has_unknown = false;
     for (size_t i = begin; i < end; i++) {
         const uint16_t *pool = pool_of_alloc(finder, i);
-        has_unknown = has_unknown || (pool != NULL && *pool == VW__UNKNOWN_POOL);
-        if (known == VW__UNKNOWN_POOL && pool != NULL && *pool != VW__DEFAULT_POOL)
+        has_unknown = has_unknown || (pool != NULL && *pool == VW__MODEL_UNKNOWN_POOL);
+        if (known == VW__MODEL_UNKNOWN_POOL && pool != NULL && *pool != VW__MODEL_DEFAULT_POOL)
             known = *pool;
     }
     if (!has_unknown)
@@ -200,13 +201,13 @@ static vw_status conclude_run(pool_finder *finder, size_t begin, size_t end)
     finder->script->has_guessed_pools = true;
     if (finder->guide->has_no_captures)
         return VW_OK;
-    if (known == VW__UNKNOWN_POOL)
+    if (known == VW__MODEL_UNKNOWN_POOL)
         VW__TRY(make_up_pool(finder->script, &known));
     for (size_t i = begin; i < end; i++) {
         uint16_t *pool = pool_of_alloc(finder, i);
-        if (pool != NULL && *pool == VW__UNKNOWN_POOL)
+        if (pool != NULL && *pool == VW__MODEL_UNKNOWN_POOL)
             *pool = known;
-        else if (pool != NULL && *pool != VW__DEFAULT_POOL)
+        else if (pool != NULL && *pool != VW__MODEL_DEFAULT_POOL)
             known = *pool;
     }
     return VW_OK;
@@ -235,13 +236,13 @@ static void write_down(const pool_finder *finder)
     const vw__model_trace *trace = finder->trace;
     for (size_t i = 0; i < trace->event_count; i++) {
         const vw__model_event *event = &trace->events[i];
-        uint16_t pool = VW__DEFAULT_POOL;
+        uint16_t pool = VW__MODEL_DEFAULT_POOL;
         bool is_own = event->action == VW_ACTION_ALLOC || event->action == VW_ACTION_OOM;
-        if (is_own && event->pool != VW__UNKNOWN_POOL)
+        if (is_own && event->pool != VW__MODEL_UNKNOWN_POOL)
             pool = event->pool;
         else if (finder->region_of[i] != NO_REGION)
             pool = finder->region_pool[finder->region_of[i]];
-        finder->of_event[i] = pool != VW__UNKNOWN_POOL ? pool : VW__DEFAULT_POOL;
+        finder->of_event[i] = pool != VW__MODEL_UNKNOWN_POOL ? pool : VW__MODEL_DEFAULT_POOL;
     }
 }
 
@@ -296,13 +297,13 @@ static vw_status follow_op(vw__regions *regions, const vw__model_event *events,
                            const vw__script_op *op)
 {
     for (size_t i = op->first_event; i < op->end_event; i++) {
-        const vw__region *region;
-        vw__region was;
+        const vw__regions_entry *region;
+        vw__regions_entry was;
         bool is_new, is_gone;
-        if (vw__is_growth(events[i].action))
+        if (vw__script_is_growth(events[i].action))
             VW__TRY(vw__regions_take(regions, events[i].address, events[i].size_bytes,
                                      events[i].action == VW_ACTION_SEGMENT_MAP, &region, &is_new));
-        else if (vw__is_release(events[i].action))
+        else if (vw__script_is_release(events[i].action))
             (void)vw__regions_give_back(regions, events[i].address, events[i].size_bytes, &was,
                                         &is_gone);
     }
@@ -311,7 +312,7 @@ static vw_status follow_op(vw__regions *regions, const vw__model_event *events,
 
 static bool is_at_the_start(const vw__regions *regions, uint64_t address)
 {
-    const vw__region *region = vw__regions_find(regions, address);
+    const vw__regions_entry *region = vw__regions_find(regions, address);
     return region != NULL && !region->is_expandable && region->address == address;
 }
 
@@ -323,7 +324,7 @@ vw_status vw__script_may_be_unsplit(const vw__script *script, uint16_t pool, boo
     const vw__model_event *events = script->trace->events;
     vw__regions regions;
     vw_status status = VW_OK;
-    *out = pool != VW__DEFAULT_POOL;
+    *out = pool != VW__MODEL_DEFAULT_POOL;
     vw__regions_init(&regions);
     for (size_t i = 0; status == VW_OK && *out && i < script->op_count; i++) {
         const vw__script_op *op = &script->ops[i];

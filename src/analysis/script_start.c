@@ -60,7 +60,7 @@ typedef struct start_pass {
     vw__script_blocks *blocks;
     vw__range_set held;    /* at the end */
     vw__range_set initial; /* must have been held before the first event */
-    size_t counts[VW__ACTION_KINDS];
+    size_t counts[VW__MODEL_ACTION_KINDS];
     bool has_strays;               /* an alloc lay outside of `held`; not looked at while true */
     size_t first_alloc_on_live;    /* an event, or NO_EVENT */
     size_t first_alloc_on_pending; /* the same; a contradiction unless completions are lacking */
@@ -69,7 +69,7 @@ typedef struct start_pass {
 static vw_status follow_segment(start_pass *pass, const vw__model_event *event)
 {
     uint64_t end = vw__add_capped_u64(event->address, event->size_bytes);
-    return vw__is_growth(event->action)
+    return vw__script_is_growth(event->action)
                ? vw__range_set_add(&pass->held, event->address, end)
                : vw__range_set_remove(&pass->held, event->address, end, &pass->initial);
 }
@@ -114,9 +114,9 @@ static vw_status follow_events(start_pass *pass)
     for (size_t i = 0; i < trace->event_count; i++) {
         const vw__model_event *event = &trace->events[i];
         unsigned action = event->action;
-        if (action < VW__ACTION_KINDS)
+        if (action < VW__MODEL_ACTION_KINDS)
             pass->counts[action]++;
-        if (vw__is_growth(action) || vw__is_release(action))
+        if (vw__script_is_growth(action) || vw__script_is_release(action))
             VW__TRY(follow_segment(pass, event));
         else if (action == VW_ACTION_ALLOC && !pass->has_strays)
             pass->has_strays = !vw__range_set_covers(
@@ -205,9 +205,10 @@ static vw_status add_blocks_of_the_end(const vw__model *model, int device,
                 vw__script_blocks_find(blocks, live->address) != NULL)
                 continue;
             const vw__model_event event = {.address = live->address,
-                                           .size_bytes = live->requested_bytes != VW__UNKNOWN_BYTES
-                                                             ? live->requested_bytes
-                                                             : live->size_bytes,
+                                           .size_bytes =
+                                               live->requested_bytes != VW__MODEL_UNKNOWN_BYTES
+                                                   ? live->requested_bytes
+                                                   : live->size_bytes,
                                            .stream = segment->stream,
                                            .pool = segment->pool};
             VW__TRY(add_block(blocks, &event, &block));
@@ -223,11 +224,12 @@ static void finish_block(const vw__model *model, int device, bool is_truncated,
 {
     block->is_initial = block->is_initial && is_truncated;
     block->phase = block->is_initial ? VW__SCRIPT_BLOCK_LIVE : VW__SCRIPT_BLOCK_NOWHERE;
-    if (!block->is_initial || block->pool != VW__UNKNOWN_POOL)
+    if (!block->is_initial || block->pool != VW__MODEL_UNKNOWN_POOL)
         return;
     const vw__model_segment *segment = vw__script_segment_at(model, device, block->address);
-    block->pool =
-        segment != NULL && segment->pool != VW__UNKNOWN_POOL ? segment->pool : VW__DEFAULT_POOL;
+    block->pool = segment != NULL && segment->pool != VW__MODEL_UNKNOWN_POOL
+                      ? segment->pool
+                      : VW__MODEL_DEFAULT_POOL;
 }
 
 vw_status vw__script_find_start(vw__script *script, vw__script_blocks *blocks)

@@ -27,22 +27,22 @@
 #define GIB (UINT64_C(1) << 30)
 #define MEASURED_NS (24.2e6 - 1.26e6)
 
-uint64_t vw__spill_touch_ns(uint64_t bytes)
+uint64_t vw__spill_cost_touch_ns(uint64_t bytes)
 {
     return (uint64_t)((double)bytes / MEASURED_BYTES * MEASURED_NS);
 }
 
-uint64_t vw__spill_budget(uint64_t bytes)
+uint64_t vw__spill_cost_budget(uint64_t bytes)
 {
     uint64_t unit_bytes = bytes < 4 * GIB ? 256 * MIB : GIB, rounded;
     return vw__align_up_u64(vw__max_u64(bytes, 1), unit_bytes, &rounded) ? rounded : bytes;
 }
 
-const char *vw__spill_command(uint64_t bytes, char text[VW__SPILL_COMMAND_BYTES])
+const char *vw__spill_cost_command(uint64_t bytes, char text[VW__SPILL_COST_COMMAND_BYTES])
 {
-    uint64_t budget_bytes = vw__spill_budget(bytes);
+    uint64_t budget_bytes = vw__spill_cost_budget(bytes);
     bool is_whole = budget_bytes % GIB == 0;
-    (void)snprintf(text, VW__SPILL_COMMAND_BYTES,
+    (void)snprintf(text, VW__SPILL_COST_COMMAND_BYTES,
                    "vramwise run --allocator vramwise --spill %llu%s -- python train.py",
                    (unsigned long long)(budget_bytes / (is_whole ? GIB : MIB)),
                    is_whole ? "GiB" : "MiB");

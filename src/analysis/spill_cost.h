@@ -7,7 +7,7 @@
 
 /* The time by which a step gets longer if it reads and writes so many bytes once, and they are in
  * host memory. */
-uint64_t vw__spill_touch_ns(uint64_t bytes);
+uint64_t vw__spill_cost_touch_ns(uint64_t bytes);
 
 /* The assumption in words, for reports. */
 #define VW__SPILL_COST_WORDS "each spilled block is taken to be read and written once a step"
@@ -15,10 +15,10 @@ uint64_t vw__spill_touch_ns(uint64_t bytes);
 
 /* Rounds up to a budget that is easy to type: whole GiB, or multiples of 256 MiB below 4 GiB.
  * */
-uint64_t vw__spill_budget(uint64_t bytes);
+uint64_t vw__spill_cost_budget(uint64_t bytes);
 
 /* What to type for it. Returns `text`. */
-#define VW__SPILL_COMMAND_BYTES 96
-const char *vw__spill_command(uint64_t bytes, char text[VW__SPILL_COMMAND_BYTES]);
+#define VW__SPILL_COST_COMMAND_BYTES 96
+const char *vw__spill_cost_command(uint64_t bytes, char text[VW__SPILL_COST_COMMAND_BYTES]);
 
 #endif /* VW_ANALYSIS_SPILL_COST_H */

@@ -48,7 +48,7 @@ static vw_status count_segment(const vw__model *model, const vw__model_segment *
         !vw__add_u64(stats->active_bytes, segment->active_bytes, &stats->active_bytes))
         return vw__fail(VW_ERR_CORRUPT_FILE, "the segments of device %d are larger than any device",
                         segment->device);
-    if (segment->requested_bytes == VW__UNKNOWN_BYTES)
+    if (segment->requested_bytes == VW__MODEL_UNKNOWN_BYTES)
         stats->requested_bytes = VW_UNKNOWN;
     else if (stats->requested_bytes != VW_UNKNOWN &&
              !vw__add_u64(stats->requested_bytes, segment->requested_bytes,
@@ -84,7 +84,7 @@ static void count_event(const vw__model *model, const vw__model_event *event, si
 
 static void count_times(const vw__model_trace *trace, vw_device_stats *stats)
 {
-    stats->first_time_us = stats->last_time_us = VW__UNKNOWN_TIME;
+    stats->first_time_us = stats->last_time_us = VW__MODEL_UNKNOWN_TIME;
     if (trace == NULL || trace->event_count == 0)
         return;
     stats->first_time_us = trace->events[0].time_us;
@@ -100,7 +100,7 @@ typedef struct device_places {
 static void see_place(const device_places *places, uint16_t stream, uint16_t pool)
 {
     places->has_stream[stream] = true;
-    if (pool != VW__UNKNOWN_POOL)
+    if (pool != VW__MODEL_UNKNOWN_POOL)
         places->has_pool[pool] = true;
 }
 
@@ -109,7 +109,7 @@ static void count_places(const vw__model *model, const device_places *places,
 {
     for (size_t i = 0; i < model->stream_count; i++)
         stats->stream_count += places->has_stream[i];
-    for (size_t i = VW__DEFAULT_POOL + 1; i < model->pool_count; i++)
+    for (size_t i = VW__MODEL_DEFAULT_POOL + 1; i < model->pool_count; i++)
         stats->private_pool_count += places->has_pool[i];
 }
 
@@ -252,7 +252,7 @@ static const char *why_no_summary(const stats_work *work, const vw__model_trace 
 {
     if (work->options.without_summary)
         return "it was not asked for";
-    if (device == VW__HOST_DEVICE)
+    if (device == VW__MODEL_HOST_DEVICE)
         return "PyTorch has none of pinned host memory";
     if (trace == NULL || trace->event_count == 0)
         return "the recording has no trace to replay";
@@ -309,23 +309,23 @@ static int next_device(const vw__model *model, int device)
 {
     int next = INT_MAX;
     bool has_host = false;
-    if (device == VW__HOST_DEVICE)
+    if (device == VW__MODEL_HOST_DEVICE)
         return INT_MAX;
     for (size_t i = 0; i < model->trace_count; i++) {
         int other = model->traces[i].device;
         if (model->traces[i].event_count == 0)
             continue;
-        has_host = has_host || other == VW__HOST_DEVICE;
-        if (other > device && other != VW__HOST_DEVICE && other < next)
+        has_host = has_host || other == VW__MODEL_HOST_DEVICE;
+        if (other > device && other != VW__MODEL_HOST_DEVICE && other < next)
             next = other;
     }
     for (size_t i = 0; i < model->segment_count; i++) {
         int other = model->segments[i].device;
-        has_host = has_host || other == VW__HOST_DEVICE;
-        if (other > device && other != VW__HOST_DEVICE && other < next)
+        has_host = has_host || other == VW__MODEL_HOST_DEVICE;
+        if (other > device && other != VW__MODEL_HOST_DEVICE && other < next)
             next = other;
     }
-    return next == INT_MAX && has_host ? VW__HOST_DEVICE : next;
+    return next == INT_MAX && has_host ? VW__MODEL_HOST_DEVICE : next;
 }
 
 static vw_status fill_devices(stats_work *work, vw_recording_stats *stats)
@@ -400,8 +400,8 @@ static vw_status fill_all(stats_work *work, const vw_recording *recording,
     const vw__model *model = work->model;
     VW__TRY(vw__recording_version(model, work->options.torch_version, &work->torch_version));
     VW__TRY(vw__attribution_init(&work->attribution, model));
-    stats->encoding = recording->encoding == VW__ENCODING_JSON ? "json" : "pickle";
-    stats->compression = vw__compression_name(recording->compression);
+    stats->encoding = recording->encoding == VW__SNAPSHOT_ENCODING_JSON ? "json" : "pickle";
+    stats->compression = vw__byte_source_packing_name(recording->compression);
     stats->file_bytes = recording->file_bytes;
     stats->uncompressed_bytes = recording->uncompressed_bytes;
     stats->model_bytes = vw__model_size_bytes(model);

@@ -262,28 +262,28 @@ static bool is_forward(const vw__attribution *attribution, const vw__model_event
            vw__attribution_category(attribution, event->context) == VW__CATEGORY_FORWARD;
 }
 
-/* The stack of the first request of the program in [first, end), or VW__EMPTY_STACK. */
+/* The stack of the first request of the program in [first, end), or VW__MODEL_EMPTY_STACK. */
 static uint32_t first_stack(const vw__timeline *timeline, const vw__attribution *attribution,
                             size_t first, size_t end)
 {
     for (size_t i = first; i < end; i++) {
         const vw__model_event *event = &timeline->trace->events[i];
-        if (event->action != VW_ACTION_ALLOC || event->context == VW__NO_CONTEXT ||
+        if (event->action != VW_ACTION_ALLOC || event->context == VW__MODEL_NO_CONTEXT ||
             vw__attribution_is_in_optimizer(attribution, event->context))
             continue;
         uint32_t stack = timeline->model->contexts[event->context];
-        if (stack != VW__EMPTY_STACK)
+        if (stack != VW__MODEL_EMPTY_STACK)
             return stack;
     }
-    return VW__EMPTY_STACK;
+    return VW__MODEL_EMPTY_STACK;
 }
 
-/* The stack with which most steps begin, or VW__EMPTY_STACK where no majority agrees (the voting
- * of Boyer and Moore finds the only candidate; then its votes are counted). */
+/* The stack with which most steps begin, or VW__MODEL_EMPTY_STACK where no majority agrees (the
+ * voting of Boyer and Moore finds the only candidate; then its votes are counted). */
 static uint32_t usual_start(const vw__timeline *timeline, const vw__attribution *attribution,
                             const event_list *ends)
 {
-    uint32_t candidate = VW__EMPTY_STACK;
+    uint32_t candidate = VW__MODEL_EMPTY_STACK;
     size_t lead = 0, votes = 0;
     for (size_t i = 0; i + 1 < ends->count; i++) {
         uint32_t stack = first_stack(timeline, attribution, ends->events[i], ends->events[i + 1]);
@@ -294,7 +294,8 @@ static uint32_t usual_start(const vw__timeline *timeline, const vw__attribution 
     for (size_t i = 0; i + 1 < ends->count; i++)
         votes +=
             first_stack(timeline, attribution, ends->events[i], ends->events[i + 1]) == candidate;
-    return votes >= FEWEST_EQUAL_STARTS && 2 * votes >= ends->count ? candidate : VW__EMPTY_STACK;
+    return votes >= FEWEST_EQUAL_STARTS && 2 * votes >= ends->count ? candidate
+                                                                    : VW__MODEL_EMPTY_STACK;
 }
 
 /* Looks between two ends of steps for forward work before the request that begins a step. */
@@ -306,7 +307,7 @@ static vw_status find_phase_between(const vw__timeline *timeline,
     bool has_other_work = false;
     for (size_t i = first; i < end; i++) {
         const vw__model_event *event = &timeline->trace->events[i];
-        if (event->action == VW_ACTION_ALLOC && event->context != VW__NO_CONTEXT &&
+        if (event->action == VW_ACTION_ALLOC && event->context != VW__MODEL_NO_CONTEXT &&
             model->contexts[event->context] == start)
             return has_other_work ? add_event(out, (uint32_t)i) : VW_OK;
         if (!has_other_work && is_forward(attribution, event)) {
@@ -322,7 +323,7 @@ static vw_status find_phases(const vw__timeline *timeline, const vw__attribution
                              const event_list *ends, event_list *out)
 {
     uint32_t start = usual_start(timeline, attribution, ends);
-    if (start == VW__EMPTY_STACK)
+    if (start == VW__MODEL_EMPTY_STACK)
         return VW_OK;
     size_t first = 0;
     for (size_t i = 0; i <= ends->count; i++) {

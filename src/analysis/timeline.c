@@ -47,10 +47,10 @@ typedef struct event_pass {
     bool frees_have_own_stacks;
 } event_pass;
 
-uint64_t vw__live_bytes_of_block(const vw__model_block *block)
+uint64_t vw__lifetime_bytes_of_block(const vw__model_block *block)
 {
-    bool is_known = block->requested_bytes != VW__UNKNOWN_BYTES;
-    return vw__live_bytes_of(is_known ? block->requested_bytes : block->size_bytes);
+    bool is_known = block->requested_bytes != VW__MODEL_UNKNOWN_BYTES;
+    return vw__lifetime_bytes_of(is_known ? block->requested_bytes : block->size_bytes);
 }
 
 /* Adds to a line of bytes. VW_ERR_CORRUPT_FILE if it gets larger than any memory. */
@@ -89,11 +89,11 @@ static vw_status new_lifetime(event_pass *pass, const vw__lifetime *lifetime, si
 }
 
 /* The instant at which the free of a block from before the trace was requested, or
- * VW__LIVE_TO_THE_END. */
+ * VW__LIFETIME_TO_THE_END. */
 static uint32_t take_waiting(event_pass *pass, uint64_t address)
 {
     uintptr_t instant = (uintptr_t)vw__address_map_remove(&pass->waiting, address);
-    return instant != 0 ? (uint32_t)instant : VW__LIVE_TO_THE_END;
+    return instant != 0 ? (uint32_t)instant : VW__LIFETIME_TO_THE_END;
 }
 
 /* A block that was live before the trace: begin is 0. */
@@ -113,7 +113,7 @@ static vw_status end_lifetime(event_pass *pass, size_t place, uint32_t instant)
 {
     vw__lifetime *lifetime = &pass->timeline->lifetimes[place];
     lifetime->end = instant;
-    if (lifetime->freed == VW__LIVE_TO_THE_END)
+    if (lifetime->freed == VW__LIFETIME_TO_THE_END)
         lifetime->freed = instant;
     return add_bytes(&pass->live_bytes, lifetime->size_bytes, false, instant);
 }
@@ -130,12 +130,12 @@ static vw_status on_alloc(event_pass *pass, const vw__model_event *event, uint32
 {
     vw__timeline *timeline = pass->timeline;
     vw__lifetime lifetime = {
-        .size_bytes = vw__live_bytes_of(event->size_bytes),
+        .size_bytes = vw__lifetime_bytes_of(event->size_bytes),
         .address = event->address,
         .context = event->context,
         .begin = instant,
-        .freed = VW__LIVE_TO_THE_END,
-        .end = VW__LIVE_TO_THE_END,
+        .freed = VW__LIFETIME_TO_THE_END,
+        .end = VW__LIFETIME_TO_THE_END,
     };
     size_t place;
 
@@ -161,7 +161,7 @@ static vw_status on_alloc(event_pass *pass, const vw__model_event *event, uint32
 
 static bool have_equal_stacks(const vw__model *model, uint32_t one, uint32_t other)
 {
-    if (one == VW__NO_CONTEXT || other == VW__NO_CONTEXT)
+    if (one == VW__MODEL_NO_CONTEXT || other == VW__MODEL_NO_CONTEXT)
         return one == other;
     return model->contexts[one] == model->contexts[other];
 }
@@ -174,7 +174,7 @@ static vw_status on_free_request(event_pass *pass, const vw__model_event *event,
     size_t number = (size_t)(uintptr_t)vw__address_map_get(&pass->live, event->address);
     if (number != 0) {
         vw__lifetime *lifetime = &pass->timeline->lifetimes[number - 1];
-        if (lifetime->freed == VW__LIVE_TO_THE_END)
+        if (lifetime->freed == VW__LIFETIME_TO_THE_END)
             lifetime->freed = instant;
         return VW_OK;
     }
@@ -193,10 +193,10 @@ static vw_status on_free(event_pass *pass, const vw__model_event *event, uint32_
     void *found = vw__address_map_remove(&pass->live, event->address);
     if (found == NULL) {
         uint32_t freed = take_waiting(pass, event->address);
-        const vw__lifetime initial = {.size_bytes = vw__live_bytes_of(event->size_bytes),
+        const vw__lifetime initial = {.size_bytes = vw__lifetime_bytes_of(event->size_bytes),
                                       .address = event->address,
                                       .context = event->context,
-                                      .freed = freed != VW__LIVE_TO_THE_END ? freed : instant,
+                                      .freed = freed != VW__LIFETIME_TO_THE_END ? freed : instant,
                                       .end = instant};
         VW__TRY(add_initial(pass, &initial));
         return add_bytes(&pass->live_bytes, initial.size_bytes, false, instant - 1);
@@ -244,8 +244,8 @@ static vw_status walk_events(event_pass *pass)
             VW__TRY(on_free_request(pass, event, instant));
         else if (event->action == VW_ACTION_ALLOC)
             VW__TRY(on_alloc(pass, event, instant));
-        else if (vw__is_growth(event->action) || vw__is_release(event->action))
-            VW__TRY(on_segment(pass, event, vw__is_growth(event->action), instant));
+        else if (vw__script_is_growth(event->action) || vw__script_is_release(event->action))
+            VW__TRY(on_segment(pass, event, vw__script_is_growth(event->action), instant));
     }
     return VW_OK;
 }
@@ -268,11 +268,11 @@ static vw_status walk_final_segments(event_pass *pass, uint64_t *reserved_bytes)
             if (block->state == VW_BLOCK_FREE ||
                 vw__address_map_get(&pass->live, block->address) != NULL)
                 continue;
-            const vw__lifetime initial = {.size_bytes = vw__live_bytes_of_block(block),
+            const vw__lifetime initial = {.size_bytes = vw__lifetime_bytes_of_block(block),
                                           .address = block->address,
                                           .context = block->context,
                                           .freed = take_waiting(pass, block->address),
-                                          .end = VW__LIVE_TO_THE_END};
+                                          .end = VW__LIFETIME_TO_THE_END};
             VW__TRY(add_initial(pass, &initial));
         }
     }
@@ -285,8 +285,8 @@ static void forget_stacks_of_frees(vw__timeline *timeline)
 {
     for (size_t i = 0; i < timeline->lifetime_count; i++) {
         vw__lifetime *lifetime = &timeline->lifetimes[i];
-        if (lifetime->begin == 0 && lifetime->end != VW__LIVE_TO_THE_END)
-            lifetime->context = VW__NO_CONTEXT;
+        if (lifetime->begin == 0 && lifetime->end != VW__LIFETIME_TO_THE_END)
+            lifetime->context = VW__MODEL_NO_CONTEXT;
     }
 }
 
@@ -344,14 +344,14 @@ uint64_t vw__timeline_reserved_at(const vw__timeline *timeline, uint32_t instant
 {
     uint64_t reserved_bytes = timeline->initial_reserved_bytes;
     if (!timeline->is_reserved_known)
-        return VW__UNKNOWN_BYTES;
+        return VW__MODEL_UNKNOWN_BYTES;
     if (instant == timeline->peak_instant)
         return timeline->reserved_at_peak_live_bytes;
     for (uint32_t i = 0; i < instant; i++) {
         const vw__model_event *event = &timeline->trace->events[i];
-        if (vw__is_growth(event->action))
+        if (vw__script_is_growth(event->action))
             reserved_bytes += event->size_bytes;
-        else if (vw__is_release(event->action))
+        else if (vw__script_is_release(event->action))
             reserved_bytes -= event->size_bytes;
     }
     return reserved_bytes;
@@ -363,7 +363,7 @@ uint16_t vw__lifetime_stream(const vw__timeline *timeline, const vw__lifetime *l
     const vw__model_trace *trace = timeline->trace;
     if (lifetime->begin != 0)
         return trace->events[lifetime->begin - 1].stream;
-    if (lifetime->end != VW__LIVE_TO_THE_END)
+    if (lifetime->end != VW__LIFETIME_TO_THE_END)
         return trace->events[lifetime->end - 1].stream;
     const vw__model_segment *segment =
         vw__script_segment_at(timeline->model, trace->device, lifetime->address);
@@ -379,7 +379,7 @@ int64_t *vw__timeline_live_line(const vw__timeline *timeline)
     for (size_t i = 0; i < timeline->lifetime_count; i++) {
         const vw__lifetime *lifetime = &timeline->lifetimes[i];
         line[lifetime->begin] += (int64_t)lifetime->size_bytes;
-        if (lifetime->end != VW__LIVE_TO_THE_END)
+        if (lifetime->end != VW__LIFETIME_TO_THE_END)
             line[lifetime->end] -= (int64_t)lifetime->size_bytes;
     }
     for (size_t i = 1; i < count; i++)

@@ -27,16 +27,16 @@
 #include "vramwise/status.h"
 #include "model/memory_model.h"
 
-#define VW__LIVE_TO_THE_END UINT32_MAX
+#define VW__LIFETIME_TO_THE_END UINT32_MAX
 
 typedef struct vw__lifetime {
     uint64_t size_bytes; /* rounded */
     uint64_t address;
-    uint32_t context; /* of the request; VW__NO_CONTEXT where it is not known */
+    uint32_t context; /* of the request; VW__MODEL_NO_CONTEXT where it is not known */
     uint32_t begin;   /* instant; 0: live before the trace */
     uint32_t freed;   /* instant at which its free was requested; until `end` it waits for other
-                         streams. VW__LIVE_TO_THE_END: never */
-    uint32_t end;     /* instant, or VW__LIVE_TO_THE_END */
+                         streams. VW__LIFETIME_TO_THE_END: never */
+    uint32_t end;     /* instant, or VW__LIFETIME_TO_THE_END */
 } vw__lifetime;
 
 _Static_assert(sizeof(vw__lifetime) == 32, "a million blocks are to take 32 MB");
@@ -82,11 +82,11 @@ uint16_t vw__lifetime_stream(const vw__timeline *timeline, const vw__lifetime *l
  * vw__host_free(). NULL without memory. */
 int64_t *vw__timeline_live_line(const vw__timeline *timeline);
 
-/* VW__UNKNOWN_BYTES where reserved bytes are not known. */
+/* VW__MODEL_UNKNOWN_BYTES where reserved bytes are not known. */
 uint64_t vw__timeline_reserved_at(const vw__timeline *timeline, uint32_t instant);
 
 /* The live bytes of a block of the final segments: by the requested size if the file has it, else
  * by its size. */
-uint64_t vw__live_bytes_of_block(const vw__model_block *block);
+uint64_t vw__lifetime_bytes_of_block(const vw__model_block *block);
 
 #endif /* VW_ANALYSIS_TIMELINE_H */

@@ -116,7 +116,7 @@ static void note_recording(verification *whole)
 {
     const vw__model *model = whole->model;
     for (size_t i = 0; i < model->trace_count; i++)
-        if (model->traces[i].device == VW__HOST_DEVICE && model->traces[i].event_count > 0)
+        if (model->traces[i].device == VW__MODEL_HOST_DEVICE && model->traces[i].event_count > 0)
             vw__notes_add(&whole->out->notes,
                           "pinned host memory: its %zu events are not verified.",
                           model->traces[i].event_count);
@@ -333,8 +333,8 @@ static void excuse_unknown_pools(device_check *check)
     vw__verify_difference *difference = &check->best->difference;
     bool has_unknown_pools = false;
     for (size_t i = 0; i < trace->event_count && !has_unknown_pools; i++)
-        has_unknown_pools =
-            trace->events[i].action == VW_ACTION_ALLOC && trace->events[i].pool == VW__UNKNOWN_POOL;
+        has_unknown_pools = trace->events[i].action == VW_ACTION_ALLOC &&
+                            trace->events[i].pool == VW__MODEL_UNKNOWN_POOL;
     if (!difference->is_found || check->script.is_truncated || check->script.has_end_state ||
         !has_unknown_pools)
         return;
@@ -391,7 +391,8 @@ static void count_recorded(const device_check *check, vw_verify_result *result)
     for (size_t i = 0; i < check->trace->event_count; i++) {
         unsigned action = check->trace->events[i].action;
         result->placements_recorded += action == VW_ACTION_ALLOC;
-        result->segment_events_recorded += vw__is_growth(action) || vw__is_release(action);
+        result->segment_events_recorded +=
+            vw__script_is_growth(action) || vw__script_is_release(action);
     }
     vw__script_segments_of(check->whole->model, check->trace->device, &first, &end);
     result->end_segments_recorded += end - first;
@@ -458,7 +459,7 @@ static vw_status verify(verification *whole)
     VW__TRY(find_conf(whole));
     note_recording(whole);
     for (size_t i = 0; i < model->trace_count; i++)
-        if (model->traces[i].device != VW__HOST_DEVICE && model->traces[i].event_count > 0)
+        if (model->traces[i].device != VW__MODEL_HOST_DEVICE && model->traces[i].event_count > 0)
             VW__TRY(verify_device(whole, &model->traces[i]));
     result->is_exact = result->first_difference == NULL;
     return vw__notes_finish(&whole->out->notes, &result->unverifiable, &result->unverifiable_count);

@@ -76,7 +76,7 @@ static void check_grain(cut_check *check, size_t event)
     const vw__model_event *recorded = &check->events[event];
     bool is_mapping =
         recorded->action == VW_ACTION_SEGMENT_MAP || recorded->action == VW_ACTION_SEGMENT_UNMAP;
-    if (!vw__is_growth(recorded->action) && !vw__is_release(recorded->action))
+    if (!vw__script_is_growth(recorded->action) && !vw__script_is_release(recorded->action))
         return;
     if (recorded->size_bytes == 0 || recorded->size_bytes % GRAIN_BYTES != 0 ||
         (is_mapping && recorded->address % GRAIN_BYTES != 0))
@@ -98,14 +98,14 @@ static vw_status find_held_at_start(cut_check *check)
     for (size_t i = trace->event_count; check->knows_held && i-- > 0;) {
         const vw__model_event *event = &check->events[i];
         uint64_t event_end = vw__add_capped_u64(event->address, event->size_bytes);
-        if (vw__is_release(event->action)) {
+        if (vw__script_is_release(event->action)) {
             if (vw__range_set_touches(&check->held, event->address, event_end)) {
                 note(check, i, "memory that is not held afterwards",
                      "What is given back here is held at the end, and nothing took it again.");
                 return VW_OK;
             }
             VW__TRY(vw__range_set_add(&check->held, event->address, event_end));
-        } else if (vw__is_growth(event->action)) {
+        } else if (vw__script_is_growth(event->action)) {
             if (!vw__range_set_covers(&check->held, event->address, event_end)) {
                 note(check, i, "memory that is held afterwards",
                      "What is taken here is not held at the end, and nothing gave it back.");
@@ -121,8 +121,8 @@ static vw_status find_held_at_start(cut_check *check)
 static vw_status follow_plain(cut_check *check, size_t index)
 {
     const vw__model_event *event = &check->events[index];
-    const vw__region *region = vw__regions_find(&check->plain, event->address);
-    vw__region was;
+    const vw__regions_entry *region = vw__regions_find(&check->plain, event->address);
+    vw__regions_entry was;
     bool is_new, is_gone;
     if (event->action == VW_ACTION_SEGMENT_ALLOC)
         return vw__regions_take(&check->plain, event->address, event->size_bytes, false, &region,
@@ -141,7 +141,7 @@ static void compare_plain(cut_check *check)
 {
     int device = check->script->trace->device;
     for (size_t i = 0; check->knows_held && i < check->plain.count; i++) {
-        const vw__region *region = &check->plain.regions[i];
+        const vw__regions_entry *region = &check->plain.regions[i];
         const vw__model_segment *segment =
             vw__script_segment_at(check->script->model, device, region->address);
         if (segment != NULL && segment->address == region->address &&
@@ -162,9 +162,9 @@ static vw_status follow_memory(cut_check *check, const vw__script_op *op)
         uint64_t end = vw__add_capped_u64(event->address, event->size_bytes);
         if (event->action == VW_ACTION_SEGMENT_ALLOC || event->action == VW_ACTION_SEGMENT_FREE)
             VW__TRY(follow_plain(check, i));
-        if (vw__is_growth(event->action)) {
+        if (vw__script_is_growth(event->action)) {
             VW__TRY(vw__range_set_add(&check->held, event->address, end));
-        } else if (vw__is_release(event->action)) {
+        } else if (vw__script_is_release(event->action)) {
             if (find_live(check, event->address, end) != NULL)
                 note(check, i, "memory without a live block",
                      "PyTorch gives back only what nobody uses.");

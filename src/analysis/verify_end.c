@@ -27,15 +27,15 @@ typedef struct end_walk {
 static void say_got(vw__verify_difference *difference, const char *what, uint64_t address,
                     uint64_t size_bytes)
 {
-    char size[VW__SIZE_TEXT_BYTES];
+    char size[VW__HUMAN_SIZE_BYTES];
     if (!difference->is_found)
         (void)snprintf(difference->got, sizeof difference->got, "%s %#" PRIx64 " of %s", what,
-                       address, vw__format_size(size_bytes, size));
+                       address, vw__human_size(size_bytes, size));
 }
 
 static bool is_known_and_other(uint64_t recorded_bytes, uint64_t found_bytes)
 {
-    return recorded_bytes != VW__UNKNOWN_BYTES && recorded_bytes != found_bytes;
+    return recorded_bytes != VW__MODEL_UNKNOWN_BYTES && recorded_bytes != found_bytes;
 }
 
 /* The first thing in which two segments differ, or NULL. */
@@ -46,13 +46,13 @@ static const char *segment_difference(const vw__model *model, const vw__model_se
         return "The segment has another size.";
     if (model->streams[recorded->stream] != found->stream)
         return "The segment is on another stream.";
-    if (recorded->pool != VW__UNKNOWN_POOL &&
+    if (recorded->pool != VW__MODEL_UNKNOWN_POOL &&
         (model->pools[recorded->pool].first != found->private_id.first ||
          model->pools[recorded->pool].second != found->private_id.second))
         return "The segment belongs to another private pool.";
     if (recorded->is_large != found->is_large)
         return "The segment is of the other kind: large, small.";
-    if (recorded->pool != VW__UNKNOWN_POOL && recorded->is_expandable != found->is_expandable)
+    if (recorded->pool != VW__MODEL_UNKNOWN_POOL && recorded->is_expandable != found->is_expandable)
         return "One is expandable and the other is not.";
     if (recorded->allocated_bytes != found->allocated_bytes)
         return "Other bytes of the segment are allocated.";
@@ -77,7 +77,7 @@ static bool meet_segment(void *context, const vw_segment_info *found)
 {
     end_walk *walk = context;
     vw__verify_difference *difference = &walk->result->difference;
-    char size[VW__SIZE_TEXT_BYTES];
+    char size[VW__HUMAN_SIZE_BYTES];
     finish_segment(walk);
     if (walk->recorded == walk->end) {
         say_got(difference, "segment", found->address, found->total_bytes);
@@ -94,7 +94,7 @@ static bool meet_segment(void *context, const vw_segment_info *found)
     if (what != NULL) {
         say_got(difference, "segment", found->address, found->total_bytes);
         vw__verify_note_difference(difference, VW_UNKNOWN, what, "segment %#" PRIx64 " of %s",
-                                   recorded->address, vw__format_size(recorded->total_bytes, size));
+                                   recorded->address, vw__human_size(recorded->total_bytes, size));
         return false;
     }
     walk->block = walk->model->blocks + recorded->first_block;
@@ -138,7 +138,7 @@ static vw_status compare_memory(const vw__verify_trial *trial, vw_pool *pool,
                                 vw__verify_trial_result *result)
 {
     const vw__model *model = trial->script->model;
-    char size[VW__SIZE_TEXT_BYTES];
+    char size[VW__HUMAN_SIZE_BYTES];
     size_t first, end;
     vw__script_segments_of(model, trial->script->trace->device, &first, &end);
     end_walk walk = {.model = model,
@@ -154,7 +154,7 @@ static vw_status compare_memory(const vw__verify_trial *trial, vw_pool *pool,
             &result->difference, VW_UNKNOWN,
             "The recording holds a segment at the end that the replay does not.",
             "segment %#" PRIx64 " of %s", walk.recorded->address,
-            vw__format_size(walk.recorded->total_bytes, size));
+            vw__human_size(walk.recorded->total_bytes, size));
     }
     return VW_OK;
 }

@@ -18,7 +18,7 @@
 #include "base/human_units.h"
 #include "analysis/array.h"
 #include "analysis/regions.h"
-#include "analysis/script_events.h" /* vw__is_release and its kind */
+#include "analysis/script_events.h" /* vw__script_is_release and its kind */
 
 enum { OPS_BETWEEN_PROGRESS = 1 << 14, EVENT_WORDS_BYTES = VW__VERIFY_WORDS_BYTES };
 
@@ -56,11 +56,11 @@ void vw__verify_note_difference(vw__verify_difference *difference, uint64_t even
 static void describe(char words[EVENT_WORDS_BYTES], unsigned action, uint64_t address,
                      uint64_t size_bytes, vw_stream stream)
 {
-    char size[VW__SIZE_TEXT_BYTES], where[48] = "";
+    char size[VW__HUMAN_SIZE_BYTES], where[48] = "";
     if (action != VW_ACTION_SNAPSHOT && action != VW_ACTION_OOM)
         (void)snprintf(where, sizeof where, " at %#" PRIx64, address);
     int used = snprintf(words, EVENT_WORDS_BYTES, "%s of %s%s", vw__model_action_name(action),
-                        vw__format_size(size_bytes, size), where);
+                        vw__human_size(size_bytes, size), where);
     if (stream != 0 && used > 0 && used < EVENT_WORDS_BYTES)
         (void)snprintf(words + used, (size_t)(EVENT_WORDS_BYTES - used), " on stream %#" PRIx64,
                        stream);
@@ -75,8 +75,9 @@ static vw_stream stream_of(const trial_run *run, const vw__model_event *event)
 static void explain_placement(trial_run *run, const vw__model_event *recorded,
                               const vw_memory_event *seen, char *text, size_t text_bytes)
 {
-    char size[VW__SIZE_TEXT_BYTES], theirs[80] = "outside of every segment", ours[80] = "elsewhere";
-    const vw__region *region = vw__regions_find(&run->regions, recorded->address);
+    char size[VW__HUMAN_SIZE_BYTES], theirs[80] = "outside of every segment",
+                                     ours[80] = "elsewhere";
+    const vw__regions_entry *region = vw__regions_find(&run->regions, recorded->address);
     vw_block_place place;
     if (region != NULL)
         (void)snprintf(theirs, sizeof theirs, "at offset %#" PRIx64 " of segment %#" PRIx64,
@@ -89,7 +90,7 @@ static void explain_placement(trial_run *run, const vw__model_event *recorded,
     }
     (void)snprintf(text, text_bytes,
                    "PyTorch placed the block of %s %s; by the rules of %s the best fit is %s.",
-                   vw__format_size(recorded->size_bytes, size), theirs, run->trial->torch_version,
+                   vw__human_size(recorded->size_bytes, size), theirs, run->trial->torch_version,
                    ours);
 }
 
@@ -98,8 +99,8 @@ static void explain(trial_run *run, const vw__model_event *recorded, const vw_me
                     char *text, size_t text_bytes)
 {
     const char *version = run->trial->torch_version;
-    unsigned theirs = recorded != NULL ? recorded->action : VW__ACTION_KINDS;
-    unsigned ours = seen != NULL ? (unsigned)seen->action : VW__ACTION_KINDS;
+    unsigned theirs = recorded != NULL ? recorded->action : VW__MODEL_ACTION_KINDS;
+    unsigned ours = seen != NULL ? (unsigned)seen->action : VW__MODEL_ACTION_KINDS;
     const char *why = "PyTorch did one thing and the rules of %s say another.";
     if (theirs == VW_ACTION_ALLOC && ours == VW_ACTION_ALLOC &&
         recorded->address != seen->address) {
@@ -110,21 +111,21 @@ static void explain(trial_run *run, const vw__model_event *recorded, const vw_me
         why = "PyTorch served this request; by the rules of %s it runs out of memory.";
     else if (theirs == VW_ACTION_OOM)
         why = "PyTorch ran out of memory here; by the rules of %s the request can be served.";
-    else if (theirs == ours && vw__is_growth(theirs))
+    else if (theirs == ours && vw__script_is_growth(theirs))
         why = "PyTorch took a different amount, or on another stream, than by the rules of %s.";
-    else if (theirs == ours && vw__is_release(theirs))
+    else if (theirs == ours && vw__script_is_release(theirs))
         why = "PyTorch gave something else back here than it would by the rules of %s.";
-    else if (vw__is_release(theirs))
+    else if (vw__script_is_release(theirs))
         why = "PyTorch gave memory back here; by the rules of %s there is no cause to, unless the "
               "settings or the limit changed on the way.";
-    else if (vw__is_release(ours))
+    else if (vw__script_is_release(ours))
         why =
             "By the rules of %s memory is given back here, which PyTorch did not do: the settings "
             "or the limit may have changed on the way.";
-    else if (vw__is_growth(theirs))
+    else if (vw__script_is_growth(theirs))
         why = "PyTorch took new memory for this request; by the rules of %s a block that is free "
               "already serves it.";
-    else if (vw__is_growth(ours))
+    else if (vw__script_is_growth(ours))
         why = "PyTorch served this request from memory it held; by the rules of %s no free block "
               "fits, and new memory is taken.";
     else if (theirs == VW_ACTION_FREE_REQUESTED || theirs == VW_ACTION_FREE_COMPLETED)
@@ -171,7 +172,7 @@ static bool is_same(const trial_run *run, const vw__model_event *recorded,
     if ((unsigned)seen->action != recorded->action || seen->address != recorded->address ||
         seen->size_bytes != recorded->size_bytes || seen->stream != stream_of(run, recorded))
         return false;
-    if (recorded->pool == VW__UNKNOWN_POOL || recorded->action == VW_ACTION_SNAPSHOT)
+    if (recorded->pool == VW__MODEL_UNKNOWN_POOL || recorded->action == VW_ACTION_SNAPSHOT)
         return true;
     vw_private_id pool = run->script->model->pools[recorded->pool];
     return seen->private_id.first == pool.first && seen->private_id.second == pool.second;
@@ -197,7 +198,7 @@ static void count_match(trial_run *run, unsigned action)
 {
     if (action == VW_ACTION_ALLOC)
         run->result->placements_matched++;
-    else if (vw__is_growth(action) || vw__is_release(action))
+    else if (vw__script_is_growth(action) || vw__script_is_release(action))
         run->result->segment_events_matched++;
 }
 
@@ -206,9 +207,10 @@ static vw__verify_limit_verdict judge_limit(const trial_run *run, size_t first, 
 {
     size_t theirs = 0, ours = 0;
     for (size_t i = first; i < end; i++)
-        theirs += vw__is_release(run->events[i].action) || run->events[i].action == VW_ACTION_OOM;
+        theirs +=
+            vw__script_is_release(run->events[i].action) || run->events[i].action == VW_ACTION_OOM;
     for (size_t i = 0; i < run->seen_count; i++)
-        ours += vw__is_release(run->seen[i].action) || run->seen[i].action == VW_ACTION_OOM;
+        ours += vw__script_is_release(run->seen[i].action) || run->seen[i].action == VW_ACTION_OOM;
     if (theirs == ours)
         return VW__VERIFY_LIMIT_NO_MATTER;
     return ours > theirs ? VW__VERIFY_LIMIT_TOO_LOW : VW__VERIFY_LIMIT_TOO_HIGH;
@@ -220,7 +222,7 @@ static void compare(trial_run *run, size_t first, size_t end)
     size_t k = 0, i = first;
     for (; i < end; i++) {
         const vw__model_event *recorded = &run->events[i];
-        if (vw__is_remark(recorded->action))
+        if (vw__script_is_remark(recorded->action))
             continue;
         if (k < run->seen_count && recorded->action == VW_ACTION_FREE_COMPLETED)
             find_completion(run, recorded, k);
@@ -256,7 +258,7 @@ static void refuse_event(trial_run *run, size_t event, const char *explanation)
 static vw_status prepare_growth(trial_run *run, size_t event)
 {
     const vw__model_event *recorded = &run->events[event];
-    const vw__region *region;
+    const vw__regions_entry *region;
     bool is_new;
     VW__TRY(vw__regions_take(&run->regions, recorded->address, recorded->size_bytes,
                              recorded->action == VW_ACTION_SEGMENT_MAP, &region, &is_new));
@@ -273,7 +275,7 @@ static vw_status prepare_growth(trial_run *run, size_t event)
 static void prepare_release(trial_run *run, size_t event)
 {
     const vw__model_event *recorded = &run->events[event];
-    vw__region was;
+    vw__regions_entry was;
     bool is_gone;
     if (!vw__regions_give_back(&run->regions, recorded->address, recorded->size_bytes, &was,
                                &is_gone))
@@ -286,9 +288,9 @@ static void prepare_release(trial_run *run, size_t event)
 static vw_status prepare_events(trial_run *run, size_t first, size_t end)
 {
     for (size_t i = first; i < end && !run->result->difference.is_found; i++) {
-        if (vw__is_growth(run->events[i].action))
+        if (vw__script_is_growth(run->events[i].action))
             VW__TRY(prepare_growth(run, i));
-        else if (vw__is_release(run->events[i].action))
+        else if (vw__script_is_release(run->events[i].action))
             prepare_release(run, i);
     }
     return VW_OK;
@@ -322,7 +324,7 @@ static bool waits_for_streams(const trial_run *run, const vw__script_op *op)
     if (op->kind == VW__SCRIPT_OOM)
         return true;
     for (size_t i = op->first_event; op->kind == VW__SCRIPT_ALLOC && i < op->end_event; i++)
-        if (vw__is_release(run->events[i].action))
+        if (vw__script_is_release(run->events[i].action))
             return true;
     return false;
 }
@@ -333,8 +335,8 @@ static bool is_after_release(const trial_run *run, const vw__script_op *op)
 {
     for (size_t i = op->first_event; i-- > 0;) {
         unsigned action = run->events[i].action;
-        if (action != VW_ACTION_FREE_COMPLETED && !vw__is_remark(action))
-            return vw__is_release(action);
+        if (action != VW_ACTION_FREE_COMPLETED && !vw__script_is_remark(action))
+            return vw__script_is_release(action);
     }
     return false;
 }
@@ -355,7 +357,7 @@ static bool is_completed_by_waiting(trial_run *run, size_t index)
         return false;
     bool is_last = owner == index + 1;
     if (is_last && script->ops[owner].kind == VW__SCRIPT_TRIM &&
-        script->ops[owner].pool == VW__DEFAULT_POOL)
+        script->ops[owner].pool == VW__MODEL_DEFAULT_POOL)
         return true;
     bool is_waited_for = is_after_release(run, op) || (run->trial->assumption->is_waited_for &&
                                                        waits_for_streams(run, &script->ops[owner]));

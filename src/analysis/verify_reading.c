@@ -53,12 +53,12 @@ typedef struct inquiry {
 
 static void meet(const inquiry *of, suspect *who, uint64_t address)
 {
-    const vw__region *region = vw__regions_find(&of->regions, address);
+    const vw__regions_entry *region = vw__regions_find(&of->regions, address);
     if (who->number != NOT_THERE || address == 0 || region == NULL)
         return;
     who->number = region->number;
     who->first_event = of->first_events[region->number];
-    who->is_named = of->script->trace->events[who->first_event].pool != VW__UNKNOWN_POOL;
+    who->is_named = of->script->trace->events[who->first_event].pool != VW__MODEL_UNKNOWN_POOL;
 }
 
 static void note_end(suspect *who, uint32_t number, uint32_t event)
@@ -74,7 +74,7 @@ static uint64_t their_address(const inquiry *of)
     const vw__model_trace *trace = of->script->trace;
     uint64_t event = of->last->difference.event;
     if (of->last->recorded_address == 0 && event < trace->event_count &&
-        vw__is_release(trace->events[event].action))
+        vw__script_is_release(trace->events[event].action))
         return trace->events[event].address;
     return of->last->recorded_address;
 }
@@ -87,15 +87,15 @@ static vw_status follow_event(inquiry *of, uint32_t index)
         meet(of, &of->theirs, their_address(of));
         meet(of, &of->ours, of->last->seen_address);
     }
-    if (vw__is_growth(event->action)) {
-        const vw__region *region;
+    if (vw__script_is_growth(event->action)) {
+        const vw__regions_entry *region;
         bool is_new;
         VW__TRY(vw__regions_take(&of->regions, event->address, event->size_bytes,
                                  event->action == VW_ACTION_SEGMENT_MAP, &region, &is_new));
         if (is_new)
             of->first_events[region->number] = index;
-    } else if (vw__is_release(event->action)) {
-        vw__region was;
+    } else if (vw__script_is_release(event->action)) {
+        vw__regions_entry was;
         bool is_gone = false;
         if (vw__regions_give_back(&of->regions, event->address, event->size_bytes, &was,
                                   &is_gone) &&
@@ -157,9 +157,9 @@ static bool is_in_trim(const vw__script *script, uint32_t event)
 static uint32_t first_of_releases(const vw__model_trace *trace, uint32_t event)
 {
     uint32_t first = event;
-    for (uint32_t i = event; i-- > 0 && (vw__is_release(trace->events[i].action) ||
-                                         vw__is_remark(trace->events[i].action));)
-        if (vw__is_release(trace->events[i].action))
+    for (uint32_t i = event; i-- > 0 && (vw__script_is_release(trace->events[i].action) ||
+                                         vw__script_is_remark(trace->events[i].action));)
+        if (vw__script_is_release(trace->events[i].action))
             first = i;
     return first;
 }
@@ -194,7 +194,7 @@ static bool make_hint(vw__verify_pool_search *search, const vw__script *script, 
     find_pool(script, who);
     hint->event = who->first_event;
     hint->group = 0;
-    if (who->pool != VW__DEFAULT_POOL)
+    if (who->pool != VW__MODEL_DEFAULT_POOL)
         return true;
     if (!is_in_trim(script, who->last_event))
         return false;
@@ -331,7 +331,7 @@ static bool find_guessed_release(const vw__verify_reading *reading, const vw__mo
 {
     bool is_found = false;
     for (uint32_t i = last->first_event; i < last->end_event; i++)
-        if (vw__is_release(events[i].action)) {
+        if (vw__script_is_release(events[i].action)) {
             *out = i;
             is_found = true;
         }
@@ -342,7 +342,7 @@ static bool find_guessed_release(const vw__verify_reading *reading, const vw__mo
 static bool has_pressure(const vw__model_event *events, const vw__verify_trial_result *last)
 {
     for (uint32_t i = last->first_event; i < last->end_event; i++)
-        if (vw__is_release(events[i].action) || events[i].action == VW_ACTION_OOM)
+        if (vw__script_is_release(events[i].action) || events[i].action == VW_ACTION_OOM)
             return true;
     return false;
 }

@@ -21,7 +21,7 @@
 
 #include <string.h>
 
-#include "analysis/attribution.h" /* vw__path_has */
+#include "analysis/attribution.h" /* vw__attribution_path_has */
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
@@ -176,7 +176,7 @@ enum {
 /* The stack of a context; the number of stacks if no stack was captured. */
 static size_t stack_of(const vw__model *model, uint32_t context)
 {
-    return context != VW__NO_CONTEXT ? model->contexts[context] : model->stack_count;
+    return context != VW__MODEL_NO_CONTEXT ? model->contexts[context] : model->stack_count;
 }
 
 vw__portion vw__portion_of_role(vw__role role, uint8_t pass_kind)
@@ -191,7 +191,8 @@ vw__portion vw__portion_of_role(vw__role role, uint8_t pass_kind)
     case VW__ROLE_ACTIVATIONS:
         return VW__PORTION_ACTIVATIONS;
     case VW__ROLE_TEMPORARIES:
-        return pass_kind == VW__PASS_OPTIMIZER ? VW__PORTION_STEP_WORK : VW__PORTION_PASS_WORK;
+        return pass_kind == VW__ROLES_PASS_OPTIMIZER ? VW__PORTION_STEP_WORK
+                                                     : VW__PORTION_PASS_WORK;
     case VW__ROLE_KV_CACHE:
         return VW__PORTION_KV_CACHE;
     case VW__ROLE_DATA:
@@ -205,7 +206,7 @@ vw__portion vw__portion_of_role(vw__role role, uint8_t pass_kind)
 
 /* ---- the loss -------------------------------------------------------------------------------- */
 
-bool vw__is_about_size(uint64_t size_bytes, uint64_t other_bytes)
+bool vw__portion_is_about_size(uint64_t size_bytes, uint64_t other_bytes)
 {
     uint64_t difference =
         vw__max_u64(size_bytes, other_bytes) - vw__min_u64(size_bytes, other_bytes);
@@ -226,7 +227,7 @@ static bool is_loss_frame(const vw__model *model, const vw__model_frame *frame)
     for (size_t i = 0; i < COUNT_OF(loss_frames); i++) {
         const char *function = loss_frames[i].function;
         if ((function == NULL || strcmp(function, vw__model_string(model, frame->name)) == 0) &&
-            vw__path_has(vw__model_string(model, frame->filename), loss_frames[i].file))
+            vw__attribution_path_has(vw__model_string(model, frame->filename), loss_frames[i].file))
             return true;
     }
     return false;
@@ -234,7 +235,7 @@ static bool is_loss_frame(const vw__model *model, const vw__model_frame *frame)
 
 /* The search for the blocks of a loss. */
 typedef struct loss_search {
-    const vw__loss_question *given;
+    const vw__portion_loss_question *given;
     uint8_t *portions;       /* the caller's */
     bool *is_loss_stack;     /* owned; by stack; the last, for no stack, is false */
     uint64_t *largest_bytes; /* owned; by pass: the largest block that its loss, or else that of
@@ -280,7 +281,7 @@ static bool is_of_a_pass(const loss_search *search, size_t lifetime)
 
 static void find_largest(loss_search *search)
 {
-    const vw__loss_question *given = search->given;
+    const vw__portion_loss_question *given = search->given;
     for (size_t i = 0; i < given->timeline->lifetime_count; i++) {
         const vw__lifetime *lifetime = &given->timeline->lifetimes[i];
         uint64_t *largest = &search->largest_bytes[given->roles->pass_of[i]];
@@ -314,14 +315,14 @@ static void spread_largest(loss_search *search)
 static bool is_like_logits(const loss_search *search, uint32_t pass, uint64_t size_bytes)
 {
     uint64_t largest = search->largest_bytes[pass];
-    return largest != 0 &&
-           (vw__is_about_size(size_bytes, largest) || vw__is_about_size(size_bytes, largest / 2) ||
-            vw__is_about_size(size_bytes / 2, largest));
+    return largest != 0 && (vw__portion_is_about_size(size_bytes, largest) ||
+                            vw__portion_is_about_size(size_bytes, largest / 2) ||
+                            vw__portion_is_about_size(size_bytes / 2, largest));
 }
 
 static bool is_request_like_logits(const loss_search *search)
 {
-    const vw__loss_question *given = search->given;
+    const vw__portion_loss_question *given = search->given;
     return given->request_bytes != 0 && is_portion_of_a_pass(given->request_portion) &&
            is_like_logits(search, vw__roles_pass_at(given->roles, given->request_event),
                           given->request_bytes);
@@ -331,7 +332,7 @@ static bool is_request_like_logits(const loss_search *search)
  * request counts. */
 static bool do_they_stand_out(const loss_search *search)
 {
-    const vw__loss_question *given = search->given;
+    const vw__portion_loss_question *given = search->given;
     uint64_t least_bytes = UINT64_MAX, other_bytes = 0;
     uint64_t total_bytes = is_request_like_logits(search) ? given->request_bytes : 0;
     for (size_t i = 0; i < given->timeline->lifetime_count; i++) {
@@ -352,7 +353,7 @@ static bool do_they_stand_out(const loss_search *search)
 
 static bool part_the_loss(const loss_search *search)
 {
-    const vw__loss_question *given = search->given;
+    const vw__portion_loss_question *given = search->given;
     if (!do_they_stand_out(search))
         return false;
     bool is_request_of_it = is_request_like_logits(search);
@@ -365,8 +366,8 @@ static bool part_the_loss(const loss_search *search)
     return is_request_of_it;
 }
 
-vw_status vw__portions_part_loss(const vw__loss_question *question, uint8_t *portions,
-                                 bool *is_request_of_it)
+vw_status vw__portion_part_loss(const vw__portion_loss_question *question, uint8_t *portions,
+                                bool *is_request_of_it)
 {
     loss_search search = {.given = question, .portions = portions};
     vw_status status = begin_search(&search);

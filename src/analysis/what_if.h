@@ -84,7 +84,7 @@ VW_MUST_CHECK vw_status vw__what_if_ask(const vw__what_if_run *run, const vw__wh
 vw__portion vw__portion_of_role(vw__role role, uint8_t pass_kind);
 
 /* Where to look for a loss. */
-typedef struct vw__loss_question {
+typedef struct vw__portion_loss_question {
     const vw__model *model; /* borrowed, as all below */
     const vw__timeline *timeline;
     const vw__roles *roles;
@@ -95,14 +95,14 @@ typedef struct vw__loss_question {
     uint64_t request_bytes;
     uint32_t request_event, request_context;
     vw__portion request_portion;
-} vw__loss_question;
+} vw__portion_loss_question;
 
 /* Makes the blocks of the loss a portion of their own, in `portions` (by lifetime), if they stand
  * out; `*is_request_of_it` says whether the request is one of them. VW_ERR_HOST_MEMORY. */
-VW_MUST_CHECK vw_status vw__portions_part_loss(const vw__loss_question *question, uint8_t *portions,
-                                               bool *is_request_of_it);
+VW_MUST_CHECK vw_status vw__portion_part_loss(const vw__portion_loss_question *question,
+                                              uint8_t *portions, bool *is_request_of_it);
 
 /* Returns whether two sizes are equal up to a shift by one token. */
-bool vw__is_about_size(uint64_t size_bytes, uint64_t other_bytes);
+bool vw__portion_is_about_size(uint64_t size_bytes, uint64_t other_bytes);
 
 #endif /* VW_ANALYSIS_WHAT_IF_H */

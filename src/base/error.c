@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 /* Formats into a copy first: the message may quote the previous one. */
-void vw__describe_failure(const char *format, ...)
+void vw__error_describe(const char *format, ...)
 {
     char detail[VW__ERROR_DETAIL_BYTES];
     va_list args;

@@ -14,9 +14,9 @@
 
 /* A macro, so that compilers and analysers see the status: they then know that outputs which a
  * failing function did not fill are not used. */
-#define vw__fail(status, ...) (vw__describe_failure(__VA_ARGS__), (vw_status)(status))
+#define vw__fail(status, ...) (vw__error_describe(__VA_ARGS__), (vw_status)(status))
 
-__attribute__((format(printf, 1, 2), cold)) void vw__describe_failure(const char *format, ...);
+__attribute__((format(printf, 1, 2), cold)) void vw__error_describe(const char *format, ...);
 
 /* vw__fail(VW_ERR_HOST_MEMORY) with the usual message. */
 #define vw__fail_host_memory(size_bytes, what_for)                                                 \

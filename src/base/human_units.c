@@ -13,8 +13,8 @@
 #include "base/checked_math.h" /* vw__add_u64, vw__mul_u64 */
 #include "base/error.h"
 
-_Static_assert(VW_SIZE_TEXT_BYTES == VW__SIZE_TEXT_BYTES, "the public room is the real one");
-_Static_assert(VW_DURATION_TEXT_BYTES == VW__DURATION_TEXT_BYTES,
+_Static_assert(VW_SIZE_TEXT_BYTES == VW__HUMAN_SIZE_BYTES, "the public room is the real one");
+_Static_assert(VW_DURATION_TEXT_BYTES == VW__HUMAN_DURATION_BYTES,
                "the public room is the real one");
 
 #define NS_PER_S UINT64_C(1000000000)
@@ -59,7 +59,7 @@ static unsigned three_digits(uint64_t value, uint64_t unit)
     return decimals;
 }
 
-char *vw__format_size(uint64_t size_bytes, char text[VW__SIZE_TEXT_BYTES])
+char *vw__human_size(uint64_t size_bytes, char text[VW__HUMAN_SIZE_BYTES])
 {
     static const char *const names[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     enum { LAST = sizeof names / sizeof names[0] - 1 };
@@ -76,11 +76,11 @@ char *vw__format_size(uint64_t size_bytes, char text[VW__SIZE_TEXT_BYTES])
         decimals = 2;
         number = tens[decimals];
     }
-    write_scaled(number, decimals, names[unit], text, VW__SIZE_TEXT_BYTES);
+    write_scaled(number, decimals, names[unit], text, VW__HUMAN_SIZE_BYTES);
     return text;
 }
 
-char *vw__format_duration(uint64_t duration_ns, char text[VW__DURATION_TEXT_BYTES])
+char *vw__human_duration(uint64_t duration_ns, char text[VW__HUMAN_DURATION_BYTES])
 {
     static const uint64_t units[] = {NS_PER_S, 1000000, 1000, 1};
     static const char *const names[] = {"s", "ms", "us", "ns"};
@@ -91,22 +91,22 @@ char *vw__format_duration(uint64_t duration_ns, char text[VW__DURATION_TEXT_BYTE
         unit++; /* 999.7 us are 1.00 ms */
     unsigned decimals = units[unit] == 1 ? 0 : three_digits(duration_ns, units[unit]);
     write_scaled(scaled(duration_ns, units[unit], decimals), decimals, names[unit], text,
-                 VW__DURATION_TEXT_BYTES);
+                 VW__HUMAN_DURATION_BYTES);
     return text;
 }
 
-char *vw__format_share(double share, char text[VW__SHARE_TEXT_BYTES])
+char *vw__human_share(double share, char text[VW__HUMAN_SHARE_BYTES])
 {
     const char *sign = share < 0 ? "-" : "";
     const double percent = share < 0 ? -100 * share : 100 * share;
     if (!(percent < 1e9)) /* NaN too */
-        snprintf(text, VW__SHARE_TEXT_BYTES, "?");
+        snprintf(text, VW__HUMAN_SHARE_BYTES, "?");
     else if (percent > 0 && percent < 0.05)
-        snprintf(text, VW__SHARE_TEXT_BYTES, "<0.1 %%");
+        snprintf(text, VW__HUMAN_SHARE_BYTES, "<0.1 %%");
     else if (percent == 0 || percent >= 9.95)
-        snprintf(text, VW__SHARE_TEXT_BYTES, "%s%" PRIu64 " %%", sign, (uint64_t)(percent + 0.5));
+        snprintf(text, VW__HUMAN_SHARE_BYTES, "%s%" PRIu64 " %%", sign, (uint64_t)(percent + 0.5));
     else
-        snprintf(text, VW__SHARE_TEXT_BYTES, "%s%u.%u %%", sign,
+        snprintf(text, VW__HUMAN_SHARE_BYTES, "%s%u.%u %%", sign,
                  (unsigned)(percent * 10 + 0.5) / 10, (unsigned)(percent * 10 + 0.5) % 10);
     return text;
 }
@@ -191,7 +191,7 @@ vw_status vw_parse_size(const char *text, uint64_t *size_bytes)
 
 char *vw_format_size(uint64_t size_bytes, char text[VW_SIZE_TEXT_BYTES])
 {
-    return vw__format_size(size_bytes, text);
+    return vw__human_size(size_bytes, text);
 }
 
 /* "3 d 4 h", and "3 d" where the second is 0. */

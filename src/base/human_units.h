@@ -8,9 +8,9 @@
 
 #include <stdint.h>
 
-#define VW__SIZE_TEXT_BYTES 24
-#define VW__DURATION_TEXT_BYTES 32
-#define VW__SHARE_TEXT_BYTES 24
+#define VW__HUMAN_SIZE_BYTES 24
+#define VW__HUMAN_DURATION_BYTES 32
+#define VW__HUMAN_SHARE_BYTES 24
 
 /* Writes `size_bytes` into `text` and returns it:
  *
@@ -21,13 +21,13 @@
  * Rounding never gives 1024 of a unit, but 1 of the next. The digits in GiB are those of PyTorch's
  * messages, so that quoted numbers can be found there, and they resolve the last hundreds of MiB of
  * a large card. */
-char *vw__format_size(uint64_t size_bytes, char text[VW__SIZE_TEXT_BYTES]);
+char *vw__human_size(uint64_t size_bytes, char text[VW__HUMAN_SIZE_BYTES]);
 
 /* "12.3 ms", "45.0 s": three digits below a minute; then as vw_format_duration(): "2 min 10 s". */
-char *vw__format_duration(uint64_t duration_ns, char text[VW__DURATION_TEXT_BYTES]);
+char *vw__human_duration(uint64_t duration_ns, char text[VW__HUMAN_DURATION_BYTES]);
 
 /* "0.8 %", "45 %", "-1.2 %" for 0.008, 0.45, -0.012: one decimal below 10 %. Positive shares below
  * 0.05 % are "<0.1 %"; NaN and infinity are "?". */
-char *vw__format_share(double share, char text[VW__SHARE_TEXT_BYTES]);
+char *vw__human_share(double share, char text[VW__HUMAN_SHARE_BYTES]);
 
 #endif /* VW_BASE_HUMAN_UNITS_H */

@@ -12,11 +12,11 @@ static size_t least_of(size_t a, size_t b, size_t c)
     return c < least ? c : least;
 }
 
-size_t vw__edit_distance(const char *a, const char *b)
+size_t vw__nearest_name_distance(const char *a, const char *b)
 {
-    size_t row[VW__NEAREST_LONGEST_WORD + 1];
+    size_t row[VW__NEAREST_NAME_LONGEST + 1];
     size_t a_length = strlen(a), b_length = strlen(b);
-    if (a_length > VW__NEAREST_LONGEST_WORD || b_length > VW__NEAREST_LONGEST_WORD)
+    if (a_length > VW__NEAREST_NAME_LONGEST || b_length > VW__NEAREST_NAME_LONGEST)
         return SIZE_MAX;
     for (size_t j = 0; j <= b_length; j++)
         row[j] = j;
@@ -39,7 +39,7 @@ const char *vw__nearest_name(const char *word, const char *const *names, size_t 
     const char *nearest = NULL;
     size_t nearest_distance = SIZE_MAX;
     for (size_t i = 0; i < name_count; i++) {
-        size_t distance = vw__edit_distance(word, names[i]);
+        size_t distance = vw__nearest_name_distance(word, names[i]);
         if (distance < nearest_distance) {
             nearest_distance = distance;
             nearest = names[i];

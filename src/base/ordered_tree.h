@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VW__INLINE static inline __attribute__((always_inline, unused))
+#define VW__TREE_INLINE static inline __attribute__((always_inline, unused))
 
 typedef struct vw__tree_node {
     struct vw__tree_node *left;
@@ -28,7 +28,7 @@ typedef struct vw__tree_node {
 /* Does `a` come before `b`? */
 typedef bool (*vw__tree_before)(const vw__tree_node *a, const vw__tree_node *b);
 
-VW__INLINE uint64_t vw__tree_rank(const vw__tree_node *node)
+VW__TREE_INLINE uint64_t vw__tree_rank(const vw__tree_node *node)
 {
     /* Twice: records of one slab lie at even steps, and one multiplication keeps steps even. */
     uint64_t mixed = (uint64_t)(uintptr_t)node * UINT64_C(0x9E3779B97F4A7C15);
@@ -37,7 +37,7 @@ VW__INLINE uint64_t vw__tree_rank(const vw__tree_node *node)
 }
 
 /* What points at `node` from above. */
-VW__INLINE vw__tree_node **vw__tree_link(vw__tree_node **root, const vw__tree_node *node)
+VW__TREE_INLINE vw__tree_node **vw__tree_link(vw__tree_node **root, const vw__tree_node *node)
 {
     vw__tree_node *parent = node->parent;
     if (parent == NULL)
@@ -63,7 +63,8 @@ static inline void vw__tree_rotate_up(vw__tree_node **root, vw__tree_node *node)
     parent->parent = node;
 }
 
-VW__INLINE void vw__tree_insert(vw__tree_node **root, vw__tree_node *node, vw__tree_before before)
+VW__TREE_INLINE void vw__tree_insert(vw__tree_node **root, vw__tree_node *node,
+                                     vw__tree_before before)
 {
     vw__tree_node **link = root, *parent = NULL;
     while (*link != NULL) {
@@ -81,7 +82,7 @@ VW__INLINE void vw__tree_insert(vw__tree_node **root, vw__tree_node *node, vw__t
 }
 
 /* `node` must be in the tree. */
-VW__INLINE void vw__tree_remove(vw__tree_node **root, vw__tree_node *node)
+VW__TREE_INLINE void vw__tree_remove(vw__tree_node **root, vw__tree_node *node)
 {
     while (node->left != NULL && node->right != NULL)
         vw__tree_rotate_up(root, vw__tree_rank(node->left) > vw__tree_rank(node->right)
@@ -94,8 +95,8 @@ VW__INLINE void vw__tree_remove(vw__tree_node **root, vw__tree_node *node)
 }
 
 /* The first node that does not come before `key`, or NULL. `key` need not be in the tree. */
-VW__INLINE vw__tree_node *vw__tree_first_from(vw__tree_node *root, const vw__tree_node *key,
-                                              vw__tree_before before)
+VW__TREE_INLINE vw__tree_node *vw__tree_first_from(vw__tree_node *root, const vw__tree_node *key,
+                                                   vw__tree_before before)
 {
     vw__tree_node *best = NULL;
     while (root != NULL) {
@@ -110,8 +111,8 @@ VW__INLINE vw__tree_node *vw__tree_first_from(vw__tree_node *root, const vw__tre
 }
 
 /* The first node after `key`, and the last one before it; NULL where there is none. */
-VW__INLINE vw__tree_node *vw__tree_after(vw__tree_node *root, const vw__tree_node *key,
-                                         vw__tree_before before)
+VW__TREE_INLINE vw__tree_node *vw__tree_after(vw__tree_node *root, const vw__tree_node *key,
+                                              vw__tree_before before)
 {
     vw__tree_node *best = NULL;
     while (root != NULL) {
@@ -125,8 +126,8 @@ VW__INLINE vw__tree_node *vw__tree_after(vw__tree_node *root, const vw__tree_nod
     return best;
 }
 
-VW__INLINE vw__tree_node *vw__tree_last_before(vw__tree_node *root, const vw__tree_node *key,
-                                               vw__tree_before before)
+VW__TREE_INLINE vw__tree_node *vw__tree_last_before(vw__tree_node *root, const vw__tree_node *key,
+                                                    vw__tree_before before)
 {
     vw__tree_node *best = NULL;
     while (root != NULL) {
@@ -140,7 +141,7 @@ VW__INLINE vw__tree_node *vw__tree_last_before(vw__tree_node *root, const vw__tr
     return best;
 }
 
-VW__INLINE vw__tree_node *vw__tree_first(vw__tree_node *root)
+VW__TREE_INLINE vw__tree_node *vw__tree_first(vw__tree_node *root)
 {
     while (root != NULL && root->left != NULL)
         root = root->left;
@@ -148,7 +149,7 @@ VW__INLINE vw__tree_node *vw__tree_first(vw__tree_node *root)
 }
 
 /* The node after one that is in the tree; NULL after the last. */
-VW__INLINE vw__tree_node *vw__tree_next(vw__tree_node *node)
+VW__TREE_INLINE vw__tree_node *vw__tree_next(vw__tree_node *node)
 {
     if (node->right != NULL)
         return vw__tree_first(node->right);
@@ -158,7 +159,7 @@ VW__INLINE vw__tree_node *vw__tree_next(vw__tree_node *node)
     return parent;
 }
 
-VW__INLINE vw__tree_node *vw__tree_last(vw__tree_node *root)
+VW__TREE_INLINE vw__tree_node *vw__tree_last(vw__tree_node *root)
 {
     while (root != NULL && root->right != NULL)
         root = root->right;

@@ -11,9 +11,9 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 
-bool vw__open_file_write(void *open_file, const void *bytes, size_t size_bytes)
+bool vw__file_output_write(void *open_file, const void *bytes, size_t size_bytes)
 {
-    vw__open_file *file = open_file;
+    vw__file_output *file = open_file;
     const char *next = bytes;
     while (size_bytes != 0) {
         ssize_t written = write(file->descriptor, next, size_bytes);

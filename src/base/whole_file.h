@@ -18,12 +18,12 @@ typedef vw_status (*vw__file_content)(void *context, int file_descriptor);
 VW_MUST_CHECK vw_status vw__whole_file_write(const char *path, vw__file_content content,
                                              void *context);
 
-/* For content that is written in pieces: vw__open_file_write() writes all of `bytes`, or returns
+/* For content that is written in pieces: vw__file_output_write() writes all of `bytes`, or returns
  * false with errno in `error`. */
-typedef struct vw__open_file {
+typedef struct vw__file_output {
     int descriptor;
     int error; /* of the write that failed; 0 = none */
-} vw__open_file;
-bool vw__open_file_write(void *open_file, const void *bytes, size_t size_bytes);
+} vw__file_output;
+bool vw__file_output_write(void *open_file, const void *bytes, size_t size_bytes);
 
 #endif /* VW_BASE_WHOLE_FILE_H */

@@ -20,10 +20,10 @@ enum { PINNED_ALIGNMENT_BYTES = 4096 }; /* whole pages, as cuMemHostAlloc gives 
 
 struct range_chunk {
     struct range_chunk *next;
-    vw__range ranges[RANGES_PER_CHUNK];
+    vw__books_range ranges[RANGES_PER_CHUNK];
 };
 
-void vw__books_init(vw__books *books, const vw__backing *backing, void *backing_context,
+void vw__books_init(vw__books *books, const vw__books_backing *backing, void *backing_context,
                     uint64_t capacity_bytes, uint64_t granularity_bytes, bool has_virtual_memory)
 {
     memset(books, 0, sizeof *books);
@@ -38,7 +38,7 @@ void vw__books_init(vw__books *books, const vw__backing *backing, void *backing_
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
-vw__range *vw__books_new_range(vw__books *books)
+vw__books_range *vw__books_new_range(vw__books *books)
 {
     if (books->unused_ranges == NULL) {
         struct range_chunk *chunk = vw__host_alloc(sizeof *chunk);
@@ -49,50 +49,51 @@ vw__range *vw__books_new_range(vw__books *books)
         for (int i = RANGES_PER_CHUNK - 1; i >= 0; i--)
             vw__books_drop_range(books, &chunk->ranges[i]);
     }
-    vw__range *range = books->unused_ranges;
-    books->unused_ranges = (vw__range *)range->node.left;
+    vw__books_range *range = books->unused_ranges;
+    books->unused_ranges = (vw__books_range *)range->node.left;
     memset(range, 0, sizeof *range);
     return range;
 }
 
-void vw__books_drop_range(vw__books *books, vw__range *range)
+void vw__books_drop_range(vw__books *books, vw__books_range *range)
 {
     range->node.left = (vw__tree_node *)books->unused_ranges;
     books->unused_ranges = range;
 }
 
 /* The last range of `tree` that begins before `end`, or NULL. */
-static vw__range *last_beginning_before(vw__tree_node *tree, uint64_t end)
+static vw__books_range *last_beginning_before(vw__tree_node *tree, uint64_t end)
 {
-    vw__range key = {.address = end};
-    return (vw__range *)vw__tree_last_before(tree, &key.node, vw__range_before);
+    vw__books_range key = {.address = end};
+    return (vw__books_range *)vw__tree_last_before(tree, &key.node, vw__books_range_before);
 }
 
-vw__range *vw__range_holding(vw__tree_node *tree, uint64_t address)
+vw__books_range *vw__books_range_holding(vw__tree_node *tree, uint64_t address)
 {
     if (address == UINT64_MAX)
         return NULL; /* no range reaches the last address */
-    vw__range *range = last_beginning_before(tree, address + 1);
+    vw__books_range *range = last_beginning_before(tree, address + 1);
     return range != NULL && address - range->address < range->size_bytes ? range : NULL;
 }
 
-static vw__range *range_beginning_at(vw__tree_node *tree, uint64_t address)
+static vw__books_range *range_beginning_at(vw__tree_node *tree, uint64_t address)
 {
-    vw__range *range = vw__range_holding(tree, address);
+    vw__books_range *range = vw__books_range_holding(tree, address);
     return range != NULL && range->address == address ? range : NULL;
 }
 
 /* The callers have checked that `address` + `size_bytes` does not overflow. */
-static vw__range *overlap_in(vw__tree_node *tree, uint64_t address, uint64_t size_bytes)
+static vw__books_range *overlap_in(vw__tree_node *tree, uint64_t address, uint64_t size_bytes)
 {
-    vw__range *range = last_beginning_before(tree, address + size_bytes);
+    vw__books_range *range = last_beginning_before(tree, address + size_bytes);
     return range != NULL && range->address + range->size_bytes > address ? range : NULL;
 }
 
-const vw__range *vw__books_overlap(const vw__books *books, uint64_t address, uint64_t size_bytes)
+const vw__books_range *vw__books_overlap(const vw__books *books, uint64_t address,
+                                         uint64_t size_bytes)
 {
-    const vw__range *plain = overlap_in(books->ordered_plain, address, size_bytes);
-    const vw__range *reservation = overlap_in(books->reservations, address, size_bytes);
+    const vw__books_range *plain = overlap_in(books->ordered_plain, address, size_bytes);
+    const vw__books_range *reservation = overlap_in(books->reservations, address, size_bytes);
     if (plain == NULL || reservation == NULL)
         return plain != NULL ? plain : reservation;
     return plain->address > reservation->address ? plain : reservation;
@@ -106,8 +107,8 @@ void vw__books_keep_plain_order(vw__books *books)
     size_t cursor = 0;
     const vw__address_map_entry *entry;
     while ((entry = vw__address_map_next(&books->plain, &cursor)) != NULL) {
-        vw__range *range = entry->value;
-        vw__tree_insert(&books->ordered_plain, &range->node, vw__range_before);
+        vw__books_range *range = entry->value;
+        vw__tree_insert(&books->ordered_plain, &range->node, vw__books_range_before);
     }
 }
 
@@ -132,7 +133,7 @@ vw_status vw__books_take(vw__books *books, uint64_t size_bytes, vw_device_ptr *o
     VW__TRY(vw__books_check_room(books, "take", size_bytes));
     if (!vw__address_map_has_room(&books->plain, 1) && !vw__address_map_reserve(&books->plain, 1))
         return vw__fail_host_memory(sizeof(vw__address_map_entry), "the books of a device");
-    vw__range *range = vw__books_new_range(books);
+    vw__books_range *range = vw__books_new_range(books);
     if (range == NULL)
         return vw__fail_host_memory(sizeof(struct range_chunk), "the books of a device");
     vw_status status = books->backing->take(books->backing_context, size_bytes, &range->address);
@@ -143,7 +144,7 @@ vw_status vw__books_take(vw__books *books, uint64_t size_bytes, vw_device_ptr *o
     range->size_bytes = size_bytes;
     vw__address_map_insert(&books->plain, range->address, range);
     if (books->has_plain_order)
-        vw__tree_insert(&books->ordered_plain, &range->node, vw__range_before);
+        vw__tree_insert(&books->ordered_plain, &range->node, vw__books_range_before);
     vw__books_add_use(books, size_bytes);
     *out = range->address;
     return VW_OK;
@@ -151,7 +152,7 @@ vw_status vw__books_take(vw__books *books, uint64_t size_bytes, vw_device_ptr *o
 
 vw_status vw__books_give_back(vw__books *books, vw_device_ptr address, uint64_t *size_bytes)
 {
-    vw__range *range = vw__address_map_get(&books->plain, address);
+    vw__books_range *range = vw__address_map_get(&books->plain, address);
     if (range == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "give_back of %#" PRIx64 ": the start of plain memory that was taken and "
@@ -170,14 +171,14 @@ vw_status vw__books_give_back(vw__books *books, vw_device_ptr address, uint64_t 
 
 /* ---- page-locked host memory ----------------------------------------------------------------- */
 
-static void pin(vw__books *books, const vw__range *range)
+static void pin(vw__books *books, const vw__books_range *range)
 {
     if (books->backing->pin != NULL)
         books->backing->pin(books->backing_context, (void *)(uintptr_t)range->address,
                             range->size_bytes);
 }
 
-static void unpin(vw__books *books, const vw__range *range)
+static void unpin(vw__books *books, const vw__books_range *range)
 {
     if (books->backing->unpin != NULL)
         books->backing->unpin(books->backing_context, (void *)(uintptr_t)range->address,
@@ -191,7 +192,7 @@ vw_status vw__books_host_take(vw__books *books, uint64_t size_bytes, void **out)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "host_take of %" PRIu64 " bytes: a size that fits this machine is expected",
                         size_bytes);
-    vw__range *range = vw__books_new_range(books);
+    vw__books_range *range = vw__books_new_range(books);
     if (range == NULL)
         return vw__fail_host_memory(sizeof(struct range_chunk), "the books of a device");
     void *memory = vw__host_alloc_aligned(PINNED_ALIGNMENT_BYTES, host_bytes);
@@ -201,7 +202,7 @@ vw_status vw__books_host_take(vw__books *books, uint64_t size_bytes, void **out)
     }
     range->address = (uintptr_t)memory;
     range->size_bytes = size_bytes;
-    vw__tree_insert(&books->pinned, &range->node, vw__range_before);
+    vw__tree_insert(&books->pinned, &range->node, vw__books_range_before);
     pin(books, range);
     *out = memory;
     return VW_OK;
@@ -209,7 +210,7 @@ vw_status vw__books_host_take(vw__books *books, uint64_t size_bytes, void **out)
 
 vw_status vw__books_host_give_back(vw__books *books, void *address, uint64_t *size_bytes)
 {
-    vw__range *range = range_beginning_at(books->pinned, (uintptr_t)address);
+    vw__books_range *range = range_beginning_at(books->pinned, (uintptr_t)address);
     if (range == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "host_give_back of %p: the start of memory from host_take that was not yet "
@@ -231,7 +232,7 @@ vw_status vw__books_host_register(vw__books *books, void *address, uint64_t size
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "host_register of %" PRIu64 " bytes at %p: existing memory is expected",
                         size_bytes, address);
-    vw__range *other = overlap_in(books->registered, start, size_bytes);
+    vw__books_range *other = overlap_in(books->registered, start, size_bytes);
     if (other == NULL)
         other = overlap_in(books->pinned, start, size_bytes);
     if (other != NULL)
@@ -239,19 +240,19 @@ vw_status vw__books_host_register(vw__books *books, void *address, uint64_t size
                         "host_register of %" PRIu64 " bytes at %p: the %" PRIu64
                         " bytes at %#" PRIx64 " are page-locked already",
                         size_bytes, address, other->size_bytes, other->address);
-    vw__range *range = vw__books_new_range(books);
+    vw__books_range *range = vw__books_new_range(books);
     if (range == NULL)
         return vw__fail_host_memory(sizeof(struct range_chunk), "the books of a device");
     range->address = start;
     range->size_bytes = size_bytes;
-    vw__tree_insert(&books->registered, &range->node, vw__range_before);
+    vw__tree_insert(&books->registered, &range->node, vw__books_range_before);
     pin(books, range);
     return VW_OK;
 }
 
 vw_status vw__books_host_unregister(vw__books *books, void *address, uint64_t *size_bytes)
 {
-    vw__range *range = range_beginning_at(books->registered, (uintptr_t)address);
+    vw__books_range *range = range_beginning_at(books->registered, (uintptr_t)address);
     if (range == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "host_unregister of %p: the start of registered memory is expected",
@@ -272,18 +273,18 @@ void vw__books_deinit(vw__books *books)
     size_t cursor = 0;
     const vw__address_map_entry *entry;
     while ((entry = vw__address_map_next(&books->plain, &cursor)) != NULL) {
-        const vw__range *range = entry->value;
+        const vw__books_range *range = entry->value;
         if (books->backing->give_back != NULL)
             (void)books->backing->give_back(books->backing_context, range->address,
                                             range->size_bytes);
     }
     while (books->registered != NULL) {
-        vw__range *range = (vw__range *)vw__tree_first(books->registered);
+        vw__books_range *range = (vw__books_range *)vw__tree_first(books->registered);
         unpin(books, range);
         vw__tree_remove(&books->registered, &range->node);
     }
     while (books->pinned != NULL) {
-        vw__range *range = (vw__range *)vw__tree_first(books->pinned);
+        vw__books_range *range = (vw__books_range *)vw__tree_first(books->pinned);
         unpin(books, range);
         vw__tree_remove(&books->pinned, &range->node);
         vw__host_free((void *)(uintptr_t)range->address);

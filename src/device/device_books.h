@@ -1,8 +1,8 @@
 /* device_books.h - the memory that is held on a stand-in device, and the rules for holding it.
  *
  * The simulated and the host device keep the same books and refuse the same mistakes; they differ
- * only in what they do to real memory. That difference is vw__backing, a short table which the
- * books call in the middle of an operation: after all checks and all host allocations, before
+ * only in what they do to real memory. That difference is vw__books_backing, a short table which
+ * the books call in the middle of an operation: after all checks and all host allocations, before
  * anything changes. So a backing that refuses leaves the books unchanged.
  *
  *   plain range    an address and a size, found by its first address
@@ -31,7 +31,7 @@
 #include "vramwise/device.h"
 
 /* What a device does to real memory. A function that has nothing to do may be NULL. */
-typedef struct vw__backing {
+typedef struct vw__books_backing {
     /* Chooses an address that overlaps nothing live, and puts memory there. */
     vw_status (*take)(void *context, uint64_t size_bytes, vw_device_ptr *out);
     vw_status (*give_back)(void *context, vw_device_ptr address, uint64_t size_bytes);
@@ -56,18 +56,18 @@ typedef struct vw__backing {
     void *(*bytes_at)(void *context, vw_device_ptr address);
     /* Frees the context, after everything else was given back. */
     void (*destroy)(void *context);
-} vw__backing;
+} vw__books_backing;
 
 /* A range of addresses. */
-typedef struct vw__range {
+typedef struct vw__books_range {
     vw__tree_node node; /* first, so that a node is its range; also links unused records */
     uint64_t address;
     uint64_t size_bytes;
     uint32_t *granules;    /* owned; in a reservation, from its first mapping on: one per granule */
     uint64_t mapped_count; /* entries that are not 0 */
-} vw__range;
+} vw__books_range;
 
-typedef struct vw__handle_slot {
+typedef struct vw__books_handle {
     uint64_t size_bytes;
     uint64_t where;      /* the backing's */
     uint32_t generation; /* the upper half of the handle's number */
@@ -77,10 +77,10 @@ typedef struct vw__handle_slot {
     bool is_shareable;
     bool is_imported; /* memory of another process: not counted as use */
     bool is_on_host;  /* host memory: not counted as use */
-} vw__handle_slot;
+} vw__books_handle;
 
 typedef struct vw__books {
-    const vw__backing *backing; /* set at creation, then read-only, like the next four */
+    const vw__books_backing *backing; /* set at creation, then read-only, like the next four */
     void *backing_context;
     uint64_t granularity_bytes; /* a power of two */
     unsigned granularity_log2;
@@ -90,17 +90,18 @@ typedef struct vw__books {
     uint64_t in_use_bytes;
     uint64_t peak_use_bytes;
 
-    vw__address_map plain;        /* first address -> vw__range */
+    vw__address_map plain;        /* first address -> vw__books_range */
     vw__tree_node *ordered_plain; /* the same ranges by address, once has_plain_order */
     bool has_plain_order;
-    vw__tree_node *reservations;   /* by address */
-    vw__range *latest_reservation; /* the one last used: most calls stay within one; may be NULL */
-    vw__tree_node *pinned;         /* host memory from host_take(), by address */
-    vw__tree_node *registered;     /* host memory from host_register(), by address */
-    vw__range *unused_ranges;      /* linked through node.left */
-    struct range_chunk *chunks;    /* where range records live; owned */
+    vw__tree_node *reservations; /* by address */
+    vw__books_range
+        *latest_reservation;        /* the one last used: most calls stay within one; may be NULL */
+    vw__tree_node *pinned;          /* host memory from host_take(), by address */
+    vw__tree_node *registered;      /* host memory from host_register(), by address */
+    vw__books_range *unused_ranges; /* linked through node.left */
+    struct range_chunk *chunks;     /* where range records live; owned */
 
-    vw__handle_slot *handles; /* owned */
+    vw__books_handle *handles; /* owned */
     uint32_t handle_capacity;
     uint32_t handle_count;      /* slots ever used */
     uint32_t first_free_handle; /* index + 1; 0 = none */
@@ -108,7 +109,7 @@ typedef struct vw__books {
 } vw__books;
 
 /* `granularity_bytes` is a power of two. Takes no memory. */
-void vw__books_init(vw__books *books, const vw__backing *backing, void *backing_context,
+void vw__books_init(vw__books *books, const vw__books_backing *backing, void *backing_context,
                     uint64_t capacity_bytes, uint64_t granularity_bytes, bool has_virtual_memory);
 
 /* Gives everything back to the backing. */
@@ -116,7 +117,8 @@ void vw__books_deinit(vw__books *books);
 
 /* The highest live plain range or reservation that overlaps the `size_bytes` at `address`, or NULL.
  * Sees plain ranges only after vw__books_keep_plain_order(). */
-const vw__range *vw__books_overlap(const vw__books *books, uint64_t address, uint64_t size_bytes);
+const vw__books_range *vw__books_overlap(const vw__books *books, uint64_t address,
+                                         uint64_t size_bytes);
 
 /* From now on also keeps plain ranges ordered by address, which costs a tree operation each time.
  * The simulated device does not need it unless somebody looks for bytes in plain memory. Cannot
@@ -131,17 +133,17 @@ vw_status vw__books_check_bytes(vw__books *books, const char *what, uint64_t add
 
 /* ---- shared by the two halves, device_books.c and device_books_virtual.c --------------------- */
 
-static inline bool vw__range_before(const vw__tree_node *a, const vw__tree_node *b)
+static inline bool vw__books_range_before(const vw__tree_node *a, const vw__tree_node *b)
 {
-    return ((const vw__range *)a)->address < ((const vw__range *)b)->address;
+    return ((const vw__books_range *)a)->address < ((const vw__books_range *)b)->address;
 }
 
 /* The range of `tree` that holds `address`, or NULL. */
-vw__range *vw__range_holding(vw__tree_node *tree, uint64_t address);
+vw__books_range *vw__books_range_holding(vw__tree_node *tree, uint64_t address);
 
 /* Makes and drops the record of a range. Making one sometimes needs host memory: NULL without. */
-vw__range *vw__books_new_range(vw__books *books);
-void vw__books_drop_range(vw__books *books, vw__range *range);
+vw__books_range *vw__books_new_range(vw__books *books);
+void vw__books_drop_range(vw__books *books, vw__books_range *range);
 
 /* VW_ERR_OUT_OF_MEMORY, with the numbers, if the device has no room. */
 vw_status vw__books_check_room(const vw__books *books, const char *what, uint64_t size_bytes);

@@ -46,12 +46,12 @@ static vw_status check_size(const vw__books *books, const char *what, uint64_t s
 
 /* ---- reservations ---------------------------------------------------------------------------- */
 
-static vw__range *reservation_holding(vw__books *books, uint64_t address)
+static vw__books_range *reservation_holding(vw__books *books, uint64_t address)
 {
-    vw__range *latest = books->latest_reservation;
+    vw__books_range *latest = books->latest_reservation;
     if (latest != NULL && address - latest->address < latest->size_bytes)
         return latest;
-    vw__range *found = vw__range_holding(books->reservations, address);
+    vw__books_range *found = vw__books_range_holding(books->reservations, address);
     if (found != NULL)
         books->latest_reservation = found;
     return found;
@@ -61,7 +61,7 @@ vw_status vw__books_reserve(vw__books *books, uint64_t size_bytes, vw_device_ptr
 {
     VW__TRY(check_support(books, "reserve"));
     VW__TRY(check_size(books, "reserve", size_bytes));
-    vw__range *range = vw__books_new_range(books);
+    vw__books_range *range = vw__books_new_range(books);
     if (range == NULL)
         return vw__fail_host_memory(sizeof *range, "the books of a device");
     vw_status status = books->backing->reserve(books->backing_context, size_bytes, &range->address);
@@ -70,7 +70,7 @@ vw_status vw__books_reserve(vw__books *books, uint64_t size_bytes, vw_device_ptr
         return status;
     }
     range->size_bytes = size_bytes;
-    vw__tree_insert(&books->reservations, &range->node, vw__range_before);
+    vw__tree_insert(&books->reservations, &range->node, vw__books_range_before);
     *out = range->address;
     return VW_OK;
 }
@@ -78,7 +78,7 @@ vw_status vw__books_reserve(vw__books *books, uint64_t size_bytes, vw_device_ptr
 vw_status vw__books_unreserve(vw__books *books, vw_device_ptr address, uint64_t size_bytes)
 {
     VW__TRY(check_support(books, "unreserve"));
-    vw__range *range = reservation_holding(books, address);
+    vw__books_range *range = reservation_holding(books, address);
     if (range == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "unreserve of %#" PRIx64 ": the start of a reservation is expected",
@@ -110,12 +110,12 @@ static vw_handle number_of(uint32_t slot, uint32_t generation)
 }
 
 /* The slot of a handle that was created and not released, or NULL. */
-static vw__handle_slot *held_handle(vw__books *books, vw_handle handle)
+static vw__books_handle *held_handle(vw__books *books, vw_handle handle)
 {
     uint64_t slot = (handle & UINT32_MAX) - 1; /* a handle of 0 wraps, and is past every count */
     if (slot >= books->handle_count)
         return NULL;
-    vw__handle_slot *found = &books->handles[slot];
+    vw__books_handle *found = &books->handles[slot];
     return found->is_held && found->generation == handle >> 32 ? found : NULL;
 }
 
@@ -130,7 +130,7 @@ static vw_status find_free_slot(vw__books *books)
         return vw__fail(VW_ERR_DEVICE, "create: %" PRIu32 " handles are all there can be",
                         books->handle_capacity);
     size_t size_bytes = (size_t)wanted * sizeof *books->handles;
-    vw__handle_slot *grown = vw__host_realloc(books->handles, size_bytes);
+    vw__books_handle *grown = vw__host_realloc(books->handles, size_bytes);
     if (grown == NULL)
         return vw__fail_host_memory(size_bytes, "the handles of a device");
     books->handles = grown;
@@ -139,7 +139,7 @@ static vw_status find_free_slot(vw__books *books)
 }
 
 /* There is a free slot. */
-static vw_handle file_handle(vw__books *books, vw__handle_slot handle)
+static vw_handle file_handle(vw__books *books, vw__books_handle handle)
 {
     uint32_t slot;
     if (books->first_free_handle != 0) {
@@ -164,10 +164,10 @@ static vw_status create_handle(vw__books *books, uint64_t size_bytes,
     uint64_t where = 0;
     if (make != NULL)
         VW__TRY(make(books->backing_context, size_bytes, &where));
-    *out = file_handle(books, (vw__handle_slot){.size_bytes = size_bytes,
-                                                .where = where,
-                                                .is_held = true,
-                                                .is_shareable = is_shareable});
+    *out = file_handle(books, (vw__books_handle){.size_bytes = size_bytes,
+                                                 .where = where,
+                                                 .is_held = true,
+                                                 .is_shareable = is_shareable});
     vw__books_add_use(books, size_bytes);
     return VW_OK;
 }
@@ -188,7 +188,7 @@ vw_status vw__books_create_on_host(vw__books *books, uint64_t size_bytes, vw_han
     if (books->backing->create != NULL)
         VW__TRY(books->backing->create(books->backing_context, size_bytes, &where));
     *out = file_handle(
-        books, (vw__handle_slot){
+        books, (vw__books_handle){
                    .size_bytes = size_bytes, .where = where, .is_held = true, .is_on_host = true});
     books->has_host_handles = true;
     return VW_OK;
@@ -211,7 +211,7 @@ vw_status vw__books_create_shareable(vw__books *books, uint64_t size_bytes, vw_h
 vw_status vw__books_export_handle(vw__books *books, vw_handle handle, int *file_descriptor)
 {
     VW__TRY(check_sharing(books, "export_handle"));
-    const vw__handle_slot *held = held_handle(books, handle);
+    const vw__books_handle *held = held_handle(books, handle);
     if (held == NULL || !held->is_shareable)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "export_handle of handle %#" PRIx64
@@ -229,16 +229,16 @@ vw_status vw__books_import_handle(vw__books *books, int file_descriptor, uint64_
     VW__TRY(find_free_slot(books));
     VW__TRY(
         books->backing->import_memory(books->backing_context, file_descriptor, size_bytes, &where));
-    *out = file_handle(books, (vw__handle_slot){.size_bytes = size_bytes,
-                                                .where = where,
-                                                .is_held = true,
-                                                .is_shareable = true,
-                                                .is_imported = true});
+    *out = file_handle(books, (vw__books_handle){.size_bytes = size_bytes,
+                                                 .where = where,
+                                                 .is_held = true,
+                                                 .is_shareable = true,
+                                                 .is_imported = true});
     return VW_OK;
 }
 
 /* Frees the memory of a handle that is neither held nor mapped. */
-static void end_handle(vw__books *books, vw__handle_slot *handle)
+static void end_handle(vw__books *books, vw__books_handle *handle)
 {
     if (!handle->is_imported && !handle->is_on_host)
         books->in_use_bytes -= handle->size_bytes;
@@ -251,7 +251,7 @@ static void end_handle(vw__books *books, vw__handle_slot *handle)
 vw_status vw__books_release(vw__books *books, vw_handle handle, uint64_t *size_bytes)
 {
     VW__TRY(check_support(books, "release"));
-    vw__handle_slot *held = held_handle(books, handle);
+    vw__books_handle *held = held_handle(books, handle);
     if (held == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "release of handle %#" PRIx64
@@ -268,7 +268,7 @@ vw_status vw__books_release(vw__books *books, vw_handle handle, uint64_t *size_b
 
 /* The part of a reservation that a call is about. */
 typedef struct span {
-    vw__range *reservation;
+    vw__books_range *reservation;
     uint64_t first; /* granule in the reservation */
     uint64_t count;
 } span;
@@ -282,7 +282,7 @@ static vw_status find_span(vw__books *books, const char *what, uint64_t address,
                         "%s at %#" PRIx64 ": an address that is a multiple of %" PRIu64
                         " is expected",
                         what, address, books->granularity_bytes);
-    vw__range *range = reservation_holding(books, address);
+    vw__books_range *range = reservation_holding(books, address);
     if (range == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "%s at %#" PRIx64 ": no reservation holds it",
                         what, address);
@@ -301,7 +301,7 @@ static uint64_t address_of(const vw__books *books, const span *at, uint64_t gran
     return at->reservation->address + (granule << books->granularity_log2);
 }
 
-static vw_status make_entries(const vw__books *books, vw__range *reservation)
+static vw_status make_entries(const vw__books *books, vw__books_range *reservation)
 {
     if (reservation->granules != NULL)
         return VW_OK;
@@ -321,7 +321,7 @@ vw_status vw__books_map(vw__books *books, vw_device_ptr address, uint64_t size_b
     VW__TRY(check_support(books, "map"));
     span at;
     VW__TRY(find_span(books, "map", address, size_bytes, &at));
-    vw__handle_slot *held = held_handle(books, handle);
+    vw__books_handle *held = held_handle(books, handle);
     if (held == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "map at %#" PRIx64 ": handle %#" PRIx64
@@ -356,7 +356,7 @@ bool vw__books_is_on_host(vw__books *books, uint64_t address, uint64_t size_byte
 {
     if (!books->has_host_handles)
         return false;
-    const vw__range *range = reservation_holding(books, address);
+    const vw__books_range *range = reservation_holding(books, address);
     if (range == NULL || range->granules == NULL || size_bytes == 0)
         return false;
     uint64_t first = (address - range->address) >> books->granularity_log2;
@@ -416,7 +416,7 @@ vw_status vw__books_unmap(vw__books *books, vw_device_ptr address, uint64_t size
     uint32_t *entries = at.reservation->granules;
     for (uint64_t i = at.first; i < at.first + at.count; i++) {
         if ((entries[i] & ENTRY_IS_FIRST) != 0) {
-            vw__handle_slot *handle = &books->handles[(entries[i] & ENTRY_SLOT_MASK) - 1];
+            vw__books_handle *handle = &books->handles[(entries[i] & ENTRY_SLOT_MASK) - 1];
             handle->mapping_count--;
             if (handle->mapping_count == 0 && !handle->is_held)
                 end_handle(books, handle);
@@ -450,11 +450,11 @@ vw_status vw__books_check_bytes(vw__books *books, const char *what, uint64_t add
                         "%s of %" PRIu64 " bytes at %#" PRIx64 ": a size is expected that leads "
                         "to an address",
                         what, size_bytes, address);
-    const vw__range *range = reservation_holding(books, address);
+    const vw__books_range *range = reservation_holding(books, address);
     bool is_plain = range == NULL;
     if (is_plain) {
         vw__books_keep_plain_order(books);
-        range = vw__range_holding(books->ordered_plain, address);
+        range = vw__books_range_holding(books->ordered_plain, address);
     }
     if (range == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "%s at %#" PRIx64 ": no memory of this device",
@@ -486,7 +486,7 @@ static void discard_handles(vw__books *books)
     if (books->backing->discard == NULL)
         return;
     for (uint32_t i = 0; i < books->handle_count; i++) {
-        const vw__handle_slot *handle = &books->handles[i];
+        const vw__books_handle *handle = &books->handles[i];
         if (handle->is_held || handle->mapping_count != 0)
             books->backing->discard(books->backing_context, handle->where, handle->size_bytes);
     }
@@ -495,7 +495,7 @@ static void discard_handles(vw__books *books)
 void vw__books_deinit_virtual(vw__books *books)
 {
     while (books->reservations != NULL) {
-        vw__range *range = (vw__range *)vw__tree_first(books->reservations);
+        vw__books_range *range = (vw__books_range *)vw__tree_first(books->reservations);
         if (books->backing->unreserve != NULL)
             (void)books->backing->unreserve(books->backing_context, range->address,
                                             range->size_bytes);

@@ -568,7 +568,7 @@ vw__stand_in *vw__stand_in_of(const vw_device *device)
     return device != NULL && device->table == &stand_in_table ? device->context : NULL;
 }
 
-vw_status vw__stand_in_with_backing(const vw_device *device, const vw__backing *backing,
+vw_status vw__stand_in_with_backing(const vw_device *device, const vw__books_backing *backing,
                                     const char *what, vw__stand_in **out)
 {
     vw__stand_in *stand_in = vw__stand_in_of(device);

@@ -3,7 +3,7 @@
  * A *stand-in* is a device that is not a GPU. Both stand-ins share one device table, one set of
  * books (device_books.h) and one model of streams (device_streams.h). This file counts each call,
  * charges for it, makes it fail as scripted, and locks. What a call does to real memory is in the
- * stand-in's vw__backing.
+ * stand-in's vw__books_backing.
  *
  * Which calls count as which kind:
  *   CREATE        create, create_shareable, import_handle
@@ -41,8 +41,8 @@ typedef struct vw__stand_in {
 
 /* What a stand-in is made of. */
 typedef struct vw__stand_in_parts {
-    const vw__backing *backing; /* borrowed, static; its context is the stand-in */
-    const vw_call_cost *costs;  /* one per kind of call; NULL: calls cost nothing */
+    const vw__books_backing *backing; /* borrowed, static; its context is the stand-in */
+    const vw_call_cost *costs;        /* one per kind of call; NULL: calls cost nothing */
     uint64_t capacity_bytes;
     uint64_t granularity_bytes; /* a power of two, also where virtual memory is off */
     bool holds_streams;
@@ -60,7 +60,7 @@ vw_status vw__stand_in_init(vw__stand_in *stand_in, const vw__stand_in_parts *pa
 vw__stand_in *vw__stand_in_of(const vw_device *device);
 
 /* The same for one with that `backing`, with a message on failure; `what` names the caller. */
-vw_status vw__stand_in_with_backing(const vw_device *device, const vw__backing *backing,
+vw_status vw__stand_in_with_backing(const vw_device *device, const vw__books_backing *backing,
                                     const char *what, vw__stand_in **out);
 
 /* vw_device_table.memory_info for a mere observer: a stand-in does not count the call, charge for
@@ -84,7 +84,7 @@ const vw_device_table *vw__cuda_device_table(void); /* device_cuda.c; static */
 /* The size of a granule, unless the machine's pages are larger. Much smaller than a GPU's 2 MiB, so
  * that tests can use thousands of pages without touching gigabytes; larger than most machines'
  * pages, so that code which confuses the two fails. */
-#define VW__HOST_GRANULARITY_BYTES (UINT64_C(64) << 10)
+#define VW__DEVICE_HOST_GRANULARITY_BYTES (UINT64_C(64) << 10)
 
 /* ---- the simulated device's numbers ---------------------------------------------------------- */
 

@@ -296,7 +296,7 @@ static void host_destroy(void *context)
     vw__host_free(device);
 }
 
-static const vw__backing host_backing = {
+static const vw__books_backing host_backing = {
     .take = host_take,
     .give_back = host_give_back,
     .reserve = host_reserve,
@@ -332,7 +332,7 @@ vw_status vw_host_device_create(uint64_t capacity_bytes, vw_device **out)
     vw__stand_in_parts parts = {
         .backing = &host_backing,
         .capacity_bytes = capacity_bytes,
-        .granularity_bytes = vw__max_u64(VW__HOST_GRANULARITY_BYTES, device->page_bytes),
+        .granularity_bytes = vw__max_u64(VW__DEVICE_HOST_GRANULARITY_BYTES, device->page_bytes),
         .properties = {.total_bytes = capacity_bytes,
                        .has_virtual_memory = true,
                        .has_bytes = true,

@@ -95,7 +95,7 @@ static bool place_below(simulated_device *device, uint64_t end, uint64_t size_by
     while (size_bytes <= end - VW__SIMULATED_PLAIN_BOTTOM) {
         uint64_t address =
             vw__align_down_u64(end - size_bytes, VW__SIMULATED_PLAIN_ALIGNMENT_BYTES);
-        const vw__range *obstacle = NULL;
+        const vw__books_range *obstacle = NULL;
         if (device->common.books.has_plain_order)
             obstacle = vw__books_overlap(&device->common.books, address, size_bytes);
         if (obstacle == NULL) {
@@ -127,7 +127,8 @@ static bool place_above(const simulated_device *device, uint64_t start, uint64_t
 {
     while (start <= VW__SIMULATED_PLAIN_BOTTOM &&
            size_bytes <= VW__SIMULATED_PLAIN_BOTTOM - start) {
-        const vw__range *obstacle = vw__books_overlap(&device->common.books, start, size_bytes);
+        const vw__books_range *obstacle =
+            vw__books_overlap(&device->common.books, start, size_bytes);
         if (obstacle == NULL) {
             *out = start;
             return true;
@@ -165,7 +166,7 @@ static vw_status follow_dictation(simulated_device *device, const char *what, ui
                         "%s of %" PRIu64 " bytes at %#" PRIx64
                         " as dictated: a multiple of %" PRIu64 " is expected",
                         what, size_bytes, address, multiple_bytes);
-    const vw__range *obstacle = vw__books_overlap(&device->common.books, address, size_bytes);
+    const vw__books_range *obstacle = vw__books_overlap(&device->common.books, address, size_bytes);
     if (obstacle != NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "%s of %" PRIu64 " bytes at %#" PRIx64 " as dictated: %" PRIu64
@@ -202,7 +203,7 @@ static void simulated_destroy(void *context)
     vw__host_free(device);
 }
 
-static const vw__backing simulated_backing = {
+static const vw__books_backing simulated_backing = {
     .take = simulated_take,
     .reserve = simulated_reserve,
     .destroy = simulated_destroy,

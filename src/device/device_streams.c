@@ -259,12 +259,12 @@ void vw__streams_hold(vw__streams *streams, bool is_held)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static vw__event_slot *find_event(const vw__streams *streams, vw_device_event event)
+static vw__streams_event *find_event(const vw__streams *streams, vw_device_event event)
 {
     uint64_t slot = (event & UINT32_MAX) - 1; /* an event of 0 wraps, and is past every count */
     if (slot >= streams->event_count)
         return NULL;
-    vw__event_slot *found = &streams->events[slot];
+    vw__streams_event *found = &streams->events[slot];
     return found->is_live && found->generation == event >> 32 ? found : NULL;
 }
 
@@ -287,7 +287,7 @@ static vw_status find_free_slot(vw__streams *streams)
         return vw__fail(VW_ERR_DEVICE, "event_create: %" PRIu32 " events are all there can be",
                         streams->event_capacity);
     size_t size_bytes = (size_t)wanted * sizeof *streams->events;
-    vw__event_slot *grown = vw__host_realloc(streams->events, size_bytes);
+    vw__streams_event *grown = vw__host_realloc(streams->events, size_bytes);
     if (grown == NULL)
         return vw__fail_host_memory(size_bytes, "the events of a device");
     streams->events = grown;
@@ -306,14 +306,14 @@ vw_status vw__streams_event_create(vw__streams *streams, vw_device_event *out)
     } else {
         slot = streams->event_count++;
     }
-    streams->events[slot] = (vw__event_slot){.generation = generation, .is_live = true};
+    streams->events[slot] = (vw__streams_event){.generation = generation, .is_live = true};
     *out = (uint64_t)generation << 32 | (slot + 1);
     return VW_OK;
 }
 
 vw_status vw__streams_event_destroy(vw__streams *streams, vw_device_event event)
 {
-    vw__event_slot *slot = find_event(streams, event);
+    vw__streams_event *slot = find_event(streams, event);
     if (slot == NULL)
         return unknown_event("event_destroy", event);
     slot->is_live = false;
@@ -324,7 +324,7 @@ vw_status vw__streams_event_destroy(vw__streams *streams, vw_device_event event)
 
 vw_status vw__streams_event_record(vw__streams *streams, vw_device_event event, vw_stream stream)
 {
-    vw__event_slot *slot = find_event(streams, event);
+    vw__streams_event *slot = find_event(streams, event);
     if (slot == NULL)
         return unknown_event("event_record", event);
     if (!streams->is_held) {
@@ -341,7 +341,7 @@ vw_status vw__streams_event_record(vw__streams *streams, vw_device_event event, 
 }
 
 /* Also forgets a point that was reached, so that the next query is quicker. */
-static bool is_complete(const vw__streams *streams, vw__event_slot *slot)
+static bool is_complete(const vw__streams *streams, vw__streams_event *slot)
 {
     if (slot->point != 0 && has_reached(streams, slot->stream, slot->point))
         slot->point = 0;
@@ -350,7 +350,7 @@ static bool is_complete(const vw__streams *streams, vw__event_slot *slot)
 
 vw_status vw__streams_event_query(vw__streams *streams, vw_device_event event)
 {
-    vw__event_slot *slot = find_event(streams, event);
+    vw__streams_event *slot = find_event(streams, event);
     if (slot == NULL)
         return unknown_event("event_query", event);
     return is_complete(streams, slot) ? VW_OK : VW_ERR_NOT_READY;
@@ -358,7 +358,7 @@ vw_status vw__streams_event_query(vw__streams *streams, vw_device_event event)
 
 vw_status vw__streams_event_synchronize(vw__streams *streams, vw_device_event event)
 {
-    const vw__event_slot *slot = find_event(streams, event);
+    const vw__streams_event *slot = find_event(streams, event);
     if (slot == NULL)
         return unknown_event("event_synchronize", event);
     if (slot->point != 0) /* what came before it in the stream is done as well */
@@ -368,7 +368,7 @@ vw_status vw__streams_event_synchronize(vw__streams *streams, vw_device_event ev
 
 vw_status vw__streams_wait_event(vw__streams *streams, vw_stream stream, vw_device_event event)
 {
-    vw__event_slot *slot = find_event(streams, event);
+    vw__streams_event *slot = find_event(streams, event);
     if (slot == NULL)
         return unknown_event("stream_wait_event", event);
     if (is_complete(streams, slot) || slot->stream == stream)

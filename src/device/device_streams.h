@@ -31,20 +31,20 @@
 #include "base/ordered_tree.h"
 #include "vramwise/device.h"
 
-typedef struct vw__event_slot {
+typedef struct vw__streams_event {
     vw_stream stream;    /* where it was recorded last */
     uint64_t point;      /* when; 0: it is complete */
     uint32_t generation; /* the upper half of the event's number */
     uint32_t next_free;  /* index + 1; 0 = none */
     bool is_live;
-} vw__event_slot;
+} vw__streams_event;
 
 typedef struct vw__streams {
     bool is_held;
     vw__tree_node *records; /* by number: the streams that had something to remember */
     uint64_t created_count; /* makes the next stream's number */
     uint64_t latest_point;
-    vw__event_slot *events; /* owned */
+    vw__streams_event *events; /* owned */
     uint32_t event_capacity;
     uint32_t event_count;      /* slots ever used */
     uint32_t first_free_event; /* index + 1; 0 = none */

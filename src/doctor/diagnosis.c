@@ -16,7 +16,7 @@ enum { MOST_TEXT_BYTES = 2048 }; /* a longer one is cut */
 typedef struct diagnosis {
     vw_diagnosis shown; /* first: a pointer to one is a pointer to the other */
     vw__arena arena;
-    vw__found_growth growth;
+    vw__diagnosis_found_growth growth;
 } diagnosis;
 
 void vw__diagnosis_init(vw__diagnosis_draft *draft, vw_doctor_source source)
@@ -60,7 +60,7 @@ static void put_word(vw__diagnosis_draft *draft, vw__doctor_word word)
     size_t place = 0;
     while (place < draft->word_count && strcmp(draft->words[place].name, word.name) != 0)
         place++;
-    if (place == VW__MOST_WORDS)
+    if (place == VW__DIAGNOSIS_MOST_WORDS)
         return;
     draft->words[place] = word;
     draft->word_count += place == draft->word_count;
@@ -159,7 +159,7 @@ vw__doctor_size_text vw__doctor_size(uint64_t bytes)
 {
     vw__doctor_size_text size = {.text = "an unknown amount"};
     if (bytes != VW_UNKNOWN)
-        vw__format_size(bytes, size.text);
+        vw__human_size(bytes, size.text);
     return size;
 }
 
@@ -170,14 +170,14 @@ const char *vw__diagnosis_size(vw__diagnosis_draft *draft, uint64_t bytes)
 
 const char *vw__diagnosis_duration(vw__diagnosis_draft *draft, uint64_t duration_ns)
 {
-    char text[VW__DURATION_TEXT_BYTES];
-    return keep(draft, vw__format_duration(duration_ns, text));
+    char text[VW__HUMAN_DURATION_BYTES];
+    return keep(draft, vw__human_duration(duration_ns, text));
 }
 
 const char *vw__diagnosis_share(vw__diagnosis_draft *draft, double share)
 {
-    char text[VW__SHARE_TEXT_BYTES];
-    return keep(draft, vw__format_share(share, text));
+    char text[VW__HUMAN_SHARE_BYTES];
+    return keep(draft, vw__human_share(share, text));
 }
 
 const char *vw__diagnosis_count(vw__diagnosis_draft *draft, uint64_t count, const char *noun)
@@ -200,7 +200,7 @@ void vw__diagnosis_conclude(vw__diagnosis_draft *draft, vw_verdict verdict,
 
 void vw__diagnosis_reason(vw__diagnosis_draft *draft, const char *sentence, ...)
 {
-    if (draft->reason_count == VW__MOST_REASONS)
+    if (draft->reason_count == VW__DIAGNOSIS_MOST_REASONS)
         return;
     va_list arguments;
     va_start(arguments, sentence);
@@ -210,13 +210,13 @@ void vw__diagnosis_reason(vw__diagnosis_draft *draft, const char *sentence, ...)
 
 /* ---- findings -------------------------------------------------------------------------------- */
 
-vw__finding_draft *vw__diagnosis_add(vw__diagnosis_draft *draft, const char *kind, uint64_t bytes,
-                                     const char *title, ...)
+vw__diagnosis_finding *vw__diagnosis_add(vw__diagnosis_draft *draft, const char *kind,
+                                         uint64_t bytes, const char *title, ...)
 {
-    vw__finding_draft *finding = NULL;
-    if (draft->finding_count < VW__MOST_FINDINGS) {
-        finding =
-            vw__arena_alloc_array(&draft->arena, 1, sizeof *finding, _Alignof(vw__finding_draft));
+    vw__diagnosis_finding *finding = NULL;
+    if (draft->finding_count < VW__DIAGNOSIS_MOST_FINDINGS) {
+        finding = vw__arena_alloc_array(&draft->arena, 1, sizeof *finding,
+                                        _Alignof(vw__diagnosis_finding));
         draft->has_failed = draft->has_failed || finding == NULL;
         if (finding != NULL)
             draft->findings[draft->finding_count++] = finding;
@@ -226,14 +226,14 @@ vw__finding_draft *vw__diagnosis_add(vw__diagnosis_draft *draft, const char *kin
 
     va_list arguments;
     va_start(arguments, title);
-    *finding = (vw__finding_draft){
+    *finding = (vw__diagnosis_finding){
         .kind = kind, .title = keep_format(draft, title, arguments), .bytes = bytes};
     va_end(arguments);
     finding->draft = draft;
     return finding;
 }
 
-vw__finding_draft *vw__diagnosis_find(vw__diagnosis_draft *draft, const char *kind)
+vw__diagnosis_finding *vw__diagnosis_find(vw__diagnosis_draft *draft, const char *kind)
 {
     for (size_t i = 0; i < draft->finding_count; i++)
         if (strcmp(draft->findings[i]->kind, kind) == 0)
@@ -241,7 +241,7 @@ vw__finding_draft *vw__diagnosis_find(vw__diagnosis_draft *draft, const char *ki
     return NULL;
 }
 
-void vw__finding_where(vw__finding_draft *finding, const char *place, ...)
+void vw__diagnosis_where(vw__diagnosis_finding *finding, const char *place, ...)
 {
     char text[MOST_TEXT_BYTES];
     va_list arguments;
@@ -251,13 +251,13 @@ void vw__finding_where(vw__finding_draft *finding, const char *place, ...)
     for (size_t i = 0; i < finding->where_count; i++)
         if (strcmp(finding->where[i], text) == 0)
             return;
-    if (finding->where_count < VW__MOST_WHERE && text[0] != '\0')
+    if (finding->where_count < VW__DIAGNOSIS_MOST_WHERE && text[0] != '\0')
         finding->where[finding->where_count++] = keep(finding->draft, text);
 }
 
-void vw__finding_evidence(vw__finding_draft *finding, const char *sentence, ...)
+void vw__diagnosis_evidence(vw__diagnosis_finding *finding, const char *sentence, ...)
 {
-    if (finding->evidence_count == VW__MOST_EVIDENCE)
+    if (finding->evidence_count == VW__DIAGNOSIS_MOST_EVIDENCE)
         return;
     va_list arguments;
     va_start(arguments, sentence);
@@ -265,16 +265,17 @@ void vw__finding_evidence(vw__finding_draft *finding, const char *sentence, ...)
     va_end(arguments);
 }
 
-void vw__finding_part(vw__finding_draft *finding, const char *name, uint64_t bytes)
+void vw__diagnosis_part(vw__diagnosis_finding *finding, const char *name, uint64_t bytes)
 {
-    if (finding->part_count < VW__MOST_PARTS)
+    if (finding->part_count < VW__DIAGNOSIS_MOST_PARTS)
         finding->parts[finding->part_count++] = (vw_part){keep(finding->draft, name), bytes};
 }
 
-void vw__finding_remedy(vw__finding_draft *finding, const char *action, vw__savings savings,
-                        vw_basis basis, const char *cost, const char *how)
+void vw__diagnosis_remedy(vw__diagnosis_finding *finding, const char *action,
+                          vw__diagnosis_savings savings, vw_basis basis, const char *cost,
+                          const char *how)
 {
-    if (finding->remedy_count == VW__MOST_REMEDIES)
+    if (finding->remedy_count == VW__DIAGNOSIS_MOST_REMEDIES)
         return;
     finding->remedies[finding->remedy_count++] = (vw_remedy){
         .action = keep(finding->draft, action),
@@ -286,19 +287,20 @@ void vw__finding_remedy(vw__finding_draft *finding, const char *action, vw__savi
     };
 }
 
-void vw__finding_advice(vw__finding_draft *finding, const char *action, const char *cost,
-                        const char *how)
+void vw__diagnosis_advice(vw__diagnosis_finding *finding, const char *action, const char *cost,
+                          const char *how)
 {
-    vw__finding_remedy(finding, action, VW__SAVES_UNKNOWN, VW_BASIS_RULE, cost, how);
+    vw__diagnosis_remedy(finding, action, VW__DIAGNOSIS_SAVES_UNKNOWN, VW_BASIS_RULE, cost, how);
 }
 
-void vw__finding_advise(vw__finding_draft *finding, const vw__doctor_advice *rows, size_t count)
+void vw__diagnosis_advise(vw__diagnosis_finding *finding, const vw__doctor_advice *rows,
+                          size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        vw__finding_advice(finding, rows[i].action,
-                           rows[i].cost != NULL ? rows[i].cost
-                                                : vw__remedy_of(VW__REMEDY_INFERENCE_MODE)->cost,
-                           rows[i].how);
+        vw__diagnosis_advice(finding, rows[i].action,
+                             rows[i].cost != NULL ? rows[i].cost
+                                                  : vw__remedy_of(VW__REMEDY_INFERENCE_MODE)->cost,
+                             rows[i].how);
 }
 
 static const char *words_in(vw__diagnosis_draft *draft, const char *text,
@@ -315,15 +317,16 @@ const char *vw__diagnosis_code(vw__diagnosis_draft *draft, vw__remedy_id id,
     return words_in(draft, vw__remedy_of(id)->code, words);
 }
 
-void vw__finding_known_remedy(vw__finding_draft *finding, vw__remedy_id id,
-                              const vw__remedy_words *words, vw__savings savings, vw_basis basis)
+void vw__diagnosis_known_remedy(vw__diagnosis_finding *finding, vw__remedy_id id,
+                                const vw__remedy_words *words, vw__diagnosis_savings savings,
+                                vw_basis basis)
 {
     const vw__remedy *known = vw__remedy_of(id);
-    vw__finding_remedy(finding, words_in(finding->draft, known->action, words), savings, basis,
-                       known->cost, vw__diagnosis_code(finding->draft, id, words));
+    vw__diagnosis_remedy(finding, words_in(finding->draft, known->action, words), savings, basis,
+                         known->cost, vw__diagnosis_code(finding->draft, id, words));
 }
 
-void vw__finding_enough(vw__finding_draft *finding, vw_enough enough)
+void vw__diagnosis_enough(vw__diagnosis_finding *finding, vw_enough enough)
 {
     if (finding->remedy_count != 0)
         finding->remedies[finding->remedy_count - 1].enough = enough;
@@ -345,7 +348,7 @@ static const void *keep_array(vw__diagnosis_draft *draft, const void *array, siz
     return kept;
 }
 
-static vw_finding finished_finding(vw__diagnosis_draft *draft, const vw__finding_draft *from)
+static vw_finding finished_finding(vw__diagnosis_draft *draft, const vw__diagnosis_finding *from)
 {
     return (vw_finding){
         .kind = from->kind,
@@ -363,7 +366,7 @@ static vw_finding finished_finding(vw__diagnosis_draft *draft, const vw__finding
 }
 
 /* 0: the verdict's own, 1: what else there is, 2: warnings. */
-static int rank_of(const vw__diagnosis_draft *draft, const vw__finding_draft *finding)
+static int rank_of(const vw__diagnosis_draft *draft, const vw__diagnosis_finding *finding)
 {
     if (strcmp(finding->kind, vw_verdict_name(draft->verdict)) == 0)
         return 0;
@@ -372,7 +375,7 @@ static int rank_of(const vw__diagnosis_draft *draft, const vw__finding_draft *fi
 
 static const vw_finding *finished_findings(vw__diagnosis_draft *draft)
 {
-    vw_finding finished[VW__MOST_FINDINGS];
+    vw_finding finished[VW__DIAGNOSIS_MOST_FINDINGS];
     size_t count = 0;
     for (int rank = 0; rank <= 2; rank++)
         for (size_t i = 0; i < draft->finding_count; i++)
@@ -421,7 +424,7 @@ void vw_diagnosis_free(vw_diagnosis *shown)
     vw__host_free(made);
 }
 
-const vw__found_growth *vw__diagnosis_growth(const vw_diagnosis *shown)
+const vw__diagnosis_found_growth *vw__diagnosis_growth(const vw_diagnosis *shown)
 {
     return &((const diagnosis *)shown)->growth;
 }

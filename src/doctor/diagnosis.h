@@ -24,13 +24,13 @@
 #include "remedy/remedy.h"
 
 /* More are dropped. */
-#define VW__MOST_REASONS 24
-#define VW__MOST_FINDINGS 16
-#define VW__MOST_REMEDIES 12 /* of one finding */
-#define VW__MOST_WHERE 8
-#define VW__MOST_EVIDENCE 10
-#define VW__MOST_PARTS 16
-#define VW__MOST_WORDS 32
+#define VW__DIAGNOSIS_MOST_REASONS 24
+#define VW__DIAGNOSIS_MOST_FINDINGS 16
+#define VW__DIAGNOSIS_MOST_REMEDIES 12 /* of one finding */
+#define VW__DIAGNOSIS_MOST_WHERE 8
+#define VW__DIAGNOSIS_MOST_EVIDENCE 10
+#define VW__DIAGNOSIS_MOST_PARTS 16
+#define VW__DIAGNOSIS_MOST_WORDS 32
 
 /* What sentences name: a text, or a size where that is NULL. */
 typedef struct vw__doctor_word {
@@ -39,33 +39,33 @@ typedef struct vw__doctor_word {
     uint64_t bytes;
 } vw__doctor_word;
 
-typedef struct vw__finding_draft {
+typedef struct vw__diagnosis_finding {
     const char *kind; /* static */
     const char *title;
     uint64_t bytes;
-    const char *where[VW__MOST_WHERE];
-    const char *evidence[VW__MOST_EVIDENCE];
-    vw_part parts[VW__MOST_PARTS];
-    vw_remedy remedies[VW__MOST_REMEDIES];
+    const char *where[VW__DIAGNOSIS_MOST_WHERE];
+    const char *evidence[VW__DIAGNOSIS_MOST_EVIDENCE];
+    vw_part parts[VW__DIAGNOSIS_MOST_PARTS];
+    vw_remedy remedies[VW__DIAGNOSIS_MOST_REMEDIES];
     size_t where_count, evidence_count, part_count, remedy_count;
     struct vw__diagnosis_draft *draft;
-} vw__finding_draft;
+} vw__diagnosis_finding;
 
 /* A stack of a recording that leaks. */
-typedef struct vw__growing_stack {
-    uint32_t stack; /* of the model; VW__NO_STACK: blocks without one */
+typedef struct vw__diagnosis_growing_stack {
+    uint32_t stack; /* of the model; VW__DIAGNOSIS_NO_STACK: blocks without one */
     uint64_t bytes_per_step;
-} vw__growing_stack;
+} vw__diagnosis_growing_stack;
 
-#define VW__NO_STACK UINT32_MAX
+#define VW__DIAGNOSIS_NO_STACK UINT32_MAX
 
 /* Does memory grow from step to step? What others show besides the verdict: reports, the page. */
-typedef struct vw__found_growth {
-    bool is_known;                   /* false: no steps, too few, or not in bytes of a card */
-    double bytes_per_step;           /* 0: it does not grow */
-    const vw__growing_stack *stacks; /* of a recording; in the diagnosis' arena */
+typedef struct vw__diagnosis_found_growth {
+    bool is_known;         /* false: no steps, too few, or not in bytes of a card */
+    double bytes_per_step; /* 0: it does not grow */
+    const vw__diagnosis_growing_stack *stacks; /* of a recording; in the diagnosis' arena */
     size_t stack_count;
-} vw__found_growth;
+} vw__diagnosis_found_growth;
 
 typedef struct vw__diagnosis_draft {
     vw__arena arena;    /* becomes the diagnosis' */
@@ -76,27 +76,27 @@ typedef struct vw__diagnosis_draft {
     const char *sentence;
     uint64_t error_count;
     vw_memory_numbers numbers; /* all unknown */
-    vw__doctor_word words[VW__MOST_WORDS];
+    vw__doctor_word words[VW__DIAGNOSIS_MOST_WORDS];
     size_t word_count;
-    vw__found_growth growth; /* unknown */
-    const char *reasons[VW__MOST_REASONS];
+    vw__diagnosis_found_growth growth; /* unknown */
+    const char *reasons[VW__DIAGNOSIS_MOST_REASONS];
     size_t reason_count;
-    vw__finding_draft *findings[VW__MOST_FINDINGS]; /* in the arena */
+    vw__diagnosis_finding *findings[VW__DIAGNOSIS_MOST_FINDINGS]; /* in the arena */
     size_t finding_count;
-    vw__finding_draft spare; /* for findings that there is no room for */
+    vw__diagnosis_finding spare; /* for findings that there is no room for */
     bool has_failed;
 } vw__diagnosis_draft;
 
 /* A range, or one figure, or none. */
-typedef struct vw__savings {
+typedef struct vw__diagnosis_savings {
     uint64_t at_least_bytes, at_most_bytes;
-} vw__savings;
+} vw__diagnosis_savings;
 
-#define VW__SAVES_UNKNOWN ((vw__savings){VW_UNKNOWN, VW_UNKNOWN})
+#define VW__DIAGNOSIS_SAVES_UNKNOWN ((vw__diagnosis_savings){VW_UNKNOWN, VW_UNKNOWN})
 
-static inline vw__savings vw__saves(uint64_t bytes)
+static inline vw__diagnosis_savings vw__diagnosis_saves(uint64_t bytes)
 {
-    return (vw__savings){bytes, bytes};
+    return (vw__diagnosis_savings){bytes, bytes};
 }
 
 void vw__diagnosis_init(vw__diagnosis_draft *draft, vw_doctor_source source);
@@ -121,42 +121,45 @@ __attribute__((format(printf, 2, 3))) void vw__diagnosis_reason(vw__diagnosis_dr
                                                                 const char *sentence, ...);
 
 /* Never NULL: where nothing can be kept any more, the draft's spare one. `kind` is static. */
-__attribute__((format(printf, 4, 5))) vw__finding_draft *
+__attribute__((format(printf, 4, 5))) vw__diagnosis_finding *
 vw__diagnosis_add(vw__diagnosis_draft *draft, const char *kind, uint64_t bytes, const char *title,
                   ...);
 
 /* The first finding of that kind, or NULL. */
-vw__finding_draft *vw__diagnosis_find(vw__diagnosis_draft *draft, const char *kind);
+vw__diagnosis_finding *vw__diagnosis_find(vw__diagnosis_draft *draft, const char *kind);
 
-__attribute__((format(printf, 2, 3))) void vw__finding_where(vw__finding_draft *finding,
-                                                             const char *place, ...);
-__attribute__((format(printf, 2, 3))) void vw__finding_evidence(vw__finding_draft *finding,
-                                                                const char *sentence, ...);
-void vw__finding_part(vw__finding_draft *finding, const char *name, uint64_t bytes);
+__attribute__((format(printf, 2, 3))) void vw__diagnosis_where(vw__diagnosis_finding *finding,
+                                                               const char *place, ...);
+__attribute__((format(printf, 2, 3))) void vw__diagnosis_evidence(vw__diagnosis_finding *finding,
+                                                                  const char *sentence, ...);
+void vw__diagnosis_part(vw__diagnosis_finding *finding, const char *name, uint64_t bytes);
 
 /* Adds a rule of thumb, with unknown savings. `action`, `cost` and `how` are copied as they are. */
-void vw__finding_advice(vw__finding_draft *finding, const char *action, const char *cost,
-                        const char *how);
+void vw__diagnosis_advice(vw__diagnosis_finding *finding, const char *action, const char *cost,
+                          const char *how);
 
 /* The same for all rows of a table. A cost of NULL is that of inference_mode(). */
 typedef struct vw__doctor_advice {
     const char *action, *cost, *how;
 } vw__doctor_advice;
 
-void vw__finding_advise(vw__finding_draft *finding, const vw__doctor_advice *rows, size_t count);
+void vw__diagnosis_advise(vw__diagnosis_finding *finding, const vw__doctor_advice *rows,
+                          size_t count);
 #define VW__DOCTOR_ADVISE(finding, rows)                                                           \
-    vw__finding_advise((finding), (rows), sizeof(rows) / sizeof *(rows))
+    vw__diagnosis_advise((finding), (rows), sizeof(rows) / sizeof *(rows))
 
 /* The same with savings, and how they are known. */
-void vw__finding_remedy(vw__finding_draft *finding, const char *action, vw__savings savings,
-                        vw_basis basis, const char *cost, const char *how);
+void vw__diagnosis_remedy(vw__diagnosis_finding *finding, const char *action,
+                          vw__diagnosis_savings savings, vw_basis basis, const char *cost,
+                          const char *how);
 
 /* The same for a remedy of the table, with the words put in; `words` may be NULL. */
-void vw__finding_known_remedy(vw__finding_draft *finding, vw__remedy_id id,
-                              const vw__remedy_words *words, vw__savings savings, vw_basis basis);
+void vw__diagnosis_known_remedy(vw__diagnosis_finding *finding, vw__remedy_id id,
+                                const vw__remedy_words *words, vw__diagnosis_savings savings,
+                                vw_basis basis);
 
 /* Says of the remedy added last whether it is enough; unknown where nobody does. */
-void vw__finding_enough(vw__finding_draft *finding, vw_enough enough);
+void vw__diagnosis_enough(vw__diagnosis_finding *finding, vw_enough enough);
 
 /* Formatted text that lives as long as the diagnosis; "" without host memory. */
 __attribute__((format(printf, 2, 3))) const char *vw__diagnosis_text(vw__diagnosis_draft *draft,
@@ -172,7 +175,7 @@ const char *vw__diagnosis_code(vw__diagnosis_draft *draft, vw__remedy_id id,
 /* "1.50 GiB"; "an unknown amount" for VW_UNKNOWN. The text lives until the end of the statement:
  * for the arguments of the functions above. */
 typedef struct vw__doctor_size_text {
-    char text[VW__SIZE_TEXT_BYTES];
+    char text[VW__HUMAN_SIZE_BYTES];
 } vw__doctor_size_text;
 
 vw__doctor_size_text vw__doctor_size(uint64_t bytes);
@@ -214,6 +217,6 @@ const char *vw__diagnosis_count(vw__diagnosis_draft *draft, uint64_t count, cons
 VW_MUST_CHECK vw_status vw__diagnosis_finish(vw__diagnosis_draft *draft, vw_diagnosis **out);
 
 /* Lives as long as the diagnosis. */
-const vw__found_growth *vw__diagnosis_growth(const vw_diagnosis *diagnosis);
+const vw__diagnosis_found_growth *vw__diagnosis_growth(const vw_diagnosis *diagnosis);
 
 #endif /* VW_DOCTOR_DIAGNOSIS_H */

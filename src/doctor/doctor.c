@@ -19,43 +19,44 @@ enum {
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-struct vw__text_scan {
-    vw__error_scan *errors;   /* owned */
-    vw__step_log_scan *steps; /* owned */
+struct vw__doctor_text_scan {
+    vw__error_text_scan *errors; /* owned */
+    vw__step_log_scan *steps;    /* owned */
 };
 
-vw_status vw__text_scan_create(vw__text_scan **out)
+vw_status vw__doctor_text_scan_create(vw__doctor_text_scan **out)
 {
-    vw__text_scan *scan = vw__host_alloc_zeroed(1, sizeof *scan);
+    vw__doctor_text_scan *scan = vw__host_alloc_zeroed(1, sizeof *scan);
     if (scan == NULL)
         return vw__fail_host_memory(sizeof *scan, "a text");
-    vw_status status = vw__error_scan_create(&scan->errors);
+    vw_status status = vw__error_text_scan_create(&scan->errors);
     if (status == VW_OK)
         status = vw__step_log_scan_create(&scan->steps);
     if (status != VW_OK) {
-        vw__text_scan_destroy(scan);
+        vw__doctor_text_scan_destroy(scan);
         return status;
     }
     *out = scan;
     return VW_OK;
 }
 
-void vw__text_scan_destroy(vw__text_scan *scan)
+void vw__doctor_text_scan_destroy(vw__doctor_text_scan *scan)
 {
     if (scan == NULL)
         return;
     vw__step_log_scan_destroy(scan->steps);
-    vw__error_scan_destroy(scan->errors);
+    vw__error_text_scan_destroy(scan->errors);
     vw__host_free(scan);
 }
 
-vw_status vw__text_scan_feed(vw__text_scan *scan, const char *bytes, size_t size_bytes)
+vw_status vw__doctor_text_scan_feed(vw__doctor_text_scan *scan, const char *bytes,
+                                    size_t size_bytes)
 {
-    VW__TRY(vw__error_scan_feed(scan->errors, bytes, size_bytes));
+    VW__TRY(vw__error_text_scan_feed(scan->errors, bytes, size_bytes));
     return vw__step_log_scan_feed(scan->steps, bytes, size_bytes);
 }
 
-static vw_status feed_text(vw__byte_source *source, vw__text_scan *scan)
+static vw_status feed_text(vw__byte_source *source, vw__doctor_text_scan *scan)
 {
     for (;;) {
         const uint8_t *bytes;
@@ -65,22 +66,23 @@ static vw_status feed_text(vw__byte_source *source, vw__text_scan *scan)
             return VW_OK;
         if (size_bytes > PIECE_BYTES)
             size_bytes = PIECE_BYTES;
-        VW__TRY(vw__text_scan_feed(scan, (const char *)bytes, size_bytes));
+        VW__TRY(vw__doctor_text_scan_feed(scan, (const char *)bytes, size_bytes));
         vw__byte_source_take(source, size_bytes);
     }
 }
 
-static bool has_report(const vw__error_summary *summary)
+static bool has_report(const vw__error_text_summary *summary)
 {
-    return summary->first.kind != VW__ERROR_NONE && summary->first.kind != VW__ERROR_NOT_OOM;
+    return summary->first.kind != VW__ERROR_TEXT_NONE &&
+           summary->first.kind != VW__ERROR_TEXT_NOT_OOM;
 }
 
-static vw_status judge_text(vw__text_scan *scan, const vw_doctor_options *options,
-                            vw__diagnosis_draft *draft, vw__text_facts *facts)
+static vw_status judge_text(vw__doctor_text_scan *scan, const vw_doctor_options *options,
+                            vw__diagnosis_draft *draft, vw__doctor_text_facts *facts)
 {
-    const vw__error_summary *summary = &facts->errors;
+    const vw__error_text_summary *summary = &facts->errors;
     const vw__step_log *log = &facts->steps;
-    VW__TRY(vw__error_scan_finish(scan->errors, &facts->errors));
+    VW__TRY(vw__error_text_scan_finish(scan->errors, &facts->errors));
     VW__TRY(vw__step_log_scan_finish(scan->steps, &facts->steps));
     if (!has_report(summary) && log->point_count != 0) {
         draft->source = VW_SOURCE_STEPS;
@@ -98,13 +100,13 @@ static vw_status judge_text(vw__text_scan *scan, const vw_doctor_options *option
 static vw_status diagnose_text(vw__byte_source *source, const vw_doctor_options *options,
                                vw__diagnosis_draft *draft)
 {
-    vw__text_scan *scan = NULL;
-    vw__text_facts facts;
-    VW__TRY(vw__text_scan_create(&scan));
+    vw__doctor_text_scan *scan = NULL;
+    vw__doctor_text_facts facts;
+    VW__TRY(vw__doctor_text_scan_create(&scan));
     vw_status status = feed_text(source, scan);
     if (status == VW_OK)
         status = judge_text(scan, options, draft, &facts);
-    vw__text_scan_destroy(scan);
+    vw__doctor_text_scan_destroy(scan);
     return status;
 }
 
@@ -159,8 +161,8 @@ vw_status vw_doctor_file(const char *path, const vw_doctor_options *options, vw_
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a path and a place for the diagnosis");
     vw_doctor_options used;
     VW__TRY(vw__doctor_read_options(options, &used));
-    vw__progress_bridge bridge = {used.progress, used.progress_context};
-    vw__byte_source_options source_options = vw__progress_options(&bridge);
+    vw__recording_progress bridge = {used.progress, used.progress_context};
+    vw__byte_source_options source_options = vw__recording_progress_options(&bridge);
     vw__byte_source *source = NULL;
     VW__TRY(vw__byte_source_open(path, &source_options, &source));
 
@@ -188,8 +190,9 @@ vw_status vw_doctor_text(const char *text, size_t size_bytes, const vw_doctor_op
     return vw__doctor_settle(status, &draft, out);
 }
 
-vw_status vw__text_scan_diagnose(vw__text_scan *scan, const vw_doctor_options *options,
-                                 vw__text_facts *facts, vw_diagnosis **out)
+vw_status vw__doctor_text_scan_diagnose(vw__doctor_text_scan *scan,
+                                        const vw_doctor_options *options,
+                                        vw__doctor_text_facts *facts, vw_diagnosis **out)
 {
     vw_doctor_options used;
     VW__TRY(vw__doctor_read_options(options, &used));

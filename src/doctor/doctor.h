@@ -34,21 +34,21 @@ VW_MUST_CHECK vw_status vw__doctor_settle(vw_status status, vw__diagnosis_draft 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 /* `card_bytes` of the options takes the place of the card in the text, and drops its limit. */
-VW_MUST_CHECK vw_status vw__doctor_text(const vw__error_summary *summary,
+VW_MUST_CHECK vw_status vw__doctor_text(const vw__error_text_summary *summary,
                                         const vw_doctor_options *options,
                                         vw__diagnosis_draft *draft);
 
 /* What a log of steps came to, for callers that add to it. */
-typedef struct vw__growth {
+typedef struct vw__doctor_growth {
     bool is_leak;
     bool is_host;         /* it is the machine's memory that grows */
     uint64_t grown_bytes; /* VW_UNKNOWN: the log has percentages */
     const char *clause;   /* "A leak: memory grows by ... from ... to ...", without its end */
-} vw__growth;
+} vw__doctor_growth;
 
 /* `growth` may be NULL. */
 VW_MUST_CHECK vw_status vw__doctor_steps(const vw__step_log *log, const vw_doctor_options *options,
-                                         vw__diagnosis_draft *draft, vw__growth *growth);
+                                         vw__diagnosis_draft *draft, vw__doctor_growth *growth);
 
 /* Is much of what is reserved idle? A quarter of it against a peak of what was allocated, which
  * proves it; half of it between steps, which may be what the steps need. VW_UNKNOWN is a no. */
@@ -66,31 +66,32 @@ VW_MUST_CHECK vw_status vw__doctor_add_growth(const vw__step_log *log,
                                               vw__diagnosis_draft *draft);
 
 /* A text, fed piece by piece: both scanners at once, and the judgement over what they found. */
-typedef struct vw__text_scan vw__text_scan;
+typedef struct vw__doctor_text_scan vw__doctor_text_scan;
 
 /* VW_ERR_HOST_MEMORY. */
-VW_MUST_CHECK vw_status vw__text_scan_create(vw__text_scan **out);
-void vw__text_scan_destroy(vw__text_scan *scan); /* NULL does nothing */
+VW_MUST_CHECK vw_status vw__doctor_text_scan_create(vw__doctor_text_scan **out);
+void vw__doctor_text_scan_destroy(vw__doctor_text_scan *scan); /* NULL does nothing */
 
 /* Pieces may end anywhere. */
-VW_MUST_CHECK vw_status vw__text_scan_feed(vw__text_scan *scan, const char *bytes,
-                                           size_t size_bytes);
+VW_MUST_CHECK vw_status vw__doctor_text_scan_feed(vw__doctor_text_scan *scan, const char *bytes,
+                                                  size_t size_bytes);
 
 /* What the scanners found; `steps` are the scan's. */
-typedef struct vw__text_facts {
-    vw__error_summary errors;
+typedef struct vw__doctor_text_facts {
+    vw__error_text_summary errors;
     vw__step_log steps;
-} vw__text_facts;
+} vw__doctor_text_facts;
 
 /* After the last piece. VW_ERR_CORRUPT_FILE: most of its bytes occur in no text. */
-VW_MUST_CHECK vw_status vw__text_scan_diagnose(vw__text_scan *scan,
-                                               const vw_doctor_options *options,
-                                               vw__text_facts *facts, vw_diagnosis **out);
+VW_MUST_CHECK vw_status vw__doctor_text_scan_diagnose(vw__doctor_text_scan *scan,
+                                                      const vw_doctor_options *options,
+                                                      vw__doctor_text_facts *facts,
+                                                      vw_diagnosis **out);
 
 /* ---- recordings ------------------------------------------------------------------------------ */
 
 /* The request that failed: of the recording, or of its replay on the card of the options. */
-typedef struct vw__failure {
+typedef struct vw__doctor_failure {
     bool has_happened;
     bool is_replayed; /* on options->card_bytes; not in the recording */
     uint32_t event;   /* of the trace */
@@ -101,7 +102,7 @@ typedef struct vw__failure {
     /* The limit that was concluded lies between these, the most that was granted and the least that
      * was refused; numbers.allowed_bytes is half way. Both 0: none was. */
     uint64_t limit_least_bytes, limit_most_bytes;
-} vw__failure;
+} vw__doctor_failure;
 
 /* What was given. */
 typedef struct vw__doctor_input {
@@ -117,7 +118,7 @@ typedef struct vw__doctor_facts {
     vw__attribution attribution;
     vw__steps steps;
     vw__roles roles;
-    vw__failure failure;
+    vw__doctor_failure failure;
     uint32_t peak_instant;     /* of live bytes; not after the failure */
     uint64_t peak_bytes;       /* live there */
     uint32_t horizon_instant;  /* what is judged ends here: the failure, or the end of the work,
@@ -190,8 +191,8 @@ const char *vw__doctor_place(const vw__doctor_facts *facts, vw__diagnosis_draft 
                              uint32_t context);
 
 /* A request of the backward pass that has one of the user's lines in its stack: loss.backward().
- * Most have none, since autograd works on threads of its own. VW__NO_CONTEXT if there is no such
- * request. */
+ * Most have none, since autograd works on threads of its own. VW__MODEL_NO_CONTEXT if there is no
+ * such request. */
 uint32_t vw__doctor_backward_context(const vw__doctor_facts *facts);
 
 /* Which lines come before the blocks' own. */
@@ -204,6 +205,6 @@ typedef enum vw__doctor_place_kind {
 /* Adds the lines of many stacks to a finding, the heaviest first. `bytes_by_stack` has an element
  * for each of model->stacks. */
 void vw__doctor_add_places(const vw__doctor_facts *facts, const uint64_t *bytes_by_stack,
-                           vw__doctor_place_kind kind, vw__finding_draft *finding);
+                           vw__doctor_place_kind kind, vw__diagnosis_finding *finding);
 
 #endif /* VW_DOCTOR_DOCTOR_H */

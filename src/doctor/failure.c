@@ -25,7 +25,7 @@
 #include "doctor/doctor.h"
 #include "doctor/numbers.h"
 #include "analysis/recording.h"      /* vw__recording_settings */
-#include "analysis/script_events.h"  /* vw__is_growth */
+#include "analysis/script_events.h"  /* vw__script_is_growth */
 #include "analysis/limit_evidence.h" /* vw__limit_evidence_find */
 #include "base/byte_buffer.h"
 #include "base/checked_math.h"
@@ -86,8 +86,8 @@ static uint64_t tried_bytes(const refusals *all, uint64_t rounded_bytes)
 static vw_status count_memory(const vw__doctor_facts *facts, uint32_t instant,
                               vw_memory_numbers *numbers)
 {
-    vw__model_view view;
-    vw_status status = vw__model_view_make(facts->model, facts->trace, instant, &view);
+    vw__layout_view view;
+    vw_status status = vw__layout_view_make(facts->model, facts->trace, instant, &view);
     if (status == VW_ERR_UNSUPPORTED)
         return VW_OK;
     if (status != VW_OK)
@@ -97,7 +97,7 @@ static vw_status count_memory(const vw__doctor_facts *facts, uint32_t instant,
         numbers->reserved_bytes += view.segments[i].total_bytes;
         numbers->allocated_bytes += view.segments[i].allocated_bytes;
     }
-    vw__model_view_deinit(&view);
+    vw__layout_view_deinit(&view);
     return VW_OK;
 }
 
@@ -220,9 +220,9 @@ static vw_status compare_with_last(const vw__doctor_input *input, const vw__doct
 static vw_status find_recorded(const vw__doctor_input *input, vw__doctor_facts *facts,
                                vw__doctor_result *result, refusals *all)
 {
-    vw__failure *failure = &facts->failure;
-    *failure = (vw__failure){.numbers = unknown_numbers(facts->trace->device),
-                             .failure_count = all->count};
+    vw__doctor_failure *failure = &facts->failure;
+    *failure = (vw__doctor_failure){.numbers = unknown_numbers(facts->trace->device),
+                                    .failure_count = all->count};
     if (all->count == 0)
         return VW_OK;
     failure->event = failure->instant = all->first;
@@ -266,20 +266,21 @@ static vw_status find_close_calls(const vw__doctor_input *input, const vw__docto
     if (evidence->below_bytes == UINT64_MAX || evidence->needs_search ||
         evidence->has_conf_fraction)
         return VW_OK;
-    vw__finding_draft *finding =
+    vw__diagnosis_finding *finding =
         vw__diagnosis_add(result->draft, "near-limit", evidence->at_least_bytes,
                           "The run is close to its limit: requests were refused at first, and "
                           "served after PyTorch had given its cache back.");
-    vw__finding_evidence(
+    vw__diagnosis_evidence(
         finding,
         "Its limit lies between %s, the most that was granted, and %s, the least that was refused.",
         VW__DOCTOR_SIZE(evidence->at_least_bytes), VW__DOCTOR_SIZE(evidence->below_bytes));
-    vw__finding_evidence(finding,
-                         "Each time PyTorch waits for the whole device, and takes what it gave "
-                         "back from the driver again: slow, and the next step to running out.");
-    vw__finding_advice(finding, "see which setting makes it fit with room to spare", "none",
-                       vw__diagnosis_text(result->draft, "vramwise tune FILE --card %" PRIu64 "MiB",
-                                          evidence->at_least_bytes >> 20));
+    vw__diagnosis_evidence(finding,
+                           "Each time PyTorch waits for the whole device, and takes what it gave "
+                           "back from the driver again: slow, and the next step to running out.");
+    vw__diagnosis_advice(finding, "see which setting makes it fit with room to spare", "none",
+                         vw__diagnosis_text(result->draft,
+                                            "vramwise tune FILE --card %" PRIu64 "MiB",
+                                            evidence->at_least_bytes >> 20));
     return VW_OK;
 }
 
@@ -307,7 +308,7 @@ static vw_status replay_on_card(const vw__doctor_input *input, const vw__doctor_
 static uint32_t instant_before(const vw__model_trace *trace, uint32_t event)
 {
     uint32_t instant = event;
-    while (instant > 0 && vw__is_growth(trace->events[instant - 1].action))
+    while (instant > 0 && vw__script_is_growth(trace->events[instant - 1].action))
         instant--;
     return instant;
 }
@@ -315,7 +316,7 @@ static uint32_t instant_before(const vw__model_trace *trace, uint32_t event)
 static void keep_replayed(const vw__doctor_input *input, vw__doctor_facts *facts,
                           const vw_replay_result *result)
 {
-    vw__failure *failure = &facts->failure;
+    vw__doctor_failure *failure = &facts->failure;
     uint64_t card_bytes = input->options->card_bytes;
     bool is_in_trace =
         result->oom_event < facts->trace->event_count; /* else before its beginning */
@@ -337,7 +338,7 @@ static void keep_replayed(const vw__doctor_input *input, vw__doctor_facts *facts
 static vw_status keep_what_only_just_fits(const vw__doctor_input *input, vw__doctor_facts *facts,
                                           vw__doctor_result *result, refusals *all)
 {
-    vw__failure *failure = &facts->failure;
+    vw__doctor_failure *failure = &facts->failure;
     vw_memory_numbers numbers = unknown_numbers(facts->trace->device);
     uint64_t card_bytes = input->options->card_bytes, wanted_bytes, twice_bytes;
     if (all->count == 0)
@@ -366,8 +367,8 @@ static vw_status find_replayed(const vw__doctor_input *input, vw__doctor_facts *
                                vw__doctor_result *result, refusals *all)
 {
     vw_replay_report *report = NULL;
-    facts->failure = (vw__failure){.numbers = unknown_numbers(facts->trace->device),
-                                   .failure_count = all->count};
+    facts->failure = (vw__doctor_failure){.numbers = unknown_numbers(facts->trace->device),
+                                          .failure_count = all->count};
     VW__TRY(replay_on_card(input, facts, &report));
     const vw_replay_result replayed = report->results[0];
     vw_replay_report_free(report);
@@ -399,8 +400,9 @@ vw_status vw__doctor_open_trials(const vw__doctor_input *input, vw__doctor_facts
     bool is_card_named = options != NULL && options->card_bytes != 0;
     if (facts->trials != NULL || !vw__doctor_can_replay(facts))
         return VW_OK;
-    const vw__card card =
-        facts->failure.is_replayed ? vw__card_of(options->card_bytes) : vw__card_without_end();
+    const vw__replay_card card = facts->failure.is_replayed
+                                     ? vw__replay_card_of(options->card_bytes)
+                                     : vw__replay_card_without_end();
     vw__trials *trials = vw__host_alloc(sizeof *trials);
     if (trials == NULL)
         return vw__fail_host_memory(sizeof *trials, "the replays of a recording");

@@ -94,7 +94,7 @@ static void count_sparse(const vw__doctor_facts *facts, idle_memory *idle,
 static void weigh_segment(const vw__doctor_facts *facts, idle_memory *idle,
                           const vw__layout_segment *segment)
 {
-    if (segment->idle_bytes == segment->size_bytes && segment->context != VW__NO_CONTEXT)
+    if (segment->idle_bytes == segment->size_bytes && segment->context != VW__MODEL_NO_CONTEXT)
         idle->pins[facts->model->contexts[segment->context]] += segment->idle_bytes;
     for (size_t i = 0; i < segment->block_count; i++) {
         const vw__layout_block *block = &idle->layout.blocks[segment->first_block + i];
@@ -104,9 +104,9 @@ static void weigh_segment(const vw__doctor_facts *facts, idle_memory *idle,
             before != NULL && behind != NULL ? block->size_bytes / 2 : block->size_bytes;
         if (block->state != VW__LAYOUT_IDLE)
             continue;
-        if (before != NULL && before->context != VW__NO_CONTEXT)
+        if (before != NULL && before->context != VW__MODEL_NO_CONTEXT)
             idle->pins[facts->model->contexts[before->context]] += share_bytes;
-        if (behind != NULL && behind->context != VW__NO_CONTEXT)
+        if (behind != NULL && behind->context != VW__MODEL_NO_CONTEXT)
             idle->pins[facts->model->contexts[behind->context]] += share_bytes;
     }
 }
@@ -146,8 +146,8 @@ static bool is_much_idle(const vw__doctor_facts *facts, const vw__doctor_result 
            reserved_bytes - live_bytes >= live_bytes / MUCH_IDLE_SHARE;
 }
 
-static vw__finding_draft *add_finding(const vw__doctor_facts *facts, vw__doctor_result *result,
-                                      const idle_memory *idle)
+static vw__diagnosis_finding *add_finding(const vw__doctor_facts *facts, vw__doctor_result *result,
+                                          const idle_memory *idle)
 {
     const vw__layout *layout = &idle->layout;
     const vw_memory_numbers *numbers = &facts->failure.numbers;
@@ -161,7 +161,7 @@ static vw__finding_draft *add_finding(const vw__doctor_facts *facts, vw__doctor_
                                        VW__DOCTOR_SIZE(idle_bytes),
                                        VW__DOCTOR_SIZE(layout->reserved_bytes))
                    : NULL;
-    vw__number_verdict judged = vw__numbers_judge(numbers, NULL);
+    vw__numbers_verdict judged = vw__numbers_judge(numbers, NULL);
     vw__diagnosis_name(result->draft, "idle", judged.idle_bytes);
     if (judged.verdict == VW_VERDICT_FRAGMENTATION)
         return vw__diagnosis_add(
@@ -177,59 +177,61 @@ static vw__finding_draft *add_finding(const vw__doctor_facts *facts, vw__doctor_
 }
 
 static void add_evidence(vw__doctor_result *result, const idle_memory *idle,
-                         vw__finding_draft *finding)
+                         vw__diagnosis_finding *finding)
 {
     const vw__layout *layout = &idle->layout;
     if (idle->partly_used_count != 0)
-        vw__finding_evidence(
+        vw__diagnosis_evidence(
             finding, "%zu of %s are partly used, with %s idle; the largest idle piece is %s.",
             idle->partly_used_count,
             vw__diagnosis_count(result->draft, layout->segment_count, "segment"),
             VW__DOCTOR_SIZE(idle->partly_used_bytes), VW__DOCTOR_SIZE(layout->largest_idle_bytes));
     if (idle->single_count > 1)
-        vw__finding_evidence(
+        vw__diagnosis_evidence(
             finding,
             "%s (%s idle) cannot be released: each still holds one live block (%s in total).",
             vw__diagnosis_count(result->draft, idle->single_count, "segment"),
             VW__DOCTOR_SIZE(idle->single_idle_bytes), VW__DOCTOR_SIZE(idle->single_used_bytes));
     if (idle->unused_count != 0)
-        vw__finding_evidence(finding, "Entirely idle, kept for reuse: %s (%s).",
-                             vw__diagnosis_count(result->draft, idle->unused_count, "segment"),
-                             VW__DOCTOR_SIZE(idle->unused_bytes));
+        vw__diagnosis_evidence(finding, "Entirely idle, kept for reuse: %s (%s).",
+                               vw__diagnosis_count(result->draft, idle->unused_count, "segment"),
+                               VW__DOCTOR_SIZE(idle->unused_bytes));
     if (finding->where_count != 0)
-        vw__finding_evidence(finding, "The lines are those whose blocks surround most of the idle "
-                                      "bytes, or that took segments which are now entirely idle.");
+        vw__diagnosis_evidence(finding,
+                               "The lines are those whose blocks surround most of the idle "
+                               "bytes, or that took segments which are now entirely idle.");
     /* PyTorch counts what a block has beyond its request as allocated, the layout as idle. */
     uint64_t told = idle->partly_used_bytes + idle->unused_bytes;
     uint64_t beyond = finding->bytes < told ? told - finding->bytes : 0;
     uint64_t partly = idle->partly_used_bytes > beyond ? idle->partly_used_bytes - beyond : 0;
-    vw__finding_part(finding, "idle in segments partly used", partly);
+    vw__diagnosis_part(finding, "idle in segments partly used", partly);
     if (idle->unused_bytes != 0)
-        vw__finding_part(finding, "idle in segments not used", idle->unused_bytes);
+        vw__diagnosis_part(finding, "idle in segments not used", idle->unused_bytes);
     if (layout->pending_bytes != 0)
-        vw__finding_part(finding, "waiting for other streams", layout->pending_bytes);
+        vw__diagnosis_part(finding, "waiting for other streams", layout->pending_bytes);
 }
 
 /* Where a little that stays holds segments, it can be brought together. */
-static void add_move(vw__doctor_result *result, const idle_memory *idle, vw__finding_draft *finding)
+static void add_move(vw__doctor_result *result, const idle_memory *idle,
+                     vw__diagnosis_finding *finding)
 {
     if (idle->sparse_idle_bytes < MUCH_IDLE_BYTES ||
         idle->sparse_idle_bytes < idle->layout.idle_bytes / MUCH_IDLE_SHARE)
         return;
-    vw__finding_evidence(finding, "At most half used: %s, by %s of blocks that stay.",
-                         vw__diagnosis_count(result->draft, idle->sparse_count, "segment"),
-                         VW__DOCTOR_SIZE(idle->sparse_used_bytes));
-    vw__finding_remedy(
+    vw__diagnosis_evidence(finding, "At most half used: %s, by %s of blocks that stay.",
+                           vw__diagnosis_count(result->draft, idle->sparse_count, "segment"),
+                           VW__DOCTOR_SIZE(idle->sparse_used_bytes));
+    vw__diagnosis_remedy(
         finding, "move what stays to the host and back once, so that it lies together",
-        vw__saves(idle->sparse_idle_bytes), VW_BASIS_COMPUTED, "a copy in each direction",
+        vw__diagnosis_saves(idle->sparse_idle_bytes), VW_BASIS_COMPUTED, "a copy in each direction",
         "model.cpu()                 # or: kept = [t.cpu() for t in kept]\n"
         "torch.cuda.empty_cache()\n"
         "model.cuda()");
 }
 
 static void add_remedies(const vw__doctor_facts *facts, vw__doctor_result *result,
-                         const idle_memory *idle, const vw__tried_settings *tried,
-                         vw__finding_draft *finding)
+                         const idle_memory *idle, const vw__doctor_tried_settings *tried,
+                         vw__diagnosis_finding *finding)
 {
     bool is_move_first = idle->sparse_idle_bytes > vw__doctor_best_saving(facts, tried);
     if (is_move_first)
@@ -238,8 +240,8 @@ static void add_remedies(const vw__doctor_facts *facts, vw__doctor_result *resul
     if (!is_move_first)
         add_move(result, idle, finding);
     if (facts->steps.end_count != 0)
-        vw__finding_known_remedy(finding, VW__REMEDY_REPEATING_SIZES, NULL, VW__SAVES_UNKNOWN,
-                                 VW_BASIS_RULE);
+        vw__diagnosis_known_remedy(finding, VW__REMEDY_REPEATING_SIZES, NULL,
+                                   VW__DIAGNOSIS_SAVES_UNKNOWN, VW_BASIS_RULE);
 }
 
 /* ---- together -------------------------------------------------------------------------------- */
@@ -247,18 +249,18 @@ static void add_remedies(const vw__doctor_facts *facts, vw__doctor_result *resul
 static vw_status write_finding(const vw__doctor_input *input, vw__doctor_facts *facts,
                                vw__doctor_result *result, idle_memory *idle)
 {
-    vw__tried_settings tried;
+    vw__doctor_tried_settings tried;
     bool has_failed = facts->failure.has_happened;
     if (has_failed && result->is_explained)
         return VW_OK;
     bool is_stranded = has_failed && result->is_stranded; /* the same bytes, told already */
-    vw__finding_draft *stranded = vw__diagnosis_find(result->draft, "stranded");
-    vw__finding_draft *finding = is_stranded ? NULL : add_finding(facts, result, idle);
+    vw__diagnosis_finding *stranded = vw__diagnosis_find(result->draft, "stranded");
+    vw__diagnosis_finding *finding = is_stranded ? NULL : add_finding(facts, result, idle);
     if (finding == NULL && !has_failed)
         return VW_OK;
     bool is_wanted = finding != NULL || (is_stranded && stranded != NULL);
     VW__TRY(vw__doctor_try_settings(
-        input, facts, is_wanted ? VW__SETTINGS_FOR_REMEDIES : VW__SETTINGS_FOR_WARNINGS, &tried));
+        input, facts, is_wanted ? VW__DOCTOR_FOR_REMEDIES : VW__DOCTOR_FOR_WARNINGS, &tried));
     if (is_stranded && stranded != NULL)
         vw__doctor_add_setting_remedies(facts, result, &tried, stranded);
     if (finding != NULL) {

@@ -38,7 +38,7 @@ bool vw__doctor_explains_failure(uint64_t held_bytes, uint64_t idle_bytes, uint6
 }
 
 /* The first leak among the findings from `from` on. */
-static vw__finding_draft *leak_among(const vw__diagnosis_draft *draft, size_t from)
+static vw__diagnosis_finding *leak_among(const vw__diagnosis_draft *draft, size_t from)
 {
     for (size_t i = from; i < draft->finding_count; i++)
         if (strcmp(draft->findings[i]->kind, "leak") == 0)
@@ -102,7 +102,7 @@ static void explain_limit(vw__diagnosis_draft *draft)
 
 /* What grew, with how it ended. On another card it has not ended: then the steps' own sentence. A
  * limit that nobody names is a conclusion. */
-static void conclude_leak(uint64_t card_bytes, const answer *steps, const vw__growth *growth,
+static void conclude_leak(uint64_t card_bytes, const answer *steps, const vw__doctor_growth *growth,
                           vw__diagnosis_draft *draft)
 {
     uint64_t tried = draft->numbers.tried_bytes;
@@ -122,8 +122,8 @@ static void conclude_leak(uint64_t card_bytes, const answer *steps, const vw__gr
 }
 
 /* The growth in place of what the message came to, where it explains that; else beside it. */
-static void weigh_growth(const vw__step_log *log, const vw__growth *growth, uint64_t card_bytes,
-                         const answer *steps, vw__diagnosis_draft *draft)
+static void weigh_growth(const vw__step_log *log, const vw__doctor_growth *growth,
+                         uint64_t card_bytes, const answer *steps, vw__diagnosis_draft *draft)
 {
     const vw_memory_numbers *failed = &draft->numbers;
     uint64_t tried = failed->tried_bytes, live = failed->allocated_bytes;
@@ -161,11 +161,11 @@ vw_status vw__doctor_add_growth(const vw__step_log *log, const vw_doctor_options
 {
     const answer text = answer_of(draft);
     const size_t reason_count = draft->reason_count, finding_count = draft->finding_count;
-    vw__growth growth;
+    vw__doctor_growth growth;
     VW__TRY(vw__doctor_steps(log, options, draft, &growth));
 
     const answer steps = answer_of(draft);
-    vw__finding_draft *leak = leak_among(draft, finding_count);
+    vw__diagnosis_finding *leak = leak_among(draft, finding_count);
     put_answer(&text, draft);
     draft->finding_count = finding_count;
     if (leak == NULL || !growth.is_leak) {

@@ -65,7 +65,7 @@ static uint32_t death_step(const vw__doctor_facts *facts, const vw__lifetime *li
 {
     if (lifetime->end >= facts->horizon_instant)
         return (uint32_t)facts->steps.end_count + TRANSIENT_STEPS + 1;
-    return vw__step_of_instant(&facts->steps, lifetime->end - 1);
+    return vw__steps_of_instant(&facts->steps, lifetime->end - 1);
 }
 
 /* ---- the line of live bytes ------------------------------------------------------------------ */
@@ -105,7 +105,7 @@ static uint64_t highest(const held_search *search)
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 
-static uint32_t middle_of(const vw__pass *pass)
+static uint32_t middle_of(const vw__roles_pass *pass)
 {
     return pass->begin + (pass->last_request - pass->begin) / 2;
 }
@@ -132,8 +132,8 @@ static void find_forward_ends(held_search *search)
     for (size_t i = 0; i < search->step_count; i++)
         search->forward_ends[i].instant = UINT32_MAX;
     for (size_t i = 0; i < roles->pass_count; i++) {
-        const vw__pass *pass = &roles->passes[i];
-        if (pass->kind == VW__PASS_OPTIMIZER) {
+        const vw__roles_pass *pass = &roles->passes[i];
+        if (pass->kind == VW__ROLES_PASS_OPTIMIZER) {
             optimizer = pass->begin;
             search->has_optimizer = true;
         }
@@ -143,10 +143,11 @@ static void find_forward_ends(held_search *search)
         }
         forward_end *end = &search->forward_ends[pass->step];
         size_t before = i; /* the forward pass before this one; a loss may come between */
-        if (before > 0 && roles->passes[before - 1].kind == VW__PASS_OTHER)
+        if (before > 0 && roles->passes[before - 1].kind == VW__ROLES_PASS_OTHER)
             before--;
-        if (pass->kind == VW__PASS_BACKWARD && before > 0 &&
-            roles->passes[before - 1].kind == VW__PASS_FORWARD && end->instant == UINT32_MAX) {
+        if (pass->kind == VW__ROLES_PASS_BACKWARD && before > 0 &&
+            roles->passes[before - 1].kind == VW__ROLES_PASS_FORWARD &&
+            end->instant == UINT32_MAX) {
             *end = (forward_end){
                 .instant = roles->passes[before - 1].last_request + 1,
                 .middle_instant = middle_of(&roles->passes[before - 1]),
@@ -205,8 +206,9 @@ static void count_gradients(held_search *search)
                 VW__CATEGORY_GRADIENTS)
             continue;
         size_t first = first_holding(search, lifetime, birth_step(facts, i));
-        size_t end = lifetime->end == VW__LIVE_TO_THE_END ? search->with_forward_count
-                                                          : first_forward_at(search, lifetime->end);
+        size_t end = lifetime->end == VW__LIFETIME_TO_THE_END
+                         ? search->with_forward_count
+                         : first_forward_at(search, lifetime->end);
         if (first >= end)
             continue;
         search->held_changes[first] += (int64_t)lifetime->size_bytes;
@@ -243,17 +245,18 @@ static uint64_t count_held(const held_search *search, size_t *steps, size_t *hel
 
 /* What the peak would have been without what is held. */
 static void tell_saving(const held_search *search, const char *undoing, vw__remedy_id remedy,
-                        vw__finding_draft *finding)
+                        vw__diagnosis_finding *finding)
 {
     uint64_t saved = vw__doctor_less(search->facts->peak_bytes, highest(search));
     if (saved != 0)
-        vw__finding_evidence(finding, "Without them the run would have peaked %s lower.",
-                             VW__DOCTOR_SIZE(saved));
+        vw__diagnosis_evidence(finding, "Without them the run would have peaked %s lower.",
+                               VW__DOCTOR_SIZE(saved));
     else
-        vw__finding_evidence(
+        vw__diagnosis_evidence(
             finding, "The peak of this run is elsewhere: %s lowers the forward pass, not the peak.",
             undoing);
-    vw__finding_known_remedy(finding, remedy, NULL, vw__saves(saved), VW_BASIS_MEASURED);
+    vw__diagnosis_known_remedy(finding, remedy, NULL, vw__diagnosis_saves(saved),
+                               VW_BASIS_MEASURED);
 }
 
 static void tell_gradients(held_search *search)
@@ -264,13 +267,13 @@ static void tell_gradients(held_search *search)
     uint64_t most = count_held(search, &steps, &held_steps);
     if (held_steps < FEWEST_STEPS || held_steps * 2 < steps)
         return;
-    vw__finding_draft *finding =
+    vw__diagnosis_finding *finding =
         vw__diagnosis_add(draft, "gradients-held", most,
                           "Gradients of the step before (%s) are alive through the forward pass.",
                           VW__DOCTOR_SIZE(most));
-    vw__finding_where(finding, "%s",
-                      vw__doctor_place(facts, draft, vw__doctor_backward_context(facts)));
-    vw__finding_evidence(
+    vw__diagnosis_where(finding, "%s",
+                        vw__doctor_place(facts, draft, vw__doctor_backward_context(facts)));
+    vw__diagnosis_evidence(
         finding, "This happens in %zu of %zu steps, measured at the end of the forward pass.",
         held_steps, steps);
     tell_saving(search, "clearing them", VW__REMEDY_ZERO_GRAD, finding);
@@ -283,8 +286,9 @@ static void tell_gradients(held_search *search)
 static bool is_used_by_backward(const vw__doctor_facts *facts, const vw__lifetime *lifetime)
 {
     const vw__roles *roles = &facts->roles;
-    return lifetime->end != VW__LIVE_TO_THE_END &&
-           roles->passes[vw__roles_pass_at(roles, lifetime->end - 1)].kind == VW__PASS_BACKWARD;
+    return lifetime->end != VW__LIFETIME_TO_THE_END &&
+           roles->passes[vw__roles_pass_at(roles, lifetime->end - 1)].kind ==
+               VW__ROLES_PASS_BACKWARD;
 }
 
 /* Belongs to one step, and is gone soon after it? */
@@ -314,13 +318,13 @@ static uint32_t held_over_in(const held_search *search, const vw__lifetime *life
 
 static void tell_held_over(held_search *search, const uint64_t *bytes_by_stack, uint64_t bytes)
 {
-    vw__finding_draft *finding = vw__diagnosis_add(
+    vw__diagnosis_finding *finding = vw__diagnosis_add(
         search->result->draft, "held-over", bytes,
         "%s of the step before are still alive while the next one runs its forward pass.",
         VW__DOCTOR_SIZE(bytes));
     vw__doctor_add_places(search->facts, bytes_by_stack, VW__DOCTOR_PLACES_APART, finding);
-    vw__finding_evidence(finding, "They are given back within that step: variables of the loop, "
-                                  "which live until they are assigned again.");
+    vw__diagnosis_evidence(finding, "They are given back within that step: variables of the loop, "
+                                    "which live until they are assigned again.");
     tell_saving(search, "letting them go", VW__REMEDY_DROP_VARIABLES, finding);
 }
 
@@ -346,7 +350,7 @@ static vw_status find_held_over(held_search *search)
             continue;
         search->held_bytes[step] += lifetime->size_bytes;
         add_span(search, facts->steps.ends[born], lifetime->end, -(int64_t)lifetime->size_bytes);
-        if (lifetime->context != VW__NO_CONTEXT)
+        if (lifetime->context != VW__MODEL_NO_CONTEXT)
             stacks[facts->model->contexts[lifetime->context]] += lifetime->size_bytes;
     }
     size_t steps = 0, held_steps = 0;
@@ -375,7 +379,7 @@ static bool peaks_in_evaluation(const vw__doctor_facts *facts)
     }
     bool has_backward = false, has_backward_here = false;
     for (size_t i = 0; i < roles->pass_count; i++)
-        if (roles->passes[i].kind == VW__PASS_BACKWARD) {
+        if (roles->passes[i].kind == VW__ROLES_PASS_BACKWARD) {
             has_backward = true;
             has_backward_here = has_backward_here ||
                                 (roles->passes[i].begin >= begin && roles->passes[i].begin < end);
@@ -397,20 +401,21 @@ static void tell_evaluation(held_search *search)
     }
     if (!is_worth_telling(search, gradients + optimizer))
         return;
-    vw__finding_draft *finding =
+    vw__diagnosis_finding *finding =
         vw__diagnosis_add(result->draft, "held-over", gradients + optimizer,
                           "The peak is in an evaluation, and %s of training are alive in it.",
                           VW__DOCTOR_SIZE(gradients + optimizer));
-    vw__finding_part(finding, "state of the optimizer", optimizer);
-    vw__finding_part(finding, "gradients left by training", gradients);
+    vw__diagnosis_part(finding, "state of the optimizer", optimizer);
+    vw__diagnosis_part(finding, "gradients left by training", gradients);
     if (gradients != 0)
-        vw__finding_remedy(finding, "clear the gradients before the evaluation",
-                           vw__saves(gradients), VW_BASIS_MEASURED, "none",
-                           "optimizer.zero_grad(set_to_none=True)   # before model.eval()");
+        vw__diagnosis_remedy(finding, "clear the gradients before the evaluation",
+                             vw__diagnosis_saves(gradients), VW_BASIS_MEASURED, "none",
+                             "optimizer.zero_grad(set_to_none=True)   # before model.eval()");
     if (optimizer != 0)
-        vw__finding_remedy(
+        vw__diagnosis_remedy(
             finding, "evaluate in smaller batches, or with the optimizer's state on the host",
-            (vw__savings){0, optimizer}, VW_BASIS_COMPUTED, "a copy of the state each way",
+            (vw__diagnosis_savings){0, optimizer}, VW_BASIS_COMPUTED,
+            "a copy of the state each way",
             "for state in optimizer.state.values():\n"
             "    for key, value in state.items():\n"
             "        if torch.is_tensor(value):\n"

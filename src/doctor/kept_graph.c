@@ -100,9 +100,9 @@ static vw_status cut_stretches(kept_search *search)
         }
         search->stretch_of_pass[i] = (uint32_t)(search->stretch_count - 1);
         open->end = (uint32_t)i + 1;
-        bool is_backward = roles->passes[i].kind == VW__PASS_BACKWARD;
+        bool is_backward = roles->passes[i].kind == VW__ROLES_PASS_BACKWARD;
         bool ends =
-            is_backward && (i + 1 == count || roles->passes[i + 1].kind != VW__PASS_BACKWARD);
+            is_backward && (i + 1 == count || roles->passes[i + 1].kind != VW__ROLES_PASS_BACKWARD);
         if (ends) {
             open->has_backward = true;
             open = NULL;
@@ -170,7 +170,7 @@ static void find_last_pass(const kept_search *search, stretch *own)
         return;
     }
     for (uint32_t i = own->end; i-- > own->begin;)
-        if (roles->passes[i].kind == VW__PASS_FORWARD &&
+        if (roles->passes[i].kind == VW__ROLES_PASS_FORWARD &&
             roles->passes[i].begin < facts->horizon_instant) {
             own->last_pass_event = roles->passes[i].begin;
             return;
@@ -204,7 +204,7 @@ static vw_status find_runs(kept_search *search)
         if (!is_forward(search, lifetime))
             continue;
         search->runs[search->run_of_event[lifetime->begin - 1]].live_bytes += lifetime->size_bytes;
-        if (lifetime->end == VW__LIVE_TO_THE_END)
+        if (lifetime->end == VW__LIFETIME_TO_THE_END)
             continue;
         struct free_run *freed = &search->runs[search->run_of_event[lifetime->end - 1]];
         freed->freed_bytes += lifetime->size_bytes;
@@ -223,7 +223,7 @@ static bool went_in_a_burst(const kept_search *search, uint32_t event)
 {
     const vw__roles *roles = &search->facts->roles;
     const struct free_run *run = &search->runs[search->run_of_event[event]];
-    return roles->passes[vw__roles_pass_at(roles, event)].kind != VW__PASS_BACKWARD &&
+    return roles->passes[vw__roles_pass_at(roles, event)].kind != VW__ROLES_PASS_BACKWARD &&
            run->freed_count >= FEWEST_KEPT_BLOCKS &&
            (double)run->freed_bytes >= LEAST_BURST * (double)run->live_bytes;
 }
@@ -232,7 +232,8 @@ static bool is_used_by_backward(const kept_search *search, const vw__lifetime *l
 {
     const vw__roles *roles = &search->facts->roles;
     return lifetime->end <= search->facts->horizon_instant &&
-           roles->passes[vw__roles_pass_at(roles, lifetime->end - 1)].kind == VW__PASS_BACKWARD;
+           roles->passes[vw__roles_pass_at(roles, lifetime->end - 1)].kind ==
+               VW__ROLES_PASS_BACKWARD;
 }
 
 /* ---- kept ------------------------------------------------------------------------------------ */
@@ -246,7 +247,7 @@ static bool is_kept(const kept_search *search, const vw__lifetime *lifetime, con
         return true;
     /* The pass under way: if the run did not fail and it goes all at once, nothing came after. */
     bool is_told = lifetime->end <= horizon || !search->facts->failure.has_happened;
-    return is_told && lifetime->end != VW__LIVE_TO_THE_END &&
+    return is_told && lifetime->end != VW__LIFETIME_TO_THE_END &&
            went_in_a_burst(search, lifetime->end - 1);
 }
 
@@ -361,7 +362,7 @@ static void tell(kept_search *search, kept_total *total)
 {
     const vw__doctor_facts *facts = search->facts;
     vw__doctor_result *result = search->result;
-    vw__finding_draft *finding = vw__diagnosis_add(
+    vw__diagnosis_finding *finding = vw__diagnosis_add(
         result->draft, "kept-graph", total->most_bytes,
         "Forward passes keep %s of activations for a backward pass that never comes.",
         VW__DOCTOR_SIZE(total->most_bytes));
@@ -371,24 +372,24 @@ static void tell(kept_search *search, kept_total *total)
         asked += search->stretches[i].is_kept ? search->stretches[i].asked_bytes : 0;
         kept += search->stretches[i].is_kept ? search->stretches[i].kept_bytes : 0;
     }
-    vw__finding_evidence(
+    vw__diagnosis_evidence(
         finding,
         "%s of the bytes that these passes asked for were still alive when "
         "they were over, from %zu different stacks; without a graph a few blocks "
         "are.",
         vw__diagnosis_share(result->draft, asked != 0 ? (double)kept / (double)asked : 0),
         total->stack_count);
-    vw__finding_evidence(finding, search->training_blocks > 0
-                                      ? "They were not freed by a backward pass, unlike those of "
-                                        "the training steps in the same recording."
-                                      : "No backward pass was recorded.");
+    vw__diagnosis_evidence(finding, search->training_blocks > 0
+                                        ? "They were not freed by a backward pass, unlike those of "
+                                          "the training steps in the same recording."
+                                        : "No backward pass was recorded.");
     const vw__remedy *inference = vw__remedy_of(VW__REMEDY_INFERENCE_MODE);
-    vw__finding_remedy(finding, "evaluate under inference_mode()", vw__saves(total->most_bytes),
-                       VW_BASIS_MEASURED, inference->cost,
-                       "with torch.inference_mode():\n    out = model(x)");
-    vw__finding_remedy(finding, "keep outputs without their graph", vw__saves(total->most_bytes),
-                       VW_BASIS_MEASURED, "a copy to the host for each output",
-                       "outs.append(out.detach().cpu())");
+    vw__diagnosis_remedy(finding, "evaluate under inference_mode()",
+                         vw__diagnosis_saves(total->most_bytes), VW_BASIS_MEASURED, inference->cost,
+                         "with torch.inference_mode():\n    out = model(x)");
+    vw__diagnosis_remedy(finding, "keep outputs without their graph",
+                         vw__diagnosis_saves(total->most_bytes), VW_BASIS_MEASURED,
+                         "a copy to the host for each output", "outs.append(out.detach().cpu())");
 }
 
 static vw_status tell_kept(kept_search *search)

@@ -105,9 +105,9 @@ static size_t bucket_of(const vw__leak_search *search, size_t step)
 static size_t key_of(const vw__leak_search *search, const vw__lifetime *lifetime)
 {
     const vw__model *model = search->facts->model;
-    uint32_t stack =
-        lifetime->context == VW__NO_CONTEXT ? VW__EMPTY_STACK : model->contexts[lifetime->context];
-    if (stack != VW__EMPTY_STACK)
+    uint32_t stack = lifetime->context == VW__MODEL_NO_CONTEXT ? VW__MODEL_EMPTY_STACK
+                                                               : model->contexts[lifetime->context];
+    if (stack != VW__MODEL_EMPTY_STACK)
         return stack;
     size_t class = 0;
     for (uint64_t size = lifetime->size_bytes; size > 1; size >>= 1)
@@ -196,7 +196,7 @@ static vw_status choose_groups(vw__leak_search *search)
     for (size_t i = 0; i < key_count; i++)
         if (search->group_of[i] != NO_GROUP)
             search->groups[search->group_of[i]] =
-                (vw__leak_group){.key = i, .context = VW__NO_CONTEXT};
+                (vw__leak_group){.key = i, .context = VW__MODEL_NO_CONTEXT};
     return VW_OK;
 }
 
@@ -390,8 +390,8 @@ static vw_status search_up_to(const vw__doctor_input *input, const vw__doctor_fa
 /* Did nearly all of the work come before the peak? In steps, where they are known. */
 static bool is_peak_late(const vw__doctor_facts *facts)
 {
-    uint64_t at_peak = vw__step_of_instant(&facts->steps, facts->peak_instant);
-    uint64_t at_end = vw__step_of_instant(&facts->steps, facts->horizon_instant);
+    uint64_t at_peak = vw__steps_of_instant(&facts->steps, facts->peak_instant);
+    uint64_t at_end = vw__steps_of_instant(&facts->steps, facts->horizon_instant);
     if (at_end < VW__TREND_FEWEST_POINTS) {
         at_peak = facts->peak_instant;
         at_end = facts->horizon_instant;

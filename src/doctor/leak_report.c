@@ -137,19 +137,20 @@ static const char *title_of(const vw__leak_search *search, const leak *found)
                                     VW__DOCTOR_SIZE(found->bytes));
 }
 
-static void add_remedies(vw__finding_draft *finding, const leak *found)
+static void add_remedies(vw__diagnosis_finding *finding, const leak *found)
 {
     for (size_t i = 0; i < MOST_REMEDIES; i++)
         if (patterns[found->pattern].remedies[i].action != NULL)
-            vw__finding_remedy(finding, patterns[found->pattern].remedies[i].action,
-                               vw__saves(found->bytes), patterns[found->pattern].remedies[i].basis,
-                               patterns[found->pattern].remedies[i].cost,
-                               patterns[found->pattern].remedies[i].how);
+            vw__diagnosis_remedy(finding, patterns[found->pattern].remedies[i].action,
+                                 vw__diagnosis_saves(found->bytes),
+                                 patterns[found->pattern].remedies[i].basis,
+                                 patterns[found->pattern].remedies[i].cost,
+                                 patterns[found->pattern].remedies[i].how);
 }
 
 /* How long it will take. The card is known where it was given, or where it has run out. */
 static void tell_exhaustion(const vw__leak_search *search, const leak *found,
-                            vw__finding_draft *finding)
+                            vw__diagnosis_finding *finding)
 {
     const vw__doctor_input *input = search->input;
     const vw__doctor_facts *facts = search->facts;
@@ -160,19 +161,19 @@ static void tell_exhaustion(const vw__leak_search *search, const leak *found,
     if (!search->has_steps || found->bytes_per_step == 0)
         return;
     if (facts->failure.has_happened) {
-        vw__finding_evidence(finding, "It ran out of memory after %s.",
-                             vw__diagnosis_count(result->draft, search->end_count - 1, "step"));
+        vw__diagnosis_evidence(finding, "It ran out of memory after %s.",
+                               vw__diagnosis_count(result->draft, search->end_count - 1, "step"));
     } else if (limit != 0) {
         uint64_t live = facts->peak_bytes;
         uint64_t left = live < limit ? (limit - live) / found->bytes_per_step : 0;
-        vw__finding_evidence(finding,
-                             "At this rate the card is full after %s more, if nothing else grows.",
-                             vw__diagnosis_count(result->draft, left, "step"));
+        vw__diagnosis_evidence(
+            finding, "At this rate the card is full after %s more, if nothing else grows.",
+            vw__diagnosis_count(result->draft, left, "step"));
     } else {
-        vw__finding_evidence(finding, "At this rate every GiB of the card lasts %s.",
-                             vw__diagnosis_count(result->draft,
-                                                 (UINT64_C(1) << 30) / found->bytes_per_step,
-                                                 "step"));
+        vw__diagnosis_evidence(finding, "At this rate every GiB of the card lasts %s.",
+                               vw__diagnosis_count(result->draft,
+                                                   (UINT64_C(1) << 30) / found->bytes_per_step,
+                                                   "step"));
     }
 }
 
@@ -180,34 +181,37 @@ static void tell(vw__leak_search *search, leak *found)
 {
     const vw__doctor_facts *facts = search->facts;
     vw__doctor_result *result = search->result;
-    vw__finding_draft *finding =
+    vw__diagnosis_finding *finding =
         vw__diagnosis_add(result->draft, "leak", found->bytes, "%s", title_of(search, found));
     vw__doctor_add_places(facts, found->bytes_by_stack, VW__DOCTOR_PLACES_TOGETHER, finding);
     if (finding->where_count == 0 && found->is_backward)
-        vw__finding_where(
+        vw__diagnosis_where(
             finding, "%s",
             vw__doctor_place(facts, result->draft, vw__doctor_backward_context(facts)));
     const char *until = facts->failure.has_happened                 ? "the failure"
                         : search->horizon != facts->horizon_instant ? "the peak of the run"
                                                                     : "the end of the work";
     if (found->stack_count == 0)
-        vw__finding_evidence(finding, "%llu blocks of one size, without a stack, stayed until %s.",
-                             (unsigned long long)found->block_count, until);
+        vw__diagnosis_evidence(finding,
+                               "%llu blocks of one size, without a stack, stayed until %s.",
+                               (unsigned long long)found->block_count, until);
     else
-        vw__finding_evidence(
+        vw__diagnosis_evidence(
             finding, "%s, asked for by %s, stayed until %s; hardly any was given back.",
             vw__diagnosis_count(result->draft, found->block_count, "block"),
             vw__diagnosis_count(result->draft, found->stack_count, "stack"), until);
     if (search->has_steps)
-        vw__finding_evidence(finding,
-                             "%zu steps were found by %s; at their beginning, in their middle and "
-                             "at their end new blocks come and stay.",
-                             search->end_count - 1, facts->steps.basis);
+        vw__diagnosis_evidence(
+            finding,
+            "%zu steps were found by %s; at their beginning, in their middle and "
+            "at their end new blocks come and stay.",
+            search->end_count - 1, facts->steps.basis);
     else
-        vw__finding_evidence(finding,
-                             "No steps were found; the trace was cut into %d equal parts, and new "
-                             "blocks come and stay in nearly all of them.",
-                             VW__LEAK_SLICES);
+        vw__diagnosis_evidence(
+            finding,
+            "No steps were found; the trace was cut into %d equal parts, and new "
+            "blocks come and stay in nearly all of them.",
+            VW__LEAK_SLICES);
     tell_exhaustion(search, found, finding);
     add_remedies(finding, found);
 }
@@ -229,7 +233,7 @@ static bool belongs(const vw__leak_search *search, const vw__leak_group *first,
     vw__model_stack b = vw__model_stack_of(model, other->context);
     size_t a_where = vw__attribution_where(&facts->attribution, a);
     size_t b_where = vw__attribution_where(&facts->attribution, b);
-    if (a_where == VW__NO_FRAME || b_where == VW__NO_FRAME)
+    if (a_where == VW__ATTRIBUTION_NO_FRAME || b_where == VW__ATTRIBUTION_NO_FRAME)
         return a_where == b_where;
     return model->frame_ids[a.first + a_where] == model->frame_ids[b.first + b_where];
 }
@@ -276,8 +280,8 @@ static vw_status collect(vw__leak_search *search, const vw__leak_group *first, l
 static vw_status keep_growth(const vw__leak_search *search)
 {
     vw__diagnosis_draft *draft = search->result->draft;
-    vw__growing_stack *stacks = vw__arena_alloc_array(&draft->arena, search->group_count,
-                                                      sizeof *stacks, _Alignof(vw__growing_stack));
+    vw__diagnosis_growing_stack *stacks = vw__arena_alloc_array(
+        &draft->arena, search->group_count, sizeof *stacks, _Alignof(vw__diagnosis_growing_stack));
     size_t count = 0;
     if (stacks == NULL)
         return vw__fail_host_memory(search->group_count * sizeof *stacks, "the growth of a run");
@@ -286,8 +290,8 @@ static vw_status keep_growth(const vw__leak_search *search)
         bool has_stack = key < search->facts->model->stack_count;
         if (!search->groups[i].is_leak)
             continue;
-        stacks[count] = (vw__growing_stack){has_stack ? (uint32_t)key : VW__NO_STACK,
-                                            bytes_per_step(search, i)};
+        stacks[count] = (vw__diagnosis_growing_stack){
+            has_stack ? (uint32_t)key : VW__DIAGNOSIS_NO_STACK, bytes_per_step(search, i)};
         draft->growth.bytes_per_step += (double)stacks[count++].bytes_per_step;
     }
     draft->growth.stacks = stacks;

@@ -137,7 +137,7 @@ typedef struct inquiry {
     range outside;                                 /* total - free - reserved - a context */
     vw_confidence confidence;                      /* of the answers so far */
     uint32_t possible;
-    vw__number_verdict result;
+    vw__numbers_verdict result;
 } inquiry;
 
 /* Half of the last digit that was printed. */
@@ -175,8 +175,9 @@ static void set_ranges(inquiry *given)
     if (given->idle.low == UNBOUNDED)
         given->idle.low = 0;
 
-    uint64_t held_high = sum(sum(given->free.high, given->reserved.high), VW__CONTEXT_BYTES);
-    uint64_t held_low = sum(sum(given->free.low, given->reserved.low), VW__CONTEXT_BYTES);
+    uint64_t held_high =
+        sum(sum(given->free.high, given->reserved.high), VW__NUMBERS_CONTEXT_BYTES);
+    uint64_t held_low = sum(sum(given->free.low, given->reserved.low), VW__NUMBERS_CONTEXT_BYTES);
     given->outside = (range){vw__doctor_knows(total) ? difference(total, held_high) : 0,
                              difference(total, held_low)};
 }
@@ -374,7 +375,7 @@ static answer is_outside(inquiry *given)
                    "for others.");
         return result;
     }
-    uint64_t beyond = difference(held, VW__CONTEXT_BYTES);
+    uint64_t beyond = difference(held, VW__NUMBERS_CONTEXT_BYTES);
     SAY(given, "Outside PyTorch: card $total - free $free - reserved $reserved = %s%s%s%s.",
         VW__DOCTOR_SIZE(held),
         beyond == 0 ? ", no more than the 1 GiB that a context may take" : ", of which ",
@@ -534,7 +535,7 @@ static void ask_everything(inquiry *given)
 static void temper(inquiry *given)
 {
     const vw_memory_numbers *said = given->numbers;
-    vw__number_verdict *result = &given->result;
+    vw__numbers_verdict *result = &given->result;
     bool covers = VW__DOCTOR_KNOWS_ALL(said->free_bytes, said->tried_bytes) &&
                   said->free_bytes >= said->tried_bytes;
     if (result->verdict == VW_VERDICT_GENUINE && covers)
@@ -554,8 +555,8 @@ static void temper(inquiry *given)
     }
 }
 
-static vw__number_verdict judge(const vw_memory_numbers *numbers, vw__diagnosis_draft *draft,
-                                bool is_printed)
+static vw__numbers_verdict judge(const vw_memory_numbers *numbers, vw__diagnosis_draft *draft,
+                                 bool is_printed)
 {
     inquiry given = {
         .numbers = numbers,
@@ -579,13 +580,13 @@ static vw__number_verdict judge(const vw_memory_numbers *numbers, vw__diagnosis_
     return given.result;
 }
 
-vw__number_verdict vw__numbers_judge(const vw_memory_numbers *numbers, vw__diagnosis_draft *draft)
+vw__numbers_verdict vw__numbers_judge(const vw_memory_numbers *numbers, vw__diagnosis_draft *draft)
 {
     return judge(numbers, draft, false);
 }
 
-vw__number_verdict vw__numbers_judge_printed(const vw_memory_numbers *numbers,
-                                             vw__diagnosis_draft *draft)
+vw__numbers_verdict vw__numbers_judge_printed(const vw_memory_numbers *numbers,
+                                              vw__diagnosis_draft *draft)
 {
     return judge(numbers, draft, true);
 }

@@ -13,9 +13,9 @@
 #include "doctor/diagnosis.h"
 
 /* What the rule grants a CUDA context before memory outside PyTorch counts. */
-#define VW__CONTEXT_BYTES (UINT64_C(1) << 30)
+#define VW__NUMBERS_CONTEXT_BYTES (UINT64_C(1) << 30)
 
-typedef struct vw__number_verdict {
+typedef struct vw__numbers_verdict {
     vw_verdict verdict; /* TOO_LARGE, CAPPED, FRAGMENTATION, OUTSIDE, REFUSED, GENUINE, UNKNOWN */
     vw_confidence confidence;
     uint64_t idle_bytes;    /* reserved - allocated; VW_UNKNOWN */
@@ -26,16 +26,16 @@ typedef struct vw__number_verdict {
     bool is_oversubscribed;      /* that one: more reserved than the card has */
     uint32_t possible;           /* UNKNOWN for want of numbers: a bit (1 << verdict) for each
                                     verdict that the missing ones could make; else 0 */
-} vw__number_verdict;
+} vw__numbers_verdict;
 
 /* Decides, and adds the comparisons it made to the reasoning of `draft` (NULL: says nothing).
  * Numbers that are missing give a verdict where it is the same whatever they are, else UNKNOWN with
  * what is missing; numbers that contradict each other give UNKNOWN with the reason. */
-vw__number_verdict vw__numbers_judge(const vw_memory_numbers *numbers, vw__diagnosis_draft *draft);
+vw__numbers_verdict vw__numbers_judge(const vw_memory_numbers *numbers, vw__diagnosis_draft *draft);
 
 /* The same for numbers that were read in a text, where each is known to two decimals of its unit:
  * a comparison that the rounding could turn is trusted less. */
-vw__number_verdict vw__numbers_judge_printed(const vw_memory_numbers *numbers,
-                                             vw__diagnosis_draft *draft);
+vw__numbers_verdict vw__numbers_judge_printed(const vw_memory_numbers *numbers,
+                                              vw__diagnosis_draft *draft);
 
 #endif /* VW_DOCTOR_NUMBERS_H */

@@ -37,7 +37,7 @@ static unsigned percent_of(uint64_t bytes, uint64_t all_bytes)
 /* The stack of a lifetime, or the count of stacks where none was captured. */
 static size_t stack_of(const vw__model *model, uint32_t context)
 {
-    return context != VW__NO_CONTEXT ? model->contexts[context] : model->stack_count;
+    return context != VW__MODEL_NO_CONTEXT ? model->contexts[context] : model->stack_count;
 }
 
 /* ---- roles of the last pass ------------------------------------------------------------------ */
@@ -74,13 +74,13 @@ static bool was_to_stay(const precedent *own, uint32_t age, bool has_broken_off)
     return !own->has_temporaries || age > own->oldest_temporary;
 }
 
-static vw_status correct_roles(const vw__doctor_facts *facts, vw__peak *peak)
+static vw_status correct_roles(const vw__doctor_facts *facts, vw__doctor_peak_facts *peak)
 {
     const vw__roles *roles = &facts->roles;
     bool has_broken_off = peak->has_broken_off;
     uint32_t last_pass = has_broken_off ? vw__roles_pass_at(roles, facts->failure.event)
                                         : (uint32_t)(roles->pass_count - 1);
-    if (roles->passes[last_pass].kind != VW__PASS_FORWARD)
+    if (roles->passes[last_pass].kind != VW__ROLES_PASS_FORWARD)
         return VW_OK;
     size_t count = facts->model->stack_count + 1;
     precedent *precedents = vw__host_alloc_zeroed(count, sizeof *precedents);
@@ -102,7 +102,7 @@ static vw_status correct_roles(const vw__doctor_facts *facts, vw__peak *peak)
 
 /* ---- portions -------------------------------------------------------------------------------- */
 
-static void part(const vw__doctor_facts *facts, vw__peak *peak)
+static void part(const vw__doctor_facts *facts, vw__doctor_peak_facts *peak)
 {
     const vw__roles *roles = &facts->roles;
     for (size_t i = 0; i < roles->lifetime_count; i++)
@@ -110,7 +110,7 @@ static void part(const vw__doctor_facts *facts, vw__peak *peak)
                                                          roles->passes[roles->pass_of[i]].kind);
 }
 
-static void add_up(const vw__doctor_facts *facts, vw__peak *peak)
+static void add_up(const vw__doctor_facts *facts, vw__doctor_peak_facts *peak)
 {
     memset(peak->portion_bytes, 0, sizeof peak->portion_bytes);
     memset(peak->largest_bytes, 0, sizeof peak->largest_bytes);
@@ -163,14 +163,16 @@ static vw__portion portion_of_category(vw__category category)
 static uint32_t request_context(const vw__doctor_facts *facts)
 {
     uint32_t event = facts->failure.event;
-    return event < facts->trace->event_count ? facts->trace->events[event].context : VW__NO_CONTEXT;
+    return event < facts->trace->event_count ? facts->trace->events[event].context
+                                             : VW__MODEL_NO_CONTEXT;
 }
 
 /* A request that only failed on another card was served in the recording. For others this is what
  * the same stack asked for last, preferably of the same size. */
-static vw__portion portion_of_request(const vw__doctor_facts *facts, const vw__peak *peak)
+static vw__portion portion_of_request(const vw__doctor_facts *facts,
+                                      const vw__doctor_peak_facts *peak)
 {
-    const vw__failure *failure = &facts->failure;
+    const vw__doctor_failure *failure = &facts->failure;
     uint32_t context = request_context(facts);
     size_t stack = stack_of(facts->model, context);
     const vw__lifetime *best = NULL;
@@ -183,9 +185,9 @@ static vw__portion portion_of_request(const vw__doctor_facts *facts, const vw__p
         if (stack == facts->model->stack_count || lifetime->begin > peak->instant ||
             stack_of(facts->model, lifetime->context) != stack)
             continue;
-        bool is_alike = vw__is_about_size(lifetime->size_bytes, peak->request_bytes);
+        bool is_alike = vw__portion_is_about_size(lifetime->size_bytes, peak->request_bytes);
         bool is_best_alike =
-            best != NULL && vw__is_about_size(best->size_bytes, peak->request_bytes);
+            best != NULL && vw__portion_is_about_size(best->size_bytes, peak->request_bytes);
         if (best == NULL || (is_alike && !is_best_alike) ||
             (is_alike == is_best_alike && lifetime->begin > best->begin)) {
             best = lifetime;
@@ -218,7 +220,7 @@ static uint64_t missing_bytes(const vw_memory_numbers *numbers)
     return numbers->tried_bytes;
 }
 
-static void look_at_the_request(const vw__doctor_facts *facts, vw__peak *peak)
+static void look_at_the_request(const vw__doctor_facts *facts, vw__doctor_peak_facts *peak)
 {
     const vw_memory_numbers *numbers = &facts->failure.numbers;
     peak->missing_bytes = VW_UNKNOWN;
@@ -232,10 +234,10 @@ static void look_at_the_request(const vw__doctor_facts *facts, vw__peak *peak)
 /* ---- the portions, together
  * -------------------------------------------------------------------------------- */
 
-static vw_status find_the_loss(const vw__doctor_facts *facts, vw__peak *peak)
+static vw_status find_the_loss(const vw__doctor_facts *facts, vw__doctor_peak_facts *peak)
 {
     bool is_request_of_it;
-    const vw__loss_question question = {
+    const vw__portion_loss_question question = {
         .model = facts->model,
         .timeline = &facts->timeline,
         .roles = &facts->roles,
@@ -243,16 +245,16 @@ static vw_status find_the_loss(const vw__doctor_facts *facts, vw__peak *peak)
         .live_bytes = peak->live_bytes,
         .request_bytes = peak->request_bytes,
         .request_event = facts->failure.event,
-        .request_context = peak->request_bytes != 0 ? request_context(facts) : VW__NO_CONTEXT,
+        .request_context = peak->request_bytes != 0 ? request_context(facts) : VW__MODEL_NO_CONTEXT,
         .request_portion = peak->request_portion,
     };
-    VW__TRY(vw__portions_part_loss(&question, peak->portions, &is_request_of_it));
+    VW__TRY(vw__portion_part_loss(&question, peak->portions, &is_request_of_it));
     if (is_request_of_it)
         peak->request_portion = VW__PORTION_LOSS;
     return VW_OK;
 }
 
-static vw_status fill(const vw__doctor_facts *facts, vw__peak *peak)
+static vw_status fill(const vw__doctor_facts *facts, vw__doctor_peak_facts *peak)
 {
     memcpy(peak->roles, facts->roles.roles, facts->roles.lifetime_count);
     VW__TRY(correct_roles(facts, peak));
@@ -273,17 +275,17 @@ static bool has_broken_off(const vw__doctor_facts *facts)
     return facts->failure.has_happened && !was_served;
 }
 
-static void deinit_peak(vw__peak *peak)
+static void deinit_peak(vw__doctor_peak_facts *peak)
 {
     vw__host_free(peak->roles);
     vw__host_free(peak->portions);
     memset(peak, 0, sizeof *peak);
 }
 
-static vw_status find_peak(const vw__doctor_facts *facts, vw__peak *out)
+static vw_status find_peak(const vw__doctor_facts *facts, vw__doctor_peak_facts *out)
 {
     size_t count = facts->roles.lifetime_count;
-    vw__peak peak = {
+    vw__doctor_peak_facts peak = {
         .instant = facts->failure.has_happened ? facts->failure.instant : facts->peak_instant,
         .has_broken_off = has_broken_off(facts),
         .roles = vw__host_alloc(count),
@@ -324,7 +326,7 @@ static category_order order_categories(const uint64_t bytes[VW__CATEGORY_COUNT])
 }
 
 /* ": activations 62 %, weights 12 %", or nothing. */
-static const char *shares(vw__diagnosis_draft *draft, const vw__peak *peak,
+static const char *shares(vw__diagnosis_draft *draft, const vw__doctor_peak_facts *peak,
                           const category_order *order)
 {
     const char *text = "";
@@ -340,7 +342,8 @@ static const char *shares(vw__diagnosis_draft *draft, const vw__peak *peak,
 }
 
 /* "1.00 GiB of backward, 27.7 MiB of activations": a role, by the categories that have any. */
-static const char *by_category(const vw__peak *peak, vw__role role, vw__diagnosis_draft *draft)
+static const char *by_category(const vw__doctor_peak_facts *peak, vw__role role,
+                               vw__diagnosis_draft *draft)
 {
     const char *text = "";
     for (int i = 0; i < VW__CATEGORY_COUNT; i++)
@@ -352,19 +355,19 @@ static const char *by_category(const vw__peak *peak, vw__role role, vw__diagnosi
 }
 
 /* What lifetimes tell, and a stack alone cannot. */
-static void tell_lifetimes(const vw__peak *peak, vw__finding_draft *finding)
+static void tell_lifetimes(const vw__doctor_peak_facts *peak, vw__diagnosis_finding *finding)
 {
     const uint64_t *other = peak->role_bytes[VW__CATEGORY_OTHER];
     const char *short_lived = by_category(peak, VW__ROLE_TEMPORARIES, finding->draft);
     if (short_lived[0] != '\0')
-        vw__finding_evidence(finding, "Short-lived, freed before their own pass ends: %s.",
-                             short_lived);
+        vw__diagnosis_evidence(finding, "Short-lived, freed before their own pass ends: %s.",
+                               short_lived);
     if (peak->role_bytes[VW__CATEGORY_BACKWARD][VW__ROLE_GRADIENTS] != 0)
-        vw__finding_evidence(
+        vw__diagnosis_evidence(
             finding, "Of backward, %s outlive the pass: gradients for the optimizer.",
             VW__DOCTOR_SIZE(peak->role_bytes[VW__CATEGORY_BACKWARD][VW__ROLE_GRADIENTS]));
     if (other[VW__ROLE_WEIGHTS] != 0)
-        vw__finding_evidence(
+        vw__diagnosis_evidence(
             finding,
             "Of other, %s were there before the first forward pass and stay: probably the model's.",
             VW__DOCTOR_SIZE(other[VW__ROLE_WEIGHTS]));
@@ -384,12 +387,13 @@ static size_t frame_of(const vw__doctor_facts *facts, uint32_t context)
 {
     vw__model_stack stack = vw__model_stack_of(facts->model, context);
     size_t where = vw__attribution_where(&facts->attribution, stack);
-    return where != VW__NO_FRAME ? facts->model->frame_ids[stack.first + where]
-                                 : facts->model->frame_count;
+    return where != VW__ATTRIBUTION_NO_FRAME ? facts->model->frame_ids[stack.first + where]
+                                             : facts->model->frame_count;
 }
 
 /* By frame, and one more for blocks without a line. */
-static void add_up_lines(const vw__doctor_facts *facts, const vw__peak *peak, line_sum *lines)
+static void add_up_lines(const vw__doctor_facts *facts, const vw__doctor_peak_facts *peak,
+                         line_sum *lines)
 {
     for (size_t i = 0; i < facts->timeline.lifetime_count; i++) {
         const vw__lifetime *lifetime = &facts->timeline.lifetimes[i];
@@ -416,22 +420,23 @@ static line_sum *take_largest(line_sum *lines, size_t count)
     return largest;
 }
 
-static void tell_line(vw__finding_draft *finding, const line_sum *line, const char *place)
+static void tell_line(vw__diagnosis_finding *finding, const line_sum *line, const char *place)
 {
     category_order order = order_categories(line->category_bytes);
     const char *mostly = order.count == 1 ? "" : "mostly ";
     if (line->block_count == 1)
-        vw__finding_evidence(finding, "%s: %s in one block (%s).", place,
-                             VW__DOCTOR_SIZE(line->bytes), vw__category_name(order.categories[0]));
+        vw__diagnosis_evidence(finding, "%s: %s in one block (%s).", place,
+                               VW__DOCTOR_SIZE(line->bytes),
+                               vw__category_name(order.categories[0]));
     else
-        vw__finding_evidence(finding, "%s: %s in %llu blocks, the largest %s (%s%s).", place,
-                             VW__DOCTOR_SIZE(line->bytes), (unsigned long long)line->block_count,
-                             VW__DOCTOR_SIZE(line->largest_bytes), mostly,
-                             vw__category_name(order.categories[0]));
+        vw__diagnosis_evidence(finding, "%s: %s in %llu blocks, the largest %s (%s%s).", place,
+                               VW__DOCTOR_SIZE(line->bytes), (unsigned long long)line->block_count,
+                               VW__DOCTOR_SIZE(line->largest_bytes), mostly,
+                               vw__category_name(order.categories[0]));
 }
 
 static vw_status tell_lines(const vw__doctor_facts *facts, vw__doctor_result *result,
-                            const vw__peak *peak, vw__finding_draft *finding)
+                            const vw__doctor_peak_facts *peak, vw__diagnosis_finding *finding)
 {
     size_t frame_count = facts->model->frame_count;
     line_sum *lines = vw__host_alloc_zeroed(frame_count + 1, sizeof *lines);
@@ -443,23 +448,23 @@ static vw_status tell_lines(const vw__doctor_facts *facts, vw__doctor_result *re
         if (line == NULL)
             break;
         const char *place = vw__doctor_place(facts, result->draft, line->context);
-        vw__finding_where(finding, "%s", place);
+        vw__diagnosis_where(finding, "%s", place);
         if (i < MOST_LINES_TOLD)
             tell_line(finding, line, place);
         line->bytes = 0; /* taken */
     }
     const line_sum *rest = &lines[frame_count];
     if (percent_of(rest->bytes, peak->live_bytes) >= 5)
-        vw__finding_evidence(finding,
-                             "%s have no line of the program: autograd's threads, or no stack.",
-                             VW__DOCTOR_SIZE(rest->bytes));
+        vw__diagnosis_evidence(finding,
+                               "%s have no line of the program: autograd's threads, or no stack.",
+                               VW__DOCTOR_SIZE(rest->bytes));
     vw__host_free(lines);
     return VW_OK;
 }
 
 /* ---- when it was ----------------------------------------------------------------------------- */
 
-enum { PASS_NOT_KNOWN = VW__PASS_OPTIMIZER + 1 };
+enum { PASS_NOT_KNOWN = VW__ROLES_PASS_OPTIMIZER + 1 };
 
 /* What ran at the event: by its own stack, or by the pass that it lies in. A history may have
  * stacks in some steps and none in others: they cost time. */
@@ -468,15 +473,15 @@ static uint8_t kind_at(const vw__doctor_facts *facts, uint32_t event)
     uint8_t kind = facts->roles.passes[vw__roles_pass_at(&facts->roles, event)].kind;
     if (event < facts->trace->event_count) {
         uint32_t context = facts->trace->events[event].context;
-        if (context == VW__NO_CONTEXT && kind == VW__PASS_OTHER)
+        if (context == VW__MODEL_NO_CONTEXT && kind == VW__ROLES_PASS_OTHER)
             return PASS_NOT_KNOWN;
         if (vw__attribution_is_in_optimizer(&facts->attribution, context))
-            return VW__PASS_OPTIMIZER;
+            return VW__ROLES_PASS_OPTIMIZER;
         switch (vw__attribution_category(&facts->attribution, context)) {
         case VW__CATEGORY_FORWARD:
-            return VW__PASS_FORWARD;
+            return VW__ROLES_PASS_FORWARD;
         case VW__CATEGORY_BACKWARD:
-            return VW__PASS_BACKWARD;
+            return VW__ROLES_PASS_BACKWARD;
         default:
             break;
         }
@@ -484,14 +489,14 @@ static uint8_t kind_at(const vw__doctor_facts *facts, uint32_t event)
     return kind;
 }
 
-static void tell_when(const vw__doctor_facts *facts, const vw__peak *peak,
-                      vw__finding_draft *finding)
+static void tell_when(const vw__doctor_facts *facts, const vw__doctor_peak_facts *peak,
+                      vw__diagnosis_finding *finding)
 {
     static const char *const passes[] = {
-        [VW__PASS_OTHER] = "outside of forward, backward and optimizer",
-        [VW__PASS_FORWARD] = "in a forward pass",
-        [VW__PASS_BACKWARD] = "in a backward pass",
-        [VW__PASS_OPTIMIZER] = "in the optimizer's step",
+        [VW__ROLES_PASS_OTHER] = "outside of forward, backward and optimizer",
+        [VW__ROLES_PASS_FORWARD] = "in a forward pass",
+        [VW__ROLES_PASS_BACKWARD] = "in a backward pass",
+        [VW__ROLES_PASS_OPTIMIZER] = "in the optimizer's step",
         [PASS_NOT_KNOWN] = "in a pass that no stack identifies",
     };
     bool has_failed = facts->failure.has_happened;
@@ -502,19 +507,19 @@ static void tell_when(const vw__doctor_facts *facts, const vw__peak *peak,
                        : facts->failure.is_replayed ? "It would have failed"
                                                     : "It failed";
     if (facts->steps.end_count != 0)
-        vw__finding_evidence(finding, "%s %s, in step %u (event %u).", what, pass,
-                             vw__step_of_instant(&facts->steps, event) + 1, event);
+        vw__diagnosis_evidence(finding, "%s %s, in step %u (event %u).", what, pass,
+                               vw__steps_of_instant(&facts->steps, event) + 1, event);
     else
-        vw__finding_evidence(finding, "%s %s (event %u).", what, pass, event);
+        vw__diagnosis_evidence(finding, "%s %s (event %u).", what, pass, event);
 }
 
 /* Only where less was missing than all of it is that more than the failure itself says. */
-static void tell_missing(const vw__peak *peak, vw__finding_draft *finding)
+static void tell_missing(const vw__doctor_peak_facts *peak, vw__diagnosis_finding *finding)
 {
     if (peak->missing_bytes != 0 && peak->missing_bytes < peak->request_bytes)
-        vw__finding_evidence(finding, "Of the %s asked for, %s were missing.",
-                             VW__DOCTOR_SIZE(peak->request_bytes),
-                             VW__DOCTOR_SIZE(peak->missing_bytes));
+        vw__diagnosis_evidence(finding, "Of the %s asked for, %s were missing.",
+                               VW__DOCTOR_SIZE(peak->request_bytes),
+                               VW__DOCTOR_SIZE(peak->missing_bytes));
 }
 
 /* ---- together -------------------------------------------------------------------------------- */
@@ -527,29 +532,29 @@ static const char *heading(const vw__doctor_facts *facts)
 }
 
 static vw_status tell(const vw__doctor_input *input, vw__doctor_facts *facts,
-                      vw__doctor_result *result, const vw__peak *peak)
+                      vw__doctor_result *result, const vw__doctor_peak_facts *peak)
 {
     category_order order = order_categories(peak->category_bytes);
-    vw__finding_draft *finding = vw__diagnosis_add(
+    vw__diagnosis_finding *finding = vw__diagnosis_add(
         result->draft, "peak", peak->live_bytes, "%s %s were alive%s.", heading(facts),
         VW__DOCTOR_SIZE(peak->live_bytes), shares(result->draft, peak, &order));
     for (size_t i = 0; i < order.count; i++)
-        vw__finding_part(finding, vw__category_name(order.categories[i]),
-                         peak->category_bytes[order.categories[i]]);
+        vw__diagnosis_part(finding, vw__category_name(order.categories[i]),
+                           peak->category_bytes[order.categories[i]]);
     tell_when(facts, peak, finding);
     tell_missing(peak, finding);
     tell_lifetimes(peak, finding);
     VW__TRY(tell_lines(facts, result, peak, finding));
     if (!facts->model->features.has_contexts)
-        vw__finding_evidence(finding, "What it was for is not known: no stacks were recorded "
-                                      "(torch.cuda.memory._record_memory_history() does).");
-    return vw__peak_remedies(input, facts, result, peak, finding);
+        vw__diagnosis_evidence(finding, "What it was for is not known: no stacks were recorded "
+                                        "(torch.cuda.memory._record_memory_history() does).");
+    return vw__doctor_peak_remedies(input, facts, result, peak, finding);
 }
 
 vw_status vw__doctor_peak(const vw__doctor_input *input, vw__doctor_facts *facts,
                           vw__doctor_result *result)
 {
-    vw__peak peak;
+    vw__doctor_peak_facts peak;
     VW__TRY(find_peak(facts, &peak));
     vw_status status = peak.live_bytes != 0 ? tell(input, facts, result, &peak) : VW_OK;
     deinit_peak(&peak);

@@ -8,7 +8,7 @@
 #include "analysis/what_if.h"
 
 /* What was alive at the instant that the finding is about. */
-typedef struct vw__peak {
+typedef struct vw__doctor_peak_facts {
     uint32_t instant; /* of the failure; without one, of the peak */
     uint64_t live_bytes;
     uint64_t category_bytes[VW__CATEGORY_COUNT];             /* sum: live_bytes; as in stats */
@@ -27,12 +27,13 @@ typedef struct vw__peak {
     vw__portion request_portion;
     uint64_t missing_bytes; /* less of which alive, at most, and it would have been served; 0:
                                nothing failed, or not for that; VW_UNKNOWN: it is not said */
-} vw__peak;
+} vw__doctor_peak_facts;
 
 /* Adds to the finding what would make the peak smaller, in the order in which to try it.
  * VW_ERR_HOST_MEMORY. */
-VW_MUST_CHECK vw_status vw__peak_remedies(const vw__doctor_input *input, vw__doctor_facts *facts,
-                                          vw__doctor_result *result, const vw__peak *peak,
-                                          vw__finding_draft *finding);
+VW_MUST_CHECK vw_status vw__doctor_peak_remedies(const vw__doctor_input *input,
+                                                 vw__doctor_facts *facts, vw__doctor_result *result,
+                                                 const vw__doctor_peak_facts *peak,
+                                                 vw__diagnosis_finding *finding);
 
 #endif /* VW_DOCTOR_PEAK_PARTS_H */

@@ -30,16 +30,16 @@ typedef struct remedies {
     const vw__doctor_input *input;
     vw__doctor_facts *facts;
     vw__doctor_result *result;
-    const vw__peak *peak;
-    vw__bargain deal;
-    vw__offer spill; /* the bargain's extra, where it is enough */
+    const vw__doctor_peak_facts *peak;
+    vw__plan_bargain deal;
+    vw__plan_offer spill; /* the bargain's extra, where it is enough */
 } remedies;
 
 /* A run that only would have failed, on another card, shows what it still needed. What was alive
  * there, plus the part of the request that was free, is what fits. */
 static uint64_t missing_bytes(const remedies *own)
 {
-    const vw__peak *peak = own->peak;
+    const vw__doctor_peak_facts *peak = own->peak;
     if (peak->has_broken_off || peak->missing_bytes == 0 || peak->missing_bytes == VW_UNKNOWN)
         return peak->missing_bytes;
     uint64_t fitting_bytes = peak->live_bytes + (peak->request_bytes - peak->missing_bytes);
@@ -63,7 +63,7 @@ static bool is_a_problem(const remedies *own)
 
 /* Would it still be too little if all idle memory could be used? Under a limit nobody knows: what
  * is missing there is counted as all of the request. */
-static bool is_surely_too_little(const remedies *own, const vw__offer *made)
+static bool is_surely_too_little(const remedies *own, const vw__plan_offer *made)
 {
     const vw_memory_numbers *numbers = &own->facts->failure.numbers;
     uint64_t idle_bytes, most_bytes;
@@ -75,16 +75,17 @@ static bool is_surely_too_little(const remedies *own, const vw__offer *made)
 }
 
 /* Whether a remedy serves the request by itself. Unknown where something else is the cause. */
-static vw_enough enough_of(const remedies *own, const vw__offer *made)
+static vw_enough enough_of(const remedies *own, const vw__plan_offer *made)
 {
     if (made->is_replayed)
         return made->is_enough ? VW_ENOUGH_YES : VW_ENOUGH_UNKNOWN;
-    vw_enough enough = is_a_problem(own) ? vw__bargain_enough(&own->deal, made) : VW_ENOUGH_UNKNOWN;
+    vw_enough enough =
+        is_a_problem(own) ? vw__plan_bargain_enough(&own->deal, made) : VW_ENOUGH_UNKNOWN;
     return enough == VW_ENOUGH_NO && !is_surely_too_little(own, made) ? VW_ENOUGH_UNKNOWN : enough;
 }
 
 /* The first remedy says whether it is enough by itself. */
-static const char *action_with_promise(const remedies *own, const vw__offer *made)
+static const char *action_with_promise(const remedies *own, const vw__plan_offer *made)
 {
     vw__diagnosis_draft *draft = own->result->draft;
     const char *what = own->peak->has_broken_off ? "the failed request" : "the whole run";
@@ -98,27 +99,27 @@ static const char *action_with_promise(const remedies *own, const vw__offer *mad
 }
 
 /* Where roles are not known there is nothing to compute with, and still something to try. */
-static void tell_the_rule(const remedies *own, vw__finding_draft *finding)
+static void tell_the_rule(const remedies *own, vw__diagnosis_finding *finding)
 {
-    const vw__peak *peak = own->peak;
+    const vw__doctor_peak_facts *peak = own->peak;
     if (peak->portion_bytes[VW__PORTION_REST] > peak->live_bytes / 2)
-        vw__finding_known_remedy(finding, VW__REMEDY_SPLIT_BATCH, NULL, VW__SAVES_UNKNOWN,
-                                 VW_BASIS_RULE);
+        vw__diagnosis_known_remedy(finding, VW__REMEDY_SPLIT_BATCH, NULL,
+                                   VW__DIAGNOSIS_SAVES_UNKNOWN, VW_BASIS_RULE);
 }
 
-static void tell(const remedies *own, vw__finding_draft *finding)
+static void tell(const remedies *own, vw__diagnosis_finding *finding)
 {
     bool is_problem = is_a_problem(own);
     for (size_t i = 0; i < own->deal.offer_count; i++) {
-        const vw__offer *made = &own->deal.offers[i];
-        bool is_first = i == 0 && is_problem && vw__bargain_is_missing_known(&own->deal);
+        const vw__plan_offer *made = &own->deal.offers[i];
+        bool is_first = i == 0 && is_problem && vw__plan_bargain_is_missing_known(&own->deal);
         if (!is_problem && (i == MOST_TOLD_IN_PASSING || made->is_last_resort))
             break;
-        vw__finding_remedy(finding, is_first ? action_with_promise(own, made) : made->action,
-                           (vw__savings){made->at_least_bytes, made->at_most_bytes},
-                           made->is_replayed ? VW_BASIS_REPLAYED : VW_BASIS_COMPUTED, made->cost,
-                           made->how);
-        vw__finding_enough(finding, enough_of(own, made));
+        vw__diagnosis_remedy(finding, is_first ? action_with_promise(own, made) : made->action,
+                             (vw__diagnosis_savings){made->at_least_bytes, made->at_most_bytes},
+                             made->is_replayed ? VW_BASIS_REPLAYED : VW_BASIS_COMPUTED, made->cost,
+                             made->how);
+        vw__diagnosis_enough(finding, enough_of(own, made));
     }
     if (is_problem && own->deal.offer_count == 0)
         tell_the_rule(own, finding);
@@ -127,7 +128,7 @@ static void tell(const remedies *own, vw__finding_draft *finding)
 /* What the peak holds, for the planner. */
 static void describe(remedies *own)
 {
-    const vw__peak *peak = own->peak;
+    const vw__doctor_peak_facts *peak = own->peak;
     bool has_broken_off = peak->has_broken_off;
     own->deal.arena = &own->result->draft->arena;
     own->deal.run = (vw__what_if_run){
@@ -138,13 +139,13 @@ static void describe(remedies *own)
         .request_portion = peak->request_portion,
     };
     own->deal.uses =
-        vw__program_uses_find(own->facts->model, &own->facts->roles, own->deal.run.last_instant);
+        vw__plan_uses_find(own->facts->model, &own->facts->roles, own->deal.run.last_instant);
     own->deal.is_graph_kept = own->result->kept_graph_bytes != 0;
     memcpy(own->deal.portion_bytes, peak->portion_bytes, sizeof own->deal.portion_bytes);
     memcpy(own->deal.largest_bytes, peak->largest_bytes, sizeof own->deal.largest_bytes);
 }
 
-static unsigned worth_percent_of(const vw__spill_trial *trial)
+static unsigned worth_percent_of(const vw__doctor_spill_trial *trial)
 {
     if (trial->step_ns == VW_UNKNOWN || trial->step_ns == 0)
         return WORTH_OF_AN_UNKNOWN_ONE;
@@ -155,17 +156,17 @@ static unsigned worth_percent_of(const vw__spill_trial *trial)
 static vw_status add_spill(remedies *own)
 {
     vw__diagnosis_draft *draft = own->result->draft;
-    vw__spill_trial trial;
+    vw__doctor_spill_trial trial;
     if (!is_a_problem(own))
         return VW_OK;
     VW__TRY(vw__doctor_try_spill(own->input, own->facts, &trial));
     if (!trial.is_enough)
         return VW_OK;
     unsigned worth_percent = worth_percent_of(&trial);
-    own->spill = (vw__offer){
-        .action = vw__spill_action(draft, trial.spilled_bytes),
-        .cost = vw__spill_cost(draft, &trial),
-        .how = vw__spill_how_of(draft, &trial),
+    own->spill = (vw__plan_offer){
+        .action = vw__doctor_spill_action(draft, trial.spilled_bytes),
+        .cost = vw__doctor_spill_cost(draft, &trial),
+        .how = vw__doctor_spill_how_of(draft, &trial),
         .worth_percent = worth_percent,
         .is_last_resort = worth_percent < WORTH_OF_A_FREE_SPILL / 2,
         .at_least_bytes = trial.spilled_bytes,
@@ -177,23 +178,23 @@ static vw_status add_spill(remedies *own)
     return VW_OK;
 }
 
-vw_status vw__peak_remedies(const vw__doctor_input *input, vw__doctor_facts *facts,
-                            vw__doctor_result *result, const vw__peak *peak,
-                            vw__finding_draft *finding)
+vw_status vw__doctor_peak_remedies(const vw__doctor_input *input, vw__doctor_facts *facts,
+                                   vw__doctor_result *result, const vw__doctor_peak_facts *peak,
+                                   vw__diagnosis_finding *finding)
 {
     if (result->is_explained)
         return VW_OK; /* what they would save is what the leak or the graph holds */
     remedies own = {.input = input, .facts = facts, .result = result, .peak = peak};
     describe(&own);
-    vw_status status = vw__bargain_begin(&own.deal);
+    vw_status status = vw__plan_bargain_begin(&own.deal);
     if (status == VW_OK) {
         own.deal.missing_bytes = missing_bytes(&own);
         status = add_spill(&own);
     }
     if (status == VW_OK)
-        status = vw__bargain_strike(&own.deal);
+        status = vw__plan_bargain_strike(&own.deal);
     if (status == VW_OK)
         tell(&own, finding);
-    vw__bargain_end(&own.deal);
+    vw__plan_bargain_end(&own.deal);
     return status;
 }

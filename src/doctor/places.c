@@ -35,7 +35,7 @@ static const char *place_of_stack(const vw__doctor_facts *facts, vw__diagnosis_d
                                   vw__model_stack stack)
 {
     size_t where = vw__attribution_where(&facts->attribution, stack);
-    return where != VW__NO_FRAME
+    return where != VW__ATTRIBUTION_NO_FRAME
                ? text_of_frame(facts->model, draft, facts->model->frame_ids[stack.first + where])
                : "";
 }
@@ -75,7 +75,7 @@ static bool weigh_frames(const vw__model *model, const weighed_stack *stacks, si
 }
 
 static void add_common(const vw__doctor_facts *facts, const weighed_stack *stacks, size_t count,
-                       vw__finding_draft *finding)
+                       vw__diagnosis_finding *finding)
 {
     const vw__model *model = facts->model;
     vw__model_stack heaviest = model->stacks[stacks[0].stack];
@@ -92,26 +92,27 @@ static void add_common(const vw__doctor_facts *facts, const weighed_stack *stack
         uint32_t frame = model->frame_ids[heaviest.first + i];
         if (vw__attribution_is_users(&facts->attribution, frame) &&
             bytes_through[frame] * 100 >= all_bytes * COMMON_PERCENT) {
-            vw__finding_where(finding, "%s", text_of_frame(model, finding->draft, frame));
+            vw__diagnosis_where(finding, "%s", text_of_frame(model, finding->draft, frame));
             break;
         }
     }
     vw__host_free(bytes_through);
 }
 
-static void add_caller(const vw__doctor_facts *facts, uint32_t heaviest, vw__finding_draft *finding)
+static void add_caller(const vw__doctor_facts *facts, uint32_t heaviest,
+                       vw__diagnosis_finding *finding)
 {
     const vw__model *model = facts->model;
     vw__model_stack stack = model->stacks[heaviest];
     size_t caller = vw__attribution_caller(&facts->attribution, stack);
-    if (caller != VW__NO_FRAME)
-        vw__finding_where(
+    if (caller != VW__ATTRIBUTION_NO_FRAME)
+        vw__diagnosis_where(
             finding, "%s",
             text_of_frame(model, finding->draft, model->frame_ids[stack.first + caller]));
 }
 
 void vw__doctor_add_places(const vw__doctor_facts *facts, const uint64_t *bytes_by_stack,
-                           vw__doctor_place_kind kind, vw__finding_draft *finding)
+                           vw__doctor_place_kind kind, vw__diagnosis_finding *finding)
 {
     const vw__model *model = facts->model;
     weighed_stack *stacks = vw__host_alloc_zeroed(model->stack_count, sizeof *stacks);
@@ -128,9 +129,9 @@ void vw__doctor_add_places(const vw__doctor_facts *facts, const uint64_t *bytes_
         add_caller(facts, stacks[0].stack, finding);
     if (count != 0 && kind != VW__DOCTOR_PLACES_APART)
         add_common(facts, stacks, count, finding);
-    for (size_t i = 0; i < count && finding->where_count < VW__MOST_WHERE; i++)
-        vw__finding_where(finding, "%s",
-                          place_of_stack(facts, finding->draft, model->stacks[stacks[i].stack]));
+    for (size_t i = 0; i < count && finding->where_count < VW__DIAGNOSIS_MOST_WHERE; i++)
+        vw__diagnosis_where(finding, "%s",
+                            place_of_stack(facts, finding->draft, model->stacks[stacks[i].stack]));
     vw__host_free(stacks);
 }
 
@@ -138,12 +139,13 @@ uint32_t vw__doctor_backward_context(const vw__doctor_facts *facts)
 {
     for (size_t i = facts->trace->event_count; i-- > 0;) {
         const vw__model_event *event = &facts->trace->events[i];
-        if (event->action == VW_ACTION_ALLOC && event->context != VW__NO_CONTEXT &&
+        if (event->action == VW_ACTION_ALLOC && event->context != VW__MODEL_NO_CONTEXT &&
             vw__attribution_category(&facts->attribution, event->context) ==
                 VW__CATEGORY_BACKWARD &&
             vw__attribution_where(&facts->attribution,
-                                  vw__model_stack_of(facts->model, event->context)) != VW__NO_FRAME)
+                                  vw__model_stack_of(facts->model, event->context)) !=
+                VW__ATTRIBUTION_NO_FRAME)
             return event->context;
     }
-    return VW__NO_CONTEXT;
+    return VW__MODEL_NO_CONTEXT;
 }

@@ -38,7 +38,7 @@ static const vw__model_trace *choose_trace(const vw__model *model)
     const vw__model_trace *busiest = NULL, *failed = NULL;
     for (size_t i = 0; i < model->trace_count; i++) {
         const vw__model_trace *trace = &model->traces[i];
-        if (trace->device == VW__HOST_DEVICE || trace->event_count == 0)
+        if (trace->device == VW__MODEL_HOST_DEVICE || trace->event_count == 0)
             continue;
         if (busiest == NULL || trace->event_count > busiest->event_count)
             busiest = trace;
@@ -115,7 +115,7 @@ static void close_case(vw__doctor_facts *facts, vw__doctor_result *result)
 
 static const char *at_line(vw__doctor_result *result, const char *kind)
 {
-    const vw__finding_draft *finding = vw__diagnosis_find(result->draft, kind);
+    const vw__diagnosis_finding *finding = vw__diagnosis_find(result->draft, kind);
     if (finding == NULL || finding->where_count == 0)
         return "";
     return vw__diagnosis_text(result->draft, ", at %s", finding->where[0]);
@@ -223,7 +223,7 @@ static const char *at_request(const vw__doctor_facts *facts, vw__doctor_result *
 
 /* The rule wants the card. A recording does not name it, but says what there was for PyTorch: what
  * it held, and what was free. Who else held how much is not known then. */
-static vw__number_verdict judge_numbers(const vw__doctor_facts *facts, vw__doctor_result *result)
+static vw__numbers_verdict judge_numbers(const vw__doctor_facts *facts, vw__doctor_result *result)
 {
     vw_memory_numbers numbers = facts->failure.numbers;
     bool is_card_known = numbers.total_bytes != VW_UNKNOWN;
@@ -237,7 +237,7 @@ static vw__number_verdict judge_numbers(const vw__doctor_facts *facts, vw__docto
             "How large the card is, and who else held memory on it, a recording does not say "
             "(nvidia-smi does): judged by the $total that PyTorch held or could have had.");
     }
-    vw__number_verdict judged = vw__numbers_judge(&numbers, result->draft);
+    vw__numbers_verdict judged = vw__numbers_judge(&numbers, result->draft);
     if (judged.verdict == VW_VERDICT_TOO_LARGE && facts->failure.limit_most_bytes != 0) {
         judged.confidence = VW_CONFIDENCE_LOW;
         vw__diagnosis_reason(
@@ -278,7 +278,7 @@ static vw_status conclude_by_numbers(const vw__doctor_input *input, vw__doctor_f
                                      vw__doctor_result *result)
 {
     vw__diagnosis_draft *draft = result->draft;
-    vw__number_verdict judged = judge_numbers(facts, result);
+    vw__numbers_verdict judged = judge_numbers(facts, result);
     vw__diagnosis_name(draft, "idle", judged.idle_bytes);
     vw__diagnosis_name(draft, "outside", judged.outside_bytes);
     VW__TRY(vw__doctor_refusal(input, facts, result, judged.verdict));
@@ -378,7 +378,7 @@ static vw_status examine_segments(const vw__model *model, vw__diagnosis_draft *d
 {
     uint64_t reserved = 0, allocated = 0;
     for (size_t i = 0; i < model->segment_count; i++)
-        if (model->segments[i].device != VW__HOST_DEVICE) {
+        if (model->segments[i].device != VW__MODEL_HOST_DEVICE) {
             reserved += model->segments[i].total_bytes;
             allocated += model->segments[i].allocated_bytes;
         }
@@ -390,12 +390,12 @@ static vw_status examine_segments(const vw__model *model, vw__diagnosis_draft *d
                            "Unknown: %s are alive in %s reserved at that instant; without a "
                            "history nothing more can be told.",
                            VW__DOCTOR_SIZE(allocated), VW__DOCTOR_SIZE(reserved));
-    vw__finding_draft *finding = vw__diagnosis_add(
+    vw__diagnosis_finding *finding = vw__diagnosis_add(
         draft, "unknown", VW_UNKNOWN, "A recording with its history would show the cause.");
-    vw__finding_advice(finding, "record from the beginning of the program",
-                       "about a microsecond an allocation",
-                       "vramwise run --record run.pickle -- python train.py");
-    vw__finding_advice(finding, "then ask again", "none", "vramwise doctor run.pickle");
+    vw__diagnosis_advice(finding, "record from the beginning of the program",
+                         "about a microsecond an allocation",
+                         "vramwise run --record run.pickle -- python train.py");
+    vw__diagnosis_advice(finding, "then ask again", "none", "vramwise doctor run.pickle");
     return VW_OK;
 }
 
@@ -418,7 +418,7 @@ static vw_status examine_device(const vw_recording *recording, const vw__model_t
 {
     const vw__model *model = recording->model;
     bool is_whole = false, fits = true;
-    vw_status followed = vw__trace_begins_at_nothing(model, trace, &is_whole);
+    vw_status followed = vw__layout_begins_at_nothing(model, trace, &is_whole);
     if (followed == VW_OK && is_whole)
         followed = vw__layout_of_end_fits(model, trace, &fits);
     if (followed == VW_ERR_UNSUPPORTED) /* more segments than can be followed */
@@ -428,12 +428,12 @@ static vw_status examine_device(const vw_recording *recording, const vw__model_t
     if (fits)
         return examine_trace(recording, model, trace, options, draft);
 
-    vw__model_view view;
-    VW__TRY(vw__model_view_make(model, trace, trace->event_count, &view));
+    vw__layout_view view;
+    VW__TRY(vw__layout_view_make(model, trace, trace->event_count, &view));
     vw__diagnosis_reason(draft, "The segments in the file are not those that its trace ends with "
                                 "(it was cut); the trace is followed from its beginning.");
     vw_status status = examine_trace(recording, &view.model, &view.trace, options, draft);
-    vw__model_view_deinit(&view);
+    vw__layout_view_deinit(&view);
     return status;
 }
 
@@ -445,7 +445,7 @@ static vw_status look_at_the_others(const vw_recording *recording, const vw__mod
     const vw__model *model = recording->model;
     for (size_t i = 0; i < model->trace_count; i++) {
         const vw__model_trace *trace = &model->traces[i];
-        if (trace == judged || trace->device == VW__HOST_DEVICE || trace->event_count == 0)
+        if (trace == judged || trace->device == VW__MODEL_HOST_DEVICE || trace->event_count == 0)
             continue;
         vw__diagnosis_draft other;
         vw__diagnosis_init(&other, draft->source);

@@ -18,12 +18,12 @@
 #include "settings/trials.h"
 
 static void add_request_line(const vw__doctor_facts *facts, vw__doctor_result *result,
-                             vw__finding_draft *finding)
+                             vw__diagnosis_finding *finding)
 {
     if (facts->failure.event < facts->trace->event_count)
-        vw__finding_where(finding, "%s",
-                          vw__doctor_place(facts, result->draft,
-                                           facts->trace->events[facts->failure.event].context));
+        vw__diagnosis_where(finding, "%s",
+                            vw__doctor_place(facts, result->draft,
+                                             facts->trace->events[facts->failure.event].context));
 }
 
 /* What the recorded settings come to on a card of all that there was. */
@@ -44,7 +44,7 @@ static vw_status try_without_limit(const vw__doctor_input *input, vw__doctor_fac
     vw__replay_work plain = facts->trials->work; /* shares everything */
     plain.followed_count = 0;
     vw_status status = vw__replay_run(&plain, vw__replay_recorded_setting(&plain),
-                                      vw__card_of(room_bytes), false, NULL, &result);
+                                      vw__replay_card_of(room_bytes), false, NULL, &result);
     if (status == VW_OK)
         *out = vw__doctor_enough(facts, result.is_complete);
     return vw__trials_are_impossible(status) ? VW_OK : status;
@@ -55,27 +55,27 @@ static vw_status add_capped(const vw__doctor_input *input, vw__doctor_facts *fac
 {
     vw_enough enough;
     VW__TRY(try_without_limit(input, facts, &enough));
-    const vw__failure *failure = &facts->failure;
+    const vw__doctor_failure *failure = &facts->failure;
     const vw_memory_numbers *numbers = &failure->numbers;
-    vw__finding_draft *finding =
+    vw__diagnosis_finding *finding =
         vw__diagnosis_add(result->draft, "capped", numbers->free_bytes,
                           "A limit was set, while the device had $free free.");
     add_request_line(facts, result, finding);
     if (failure->limit_most_bytes != 0)
-        vw__finding_evidence(
+        vw__diagnosis_evidence(
             finding,
             "It lies between %s, the most that was granted, and %s, the least that was refused.",
             VW__DOCTOR_SIZE(failure->limit_least_bytes),
             VW__DOCTOR_SIZE(failure->limit_most_bytes));
     const vw__remedy *raise = vw__remedy_of(VW__REMEDY_RAISE_LIMIT);
     if (vw__recording_is_of_a_pool(facts->model))
-        vw__finding_remedy(finding, raise->action, vw__saves(numbers->free_bytes),
-                           VW_BASIS_MEASURED, raise->cost, "vw_pool_set_fraction(pool, 0.95);");
+        vw__diagnosis_remedy(finding, raise->action, vw__diagnosis_saves(numbers->free_bytes),
+                             VW_BASIS_MEASURED, raise->cost, "vw_pool_set_fraction(pool, 0.95);");
     else
-        vw__finding_known_remedy(finding, VW__REMEDY_RAISE_LIMIT,
-                                 &(vw__remedy_words){.fraction = "0.95"},
-                                 vw__saves(numbers->free_bytes), VW_BASIS_MEASURED);
-    vw__finding_enough(finding, enough);
+        vw__diagnosis_known_remedy(finding, VW__REMEDY_RAISE_LIMIT,
+                                   &(vw__remedy_words){.fraction = "0.95"},
+                                   vw__diagnosis_saves(numbers->free_bytes), VW_BASIS_MEASURED);
+    vw__diagnosis_enough(finding, enough);
     return VW_OK;
 }
 
@@ -89,27 +89,27 @@ static bool is_limit_in_the_way(const vw_memory_numbers *numbers)
 static void add_too_large(const vw__doctor_facts *facts, vw__doctor_result *result)
 {
     uint64_t tried = facts->failure.numbers.tried_bytes;
-    vw__finding_draft *finding =
+    vw__diagnosis_finding *finding =
         vw__diagnosis_add(result->draft, "too-large", tried,
                           "One request asks for %s: %llu million numbers of 4 bytes.",
                           VW__DOCTOR_SIZE(tried), (unsigned long long)(tried / 4 / 1000000));
     add_request_line(facts, result, finding);
-    vw__finding_advice(finding, "look at the shape that is asked for: is it the one you meant?",
-                       "none",
-                       "print(x.shape, y.shape)     # before that line; a broadcast of (n, 1) and\n"
-                       "                            # (1, n) makes n * n numbers");
-    vw__finding_known_remedy(finding, VW__REMEDY_COMPUTE_IN_CHUNKS, NULL,
-                             (vw__savings){tried / 2, tried}, VW_BASIS_COMPUTED);
+    vw__diagnosis_advice(
+        finding, "look at the shape that is asked for: is it the one you meant?", "none",
+        "print(x.shape, y.shape)     # before that line; a broadcast of (n, 1) and\n"
+        "                            # (1, n) makes n * n numbers");
+    vw__diagnosis_known_remedy(finding, VW__REMEDY_COMPUTE_IN_CHUNKS, NULL,
+                               (vw__diagnosis_savings){tried / 2, tried}, VW_BASIS_COMPUTED);
 }
 
 static void add_refused(const vw__doctor_facts *facts, vw__doctor_result *result)
 {
-    vw__finding_draft *finding =
+    vw__diagnosis_finding *finding =
         vw__diagnosis_add(result->draft, "refused", facts->failure.numbers.tried_bytes,
                           "The device had $free free and refused $tried.");
     add_request_line(facts, result, finding);
-    vw__finding_evidence(finding, "No limit explains it: more was granted at another time.");
-    vw__finding_advice(
+    vw__diagnosis_evidence(finding, "No limit explains it: more was granted at another time.");
+    vw__diagnosis_advice(
         finding, "see what the machine refuses: host memory, commit or address limits", "none",
         "ulimit -v; free -g; cat /proc/sys/vm/overcommit_memory\n"
         "nvidia-smi                  # MIG slices, other processes");

@@ -46,8 +46,8 @@ typedef struct job_case {
     uint64_t end_bytes;        /* what the job can come to reserve; VW_UNKNOWN */
     bool is_limit_nearer;      /* than the end of the card */
     bool is_tight;
-    vw__growth growth;
-    vw__error_report blank; /* that the remedies for texts ask which device it is */
+    vw__doctor_growth growth;
+    vw__error_text_report blank; /* that the remedies for texts ask which device it is */
 } job_case;
 
 static uint64_t value_of(const job_case *judged, vw_live_field field)
@@ -197,22 +197,22 @@ static void add_fragmentation(const job_case *judged)
     given.numbers.allocated_bytes = peak_of(judged);
     given.judged.idle_bytes = vw__doctor_less(judged->numbers.reserved_bytes, peak_of(judged));
     vw__text_add_findings(&given, VW_VERDICT_FRAGMENTATION);
-    vw__finding_draft *finding = vw__diagnosis_find(judged->draft, "fragmentation");
+    vw__diagnosis_finding *finding = vw__diagnosis_find(judged->draft, "fragmentation");
     if (finding == NULL)
         return;
-    vw__finding_evidence(finding, "$peak were live at the most, so far.");
+    vw__diagnosis_evidence(finding, "$peak were live at the most, so far.");
     if (vw__doctor_knows(largest))
-        vw__finding_evidence(finding, "The largest request that idle memory could serve is %s.",
-                             VW__DOCTOR_SIZE(largest));
+        vw__diagnosis_evidence(finding, "The largest request that idle memory could serve is %s.",
+                               VW__DOCTOR_SIZE(largest));
 }
 
 /* The rule for numbers without its request. */
 static bool is_outside_much(const job_case *judged)
 {
     return vw__doctor_knows(judged->outside_bytes) &&
-           vw__doctor_less(judged->outside_bytes, VW__CONTEXT_BYTES) >=
+           vw__doctor_less(judged->outside_bytes, VW__NUMBERS_CONTEXT_BYTES) >=
                judged->numbers.total_bytes / MUCH_OUTSIDE &&
-           judged->outside_bytes > VW__CONTEXT_BYTES;
+           judged->outside_bytes > VW__NUMBERS_CONTEXT_BYTES;
 }
 
 static void add_cause(const job_case *judged, vw_verdict verdict)
@@ -228,7 +228,7 @@ static void add_near_limit(const job_case *judged)
     uint64_t retries = count_of(judged, VW_LIVE_RETRIES);
     if (failures == 0 && retries == 0)
         return;
-    vw__finding_draft *finding =
+    vw__diagnosis_finding *finding =
         failures != 0
             ? vw__diagnosis_add(judged->draft, "near-limit", judged->end_bytes,
                                 "Memory has run out %" PRIu64 " time%s, and the job went on.",
@@ -238,14 +238,15 @@ static void add_near_limit(const job_case *judged)
                   "%" PRIu64 " request%s had to wait until the allocator had given its cache back.",
                   retries, retries == 1 ? "" : "s");
     if (failures != 0)
-        vw__finding_evidence(
+        vw__diagnosis_evidence(
             finding, "The program catches the error: it tries a smaller batch, or skips work.");
     if (retries != 0)
-        vw__finding_evidence(finding,
-                             "The allocator gave its cache back %" PRIu64
-                             " time%s to serve a request: each time it waits for the whole device, "
-                             "and takes the memory from the driver again.",
-                             retries, retries == 1 ? "" : "s");
+        vw__diagnosis_evidence(
+            finding,
+            "The allocator gave its cache back %" PRIu64
+            " time%s to serve a request: each time it waits for the whole device, "
+            "and takes the memory from the driver again.",
+            retries, retries == 1 ? "" : "s");
     vw__text_add_smaller_batch(&given, finding);
     vw__text_add_recording(&given, finding);
 }
@@ -257,19 +258,20 @@ static void add_input_bound(const job_case *judged)
     uint64_t pins = value_of(judged, VW_LIVE_LOADER_PINS);
     if (share <= VW_JOB_INPUT_BOUND_SHARE)
         return;
-    vw__finding_draft *finding =
+    vw__diagnosis_finding *finding =
         vw__diagnosis_add(judged->draft, "input-bound", VW_UNKNOWN,
                           "The job spends %s of its step time waiting for input.",
                           vw__diagnosis_share(judged->draft, share));
     if (vw__doctor_knows(workers))
-        vw__finding_evidence(finding, "Its data loader has %" PRIu64 " worker%s%s.", workers,
-                             workers == 1 ? "" : "s",
-                             workers == 0 ? ": batches are made between the steps" : "");
+        vw__diagnosis_evidence(finding, "Its data loader has %" PRIu64 " worker%s%s.", workers,
+                               workers == 1 ? "" : "s",
+                               workers == 0 ? ": batches are made between the steps" : "");
     if (vw__doctor_knows(pins))
-        vw__finding_evidence(finding, pins != 0 ? "Its batches are in pinned memory."
-                                                : "Its batches are not in pinned memory: copies to "
-                                                  "the device cannot overlap with computation.");
-    vw__finding_advice(
+        vw__diagnosis_evidence(finding, pins != 0
+                                            ? "Its batches are in pinned memory."
+                                            : "Its batches are not in pinned memory: copies to "
+                                              "the device cannot overlap with computation.");
+    vw__diagnosis_advice(
         finding, "let more workers make batches ahead",
         "memory of the host, for each worker and what it has made ahead",
         vw__diagnosis_text(judged->draft,
@@ -278,10 +280,10 @@ static void add_input_bound(const job_case *judged)
                            vw__doctor_knows(workers) && workers > 1 && workers < 64 ? 2 * workers
                                                                                     : 4));
     if (!vw__doctor_knows(pins) || pins == 0)
-        vw__finding_advice(finding, "pin the batches, and copy them without waiting",
-                           "page-locked memory of the host",
-                           "DataLoader(dataset, pin_memory=True, ...)\n"
-                           "batch = batch.to(device, non_blocking=True)");
+        vw__diagnosis_advice(finding, "pin the batches, and copy them without waiting",
+                             "page-locked memory of the host",
+                             "DataLoader(dataset, pin_memory=True, ...)\n"
+                             "batch = batch.to(device, non_blocking=True)");
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -301,7 +303,7 @@ static const char *time_for_steps(const job_case *judged, uint64_t steps)
 static void conclude_leak(const job_case *judged)
 {
     const vw_job_outlook *outlook = &judged->facts->outlook;
-    vw__finding_draft *finding = vw__diagnosis_find(judged->draft, "leak");
+    vw__diagnosis_finding *finding = vw__diagnosis_find(judged->draft, "leak");
     const char *end = "";
     if (judged->options->card_bytes != 0 || !vw__doctor_knows(outlook->full_at_step) ||
         finding == NULL)
@@ -310,7 +312,7 @@ static void conclude_leak(const job_case *judged)
     const char *time = time_for_steps(judged, steps);
     if (time != NULL)
         end = vw__diagnosis_text(judged->draft, ", in %s", time);
-    vw__finding_evidence(
+    vw__diagnosis_evidence(
         finding,
         "%s are left for it, idle and free together%s: enough for %" PRIu64 " step%s more.",
         VW__DOCTOR_SIZE(outlook->room_bytes), judged->is_limit_nearer ? ", under its limit" : "",
@@ -323,14 +325,14 @@ static void conclude_leak(const job_case *judged)
 static vw_status judge_steps(job_case *judged)
 {
     size_t count = judged->device->step_count;
-    vw__step_point *points = vw__host_alloc_zeroed(count, sizeof *points);
+    vw__step_log_point *points = vw__host_alloc_zeroed(count, sizeof *points);
     if (points == NULL)
         return vw__fail_host_memory(count * sizeof *points, "the steps of a job");
     for (size_t i = 0; i < count; i++)
-        points[i] = (vw__step_point){
+        points[i] = (vw__step_log_point){
             .step = (double)judged->device->steps[i].step,
             .allocated_bytes = judged->device->steps[i].live_bytes,
-            .reserved_bytes = VW__UNKNOWN_BYTES, /* judged by the peaks instead */
+            .reserved_bytes = VW__MODEL_UNKNOWN_BYTES, /* judged by the peaks instead */
         };
     const vw__step_log log = {.points = points,
                               .point_count = count,
@@ -360,10 +362,10 @@ static uint64_t missing_on_card(const job_case *judged)
 static void conclude_too_small(const job_case *judged)
 {
     const vw__text_case given = text_case_of(judged);
-    vw__finding_draft *finding = vw__diagnosis_add(
+    vw__diagnosis_finding *finding = vw__diagnosis_add(
         judged->draft, "genuine", missing_on_card(judged),
         "%s would be missing on a card of $card.", VW__DOCTOR_SIZE(missing_on_card(judged)));
-    vw__finding_evidence(finding, "$peak were live at the most, so far.");
+    vw__diagnosis_evidence(finding, "$peak were live at the most, so far.");
     vw__text_add_diet(&given, finding);
     vw__text_add_recording(&given, finding);
     vw__diagnosis_conclude(judged->draft, VW_VERDICT_GENUINE, VW_CONFIDENCE_HIGH,
@@ -512,6 +514,6 @@ vw_status vw__doctor_job(const vw__doctor_job_facts *facts, const vw_doctor_opti
                        .options = &used,
                        .draft = &draft,
                        .growth = {.grown_bytes = VW_UNKNOWN, .clause = ""},
-                       .blank = {.kind = VW__ERROR_TORCH_CUDA}};
+                       .blank = {.kind = VW__ERROR_TEXT_TORCH_CUDA}};
     return vw__doctor_settle(judge(&judged), &draft, out);
 }

@@ -34,13 +34,14 @@ enum { WORTH_SHARE = 50, HURTS_SHARE = 20, SLOWER_FACTOR = 2 };
 
 #define LEAST_WORTH_BYTES (UINT64_C(16) << 20)
 
-static bool is_worth_it(const vw__doctor_facts *facts, const vw__tried_settings *tried,
-                        const vw__tried_setting *one);
+static bool is_worth_it(const vw__doctor_facts *facts, const vw__doctor_tried_settings *tried,
+                        const vw__doctor_tried_setting *one);
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 /* A row that could not be replayed, or was not tried, is not there. */
-static const vw__tried_setting *find_kind(const vw__tried_settings *tried, unsigned kind)
+static const vw__doctor_tried_setting *find_kind(const vw__doctor_tried_settings *tried,
+                                                 unsigned kind)
 {
     for (size_t i = 0; i < tried->count; i++)
         if (tried->tried[i].kind == kind)
@@ -56,11 +57,11 @@ bool vw__doctor_is_served(const vw__doctor_facts *facts, const vw_replay_result 
 }
 
 static void keep(const vw__doctor_facts *facts, const vw_replay_result *result,
-                 vw__setting_kind kind, const char *conf, vw__tried_settings *out)
+                 vw__setting_kind kind, const char *conf, vw__doctor_tried_settings *out)
 {
-    if (out->count == VW__MOST_TRIED)
+    if (out->count == VW__DOCTOR_MOST_TRIED)
         return;
-    out->tried[out->count++] = (vw__tried_setting){
+    out->tried[out->count++] = (vw__doctor_tried_setting){
         .conf = conf,
         .peak_reserved_bytes = result->peak_reserved_bytes,
         .device_ns = result->device_ns,
@@ -73,7 +74,7 @@ static void keep(const vw__doctor_facts *facts, const vw_replay_result *result,
 }
 
 static vw_status try_row(const vw__doctor_facts *facts, const vw__setting_row *row,
-                         vw__tried_settings *out)
+                         vw__doctor_tried_settings *out)
 {
     vw_replay_result result;
     bool is_new = false;
@@ -89,7 +90,7 @@ static vw_status try_row(const vw__doctor_facts *facts, const vw__setting_row *r
 }
 
 static vw_status try_kind(const vw__doctor_facts *facts, vw__setting_kind kind,
-                          vw__setting_users users, vw__tried_settings *out)
+                          vw__setting_users users, vw__doctor_tried_settings *out)
 {
     const vw__setting_row *row;
     for (size_t i = 0; (row = vw__setting_row_for(users, i)) != NULL; i++)
@@ -100,7 +101,7 @@ static vw_status try_kind(const vw__doctor_facts *facts, vw__setting_kind kind,
 
 /* The same work, but with calls of empty_cache() in it. */
 static vw_status try_trims(const vw__doctor_facts *facts, vw__setting_kind kind,
-                           vw__tried_settings *out)
+                           vw__doctor_tried_settings *out)
 {
     const vw__steps *steps = &facts->steps;
     bool is_by_step = kind == VW__SETTING_TRIM_STEPS;
@@ -124,7 +125,7 @@ static vw_status try_trims(const vw__doctor_facts *facts, vw__setting_kind kind,
 
 /* ---- which ----------------------------------------------------------------------------------- */
 
-static bool has_complete(const vw__tried_settings *tried)
+static bool has_complete(const vw__doctor_tried_settings *tried)
 {
     for (size_t i = 1; i < tried->count; i++)
         if (tried->tried[i].is_complete)
@@ -133,7 +134,7 @@ static bool has_complete(const vw__tried_settings *tried)
 }
 
 /* Until one lets the run go through. */
-static vw_status try_at_failure(const vw__doctor_facts *facts, vw__tried_settings *out)
+static vw_status try_at_failure(const vw__doctor_facts *facts, vw__doctor_tried_settings *out)
 {
     static const vw__setting_kind in_order[] = {
         VW__SETTING_EXPANDABLE, VW__SETTING_DEFAULTS,    VW__SETTING_COLLECTION,
@@ -142,13 +143,13 @@ static vw_status try_at_failure(const vw__doctor_facts *facts, vw__tried_setting
     for (size_t i = 0; i < sizeof in_order / sizeof in_order[0] && !has_complete(out); i++)
         VW__TRY(in_order[i] == VW__SETTING_TRIM_PHASES
                     ? try_trims(facts, in_order[i], out)
-                    : try_kind(facts, in_order[i], VW__FOR_DOCTOR, out));
+                    : try_kind(facts, in_order[i], VW__SETTING_FOR_DOCTOR, out));
     return VW_OK;
 }
 
 /* Does `one` leave so little more reserved than the engine that no other option is worth a try? */
-static bool is_near(const vw__tried_settings *tried, const vw__tried_setting *one,
-                    const vw__tried_setting *engine)
+static bool is_near(const vw__doctor_tried_settings *tried, const vw__doctor_tried_setting *one,
+                    const vw__doctor_tried_setting *engine)
 {
     uint64_t most_bytes = tried->tried[0].peak_reserved_bytes;
     if (one == NULL || engine == NULL || one->peak_reserved_bytes > most_bytes)
@@ -157,18 +158,18 @@ static bool is_near(const vw__tried_settings *tried, const vw__tried_setting *on
            engine->peak_reserved_bytes + vw__max_u64(LEAST_WORTH_BYTES, most_bytes / WORTH_SHARE);
 }
 
-static vw_status try_by_bytes(const vw__doctor_facts *facts, vw__tried_settings *out)
+static vw_status try_by_bytes(const vw__doctor_facts *facts, vw__doctor_tried_settings *out)
 {
-    VW__TRY(try_kind(facts, VW__SETTING_EXPANDABLE, VW__FOR_DOCTOR, out));
-    VW__TRY(try_kind(facts, VW__SETTING_VRAMWISE, VW__FOR_DOCTOR, out));
-    VW__TRY(try_kind(facts, VW__SETTING_DEFAULTS, VW__FOR_DOCTOR, out));
-    const vw__tried_setting *engine = find_kind(out, VW__SETTING_VRAMWISE);
+    VW__TRY(try_kind(facts, VW__SETTING_EXPANDABLE, VW__SETTING_FOR_DOCTOR, out));
+    VW__TRY(try_kind(facts, VW__SETTING_VRAMWISE, VW__SETTING_FOR_DOCTOR, out));
+    VW__TRY(try_kind(facts, VW__SETTING_DEFAULTS, VW__SETTING_FOR_DOCTOR, out));
+    const vw__doctor_tried_setting *engine = find_kind(out, VW__SETTING_VRAMWISE);
     if (!is_near(out, find_kind(out, VW__SETTING_EXPANDABLE), engine) &&
         !is_near(out, &out->tried[0], engine)) {
-        VW__TRY(try_kind(facts, VW__SETTING_ROUNDUP, VW__FOR_DOCTOR, out));
-        const vw__tried_setting *roundup = find_kind(out, VW__SETTING_ROUNDUP);
+        VW__TRY(try_kind(facts, VW__SETTING_ROUNDUP, VW__SETTING_FOR_DOCTOR, out));
+        const vw__doctor_tried_setting *roundup = find_kind(out, VW__SETTING_ROUNDUP);
         if (roundup != NULL && is_worth_it(facts, out, roundup))
-            VW__TRY(try_kind(facts, VW__SETTING_ROUNDUP, VW__FOR_DOCTOR_REFINED, out));
+            VW__TRY(try_kind(facts, VW__SETTING_ROUNDUP, VW__SETTING_FOR_DOCTOR_REFINED, out));
     }
     return try_trims(facts, VW__SETTING_TRIM_PHASES, out);
 }
@@ -184,7 +185,7 @@ static uint64_t wanted_bytes(const vw__doctor_facts *facts)
     return wanted;
 }
 
-static vw_status try_recorded(const vw__doctor_facts *facts, vw__tried_settings *out)
+static vw_status try_recorded(const vw__doctor_facts *facts, vw__doctor_tried_settings *out)
 {
     const vw__trials *trials = facts->trials;
     vw_replay_result result;
@@ -196,20 +197,20 @@ static vw_status try_recorded(const vw__doctor_facts *facts, vw__tried_settings 
     return VW_OK;
 }
 
-static vw_status try_all(const vw__doctor_facts *facts, vw__settings_wanted wanted,
-                         vw__tried_settings *out)
+static vw_status try_all(const vw__doctor_facts *facts, vw__doctor_settings_wanted wanted,
+                         vw__doctor_tried_settings *out)
 {
     VW__TRY(try_recorded(facts, out));
-    if (wanted == VW__SETTINGS_FOR_REMEDIES)
+    if (wanted == VW__DOCTOR_FOR_REMEDIES)
         VW__TRY(out->is_as_failed ? try_at_failure(facts, out) : try_by_bytes(facts, out));
-    VW__TRY(try_kind(facts, VW__SETTING_MAX_SPLIT, VW__FOR_DOCTOR, out));
+    VW__TRY(try_kind(facts, VW__SETTING_MAX_SPLIT, VW__SETTING_FOR_DOCTOR, out));
     return facts->failure.has_happened ? try_trims(facts, VW__SETTING_TRIM_STEPS, out) : VW_OK;
 }
 
 vw_status vw__doctor_try_settings(const vw__doctor_input *input, vw__doctor_facts *facts,
-                                  vw__settings_wanted wanted, vw__tried_settings *out)
+                                  vw__doctor_settings_wanted wanted, vw__doctor_tried_settings *out)
 {
-    *out = (vw__tried_settings){.count = 0};
+    *out = (vw__doctor_tried_settings){.count = 0};
     VW__TRY(vw__doctor_open_trials(input, facts));
     if (facts->trials == NULL)
         return VW_OK;
@@ -256,22 +257,22 @@ static const struct {
                                  .how = "$empty_cache_code",
                                  .how_of_pool = "vw_pool_trim(pool);"},
     [VW__SETTING_VRAMWISE] = {.name = "engine vramwise",
-                              .action = VW__VRAMWISE_ACTION "$serves",
+                              .action = VW__DOCTOR_ENGINE_ACTION "$serves",
                               .cost = "$engine_cost; $time",
-                              .how = VW__VRAMWISE_HOW,
-                              .how_of_pool = VW__VRAMWISE_POOL_HOW},
+                              .how = VW__DOCTOR_ENGINE_HOW,
+                              .how_of_pool = VW__DOCTOR_ENGINE_POOL_HOW},
     [VW__SETTING_KINDS] = {NULL, "set $conf$serves", "a restart; $time",
                            "export PYTORCH_CUDA_ALLOC_CONF=$conf$before",
                            "options.conf = \"$conf\";  /* vw_pool_options */"},
 };
 
-static const char *name_of(const vw__tried_setting *one)
+static const char *name_of(const vw__doctor_tried_setting *one)
 {
     return kind_words[one->kind].name != NULL ? kind_words[one->kind].name : one->conf;
 }
 
-static const char *driver_time(vw__doctor_result *result, const vw__tried_settings *tried,
-                               const vw__tried_setting *one)
+static const char *driver_time(vw__doctor_result *result, const vw__doctor_tried_settings *tried,
+                               const vw__doctor_tried_setting *one)
 {
     return vw__diagnosis_text(result->draft, "%s in the driver over the run instead of %s",
                               vw__diagnosis_duration(result->draft, one->device_ns),
@@ -279,7 +280,7 @@ static const char *driver_time(vw__doctor_result *result, const vw__tried_settin
 }
 
 static void name_words(const vw__doctor_facts *facts, vw__doctor_result *result,
-                       const vw__tried_settings *tried, const vw__tried_setting *one,
+                       const vw__doctor_tried_settings *tried, const vw__doctor_tried_setting *one,
                        bool is_of_a_pool)
 {
     vw__diagnosis_draft *draft = result->draft;
@@ -294,7 +295,7 @@ static void name_words(const vw__doctor_facts *facts, vw__doctor_result *result,
                                         "not"},
         {"time", driver_time(result, tried, one)},
         {"calls", vw__diagnosis_count(draft, one->trims, "call")},
-        {"engine_cost", is_of_a_pool ? VW__VRAMWISE_POOL_COST : VW__VRAMWISE_COST},
+        {"engine_cost", is_of_a_pool ? VW__DOCTOR_ENGINE_POOL_COST : VW__DOCTOR_ENGINE_COST},
         {"empty_cache", vw__remedy_of(VW__REMEDY_EMPTY_CACHE)->action},
         {"empty_cache_code", vw__diagnosis_code(draft, VW__REMEDY_EMPTY_CACHE, NULL)},
         {"before", tried->recorded_conf[0] != '\0'
@@ -317,7 +318,8 @@ static const char *word_or(const char *own, const char *usual)
 /* ---- remedies -------------------------------------------------------------------------------- */
 
 /* At a failure: of what the program wanted to hold then. */
-static uint64_t saved_bytes(const vw__tried_settings *tried, const vw__tried_setting *one)
+static uint64_t saved_bytes(const vw__doctor_tried_settings *tried,
+                            const vw__doctor_tried_setting *one)
 {
     uint64_t before_bytes =
         tried->is_as_failed ? tried->wanted_bytes : tried->tried[0].peak_reserved_bytes;
@@ -327,8 +329,8 @@ static uint64_t saved_bytes(const vw__tried_settings *tried, const vw__tried_set
 }
 
 /* Reserves a good deal more than it did; at a failure, where nothing can: fails sooner. */
-static bool hurts(const vw__doctor_facts *facts, const vw__tried_settings *tried,
-                  const vw__tried_setting *one)
+static bool hurts(const vw__doctor_facts *facts, const vw__doctor_tried_settings *tried,
+                  const vw__doctor_tried_setting *one)
 {
     uint64_t recorded_bytes = tried->tried[0].peak_reserved_bytes;
     if (tried->is_as_failed)
@@ -337,8 +339,8 @@ static bool hurts(const vw__doctor_facts *facts, const vw__tried_settings *tried
            one->peak_reserved_bytes - recorded_bytes >= recorded_bytes / HURTS_SHARE;
 }
 
-static bool is_better(const vw__tried_settings *tried, const vw__tried_setting *one,
-                      const vw__tried_setting *other)
+static bool is_better(const vw__doctor_tried_settings *tried, const vw__doctor_tried_setting *one,
+                      const vw__doctor_tried_setting *other)
 {
     if (tried->is_as_failed && one->is_complete != other->is_complete)
         return one->is_complete;
@@ -348,9 +350,10 @@ static bool is_better(const vw__tried_settings *tried, const vw__tried_setting *
 }
 
 /* The best of its kind, of those behind `tried[0]`; or NULL. */
-static const vw__tried_setting *best_of_kind(const vw__tried_settings *tried, unsigned kind)
+static const vw__doctor_tried_setting *best_of_kind(const vw__doctor_tried_settings *tried,
+                                                    unsigned kind)
 {
-    const vw__tried_setting *best = NULL;
+    const vw__doctor_tried_setting *best = NULL;
     for (size_t i = 1; i < tried->count; i++)
         if (tried->tried[i].kind == kind &&
             (best == NULL || is_better(tried, &tried->tried[i], best)))
@@ -359,9 +362,10 @@ static const vw__tried_setting *best_of_kind(const vw__tried_settings *tried, un
 }
 
 /* Options take the place of the recorded ones: what the defaults do as well is not theirs. */
-static bool is_better_than_defaults(const vw__tried_settings *tried, const vw__tried_setting *one)
+static bool is_better_than_defaults(const vw__doctor_tried_settings *tried,
+                                    const vw__doctor_tried_setting *one)
 {
-    const vw__tried_setting *defaults = best_of_kind(tried, VW__SETTING_DEFAULTS);
+    const vw__doctor_tried_setting *defaults = best_of_kind(tried, VW__SETTING_DEFAULTS);
     bool is_option = one->kind == VW__SETTING_ROUNDUP || one->kind == VW__SETTING_MAX_SPLIT ||
                      one->kind == VW__SETTING_COLLECTION;
     if (defaults == NULL || !is_option)
@@ -372,8 +376,8 @@ static bool is_better_than_defaults(const vw__tried_settings *tried, const vw__t
            defaults->peak_reserved_bytes - one->peak_reserved_bytes >= LEAST_WORTH_BYTES;
 }
 
-static bool is_worth_it(const vw__doctor_facts *facts, const vw__tried_settings *tried,
-                        const vw__tried_setting *one)
+static bool is_worth_it(const vw__doctor_facts *facts, const vw__doctor_tried_settings *tried,
+                        const vw__doctor_tried_setting *one)
 {
     uint64_t saved = saved_bytes(tried, one);
     if (hurts(facts, tried, one) || !is_better_than_defaults(tried, one))
@@ -386,8 +390,8 @@ static bool is_worth_it(const vw__doctor_facts *facts, const vw__tried_settings 
 }
 
 /* "6.79 GiB"; at a failure "reserves 6.79 GiB", or where it ends. */
-static const char *outcome_of(vw__doctor_result *result, const vw__tried_settings *tried,
-                              const vw__tried_setting *one)
+static const char *outcome_of(vw__doctor_result *result, const vw__doctor_tried_settings *tried,
+                              const vw__doctor_tried_setting *one)
 {
     const char *size = vw__diagnosis_size(result->draft, one->peak_reserved_bytes);
     if (!tried->is_as_failed)
@@ -401,7 +405,7 @@ static const char *outcome_of(vw__doctor_result *result, const vw__tried_setting
 
 /* "Replayed under a limit of 7.73 GiB, the program reserves at most": what follows says how much.
  */
-static const char *how_replayed(vw__doctor_result *result, const vw__tried_settings *tried)
+static const char *how_replayed(vw__doctor_result *result, const vw__doctor_tried_settings *tried)
 {
     if (tried->card_bytes == VW_UNKNOWN)
         return "Replayed without a limit";
@@ -410,13 +414,13 @@ static const char *how_replayed(vw__doctor_result *result, const vw__tried_setti
                               VW__DOCTOR_SIZE(tried->card_bytes));
 }
 
-static void say_what_was_tried(vw__doctor_result *result, const vw__tried_settings *tried,
-                               vw__finding_draft *finding)
+static void say_what_was_tried(vw__doctor_result *result, const vw__doctor_tried_settings *tried,
+                               vw__diagnosis_finding *finding)
 {
     vw__byte_buffer text;
     vw__byte_buffer_init(&text);
     for (unsigned kind = 0; kind < VW__SETTING_KINDS; kind++) {
-        const vw__tried_setting *one =
+        const vw__doctor_tried_setting *one =
             kind == VW__SETTING_RECORDED ? &tried->tried[0] : best_of_kind(tried, kind);
         if (one != NULL)
             vw__append_format(&text, "%s%s %s", kind == 0 ? "" : "; ", name_of(one),
@@ -425,20 +429,20 @@ static void say_what_was_tried(vw__doctor_result *result, const vw__tried_settin
     if (vw__byte_buffer_has_failed(&text))
         result->draft->has_failed = true;
     else
-        vw__finding_evidence(finding, "%s%s: %s.", how_replayed(result, tried),
-                             tried->is_as_failed ? "" : ", the program reserves at most",
-                             vw__byte_buffer_text(&text));
+        vw__diagnosis_evidence(finding, "%s%s: %s.", how_replayed(result, tried),
+                               tried->is_as_failed ? "" : ", the program reserves at most",
+                               vw__byte_buffer_text(&text));
     vw__byte_buffer_deinit(&text);
 }
 
 /* Those worth typing, in the order in which to try them. Our own engine is not one of them, nor is
  * empty_cache() in every step, which is tried only to warn of it. */
-static size_t choose(const vw__doctor_facts *facts, const vw__tried_settings *tried,
-                     const vw__tried_setting *best[VW__SETTING_KINDS])
+static size_t choose(const vw__doctor_facts *facts, const vw__doctor_tried_settings *tried,
+                     const vw__doctor_tried_setting *best[VW__SETTING_KINDS])
 {
     size_t count = 0;
     for (unsigned kind = VW__SETTING_RECORDED + 1; kind < VW__SETTING_KINDS; kind++) {
-        const vw__tried_setting *one = best_of_kind(tried, kind);
+        const vw__doctor_tried_setting *one = best_of_kind(tried, kind);
         if (one == NULL || kind == VW__SETTING_VRAMWISE || kind == VW__SETTING_TRIM_STEPS ||
             !is_worth_it(facts, tried, one))
             continue;
@@ -450,9 +454,10 @@ static size_t choose(const vw__doctor_facts *facts, const vw__tried_settings *tr
     return count;
 }
 
-uint64_t vw__doctor_best_saving(const vw__doctor_facts *facts, const vw__tried_settings *tried)
+uint64_t vw__doctor_best_saving(const vw__doctor_facts *facts,
+                                const vw__doctor_tried_settings *tried)
 {
-    const vw__tried_setting *best[VW__SETTING_KINDS];
+    const vw__doctor_tried_setting *best[VW__SETTING_KINDS];
     if (choose(facts, tried, best) == 0)
         return 0;
     return tried->is_as_failed ? UINT64_MAX : saved_bytes(tried, best[0]);
@@ -460,8 +465,10 @@ uint64_t vw__doctor_best_saving(const vw__doctor_facts *facts, const vw__tried_s
 
 /* Another allocator is named only for what no setting does: it serves what was refused, or gives
  * back as much again as makes a setting worth typing. */
-static bool is_engine_worth_it(const vw__doctor_facts *facts, const vw__tried_settings *tried,
-                               const vw__tried_setting *engine, const vw__tried_setting *best)
+static bool is_engine_worth_it(const vw__doctor_facts *facts,
+                               const vw__doctor_tried_settings *tried,
+                               const vw__doctor_tried_setting *engine,
+                               const vw__doctor_tried_setting *best)
 {
     uint64_t recorded_bytes = tried->tried[0].peak_reserved_bytes;
     if (engine == NULL || !is_worth_it(facts, tried, engine))
@@ -475,8 +482,8 @@ static bool is_engine_worth_it(const vw__doctor_facts *facts, const vw__tried_se
 }
 
 static void add_remedy(const vw__doctor_facts *facts, vw__doctor_result *result,
-                       const vw__tried_settings *tried, const vw__tried_setting *one,
-                       vw__finding_draft *finding)
+                       const vw__doctor_tried_settings *tried, const vw__doctor_tried_setting *one,
+                       vw__diagnosis_finding *finding)
 {
     vw__diagnosis_draft *draft = result->draft;
     bool is_known = !tried->is_as_failed || tried->wanted_bytes != 0;
@@ -486,27 +493,29 @@ static void add_remedy(const vw__doctor_facts *facts, vw__doctor_result *result,
     const char *how = is_of_a_pool
                           ? word_or(kind_words[kind].how_of_pool, kind_words[usual].how_of_pool)
                           : word_or(kind_words[kind].how, kind_words[usual].how);
-    vw__finding_remedy(
+    vw__diagnosis_remedy(
         finding,
         vw__diagnosis_fill(draft, word_or(kind_words[kind].action, kind_words[usual].action)),
-        is_known ? vw__saves(saved_bytes(tried, one)) : VW__SAVES_UNKNOWN, VW_BASIS_REPLAYED,
+        is_known ? vw__diagnosis_saves(saved_bytes(tried, one)) : VW__DIAGNOSIS_SAVES_UNKNOWN,
+        VW_BASIS_REPLAYED,
         vw__diagnosis_fill(draft, word_or(kind_words[kind].cost, kind_words[usual].cost)),
         vw__diagnosis_fill(draft, how));
     if (tried->is_as_failed && !tried->is_cut)
-        vw__finding_enough(finding, one->is_complete ? VW_ENOUGH_YES : VW_ENOUGH_NO);
+        vw__diagnosis_enough(finding, one->is_complete ? VW_ENOUGH_YES : VW_ENOUGH_NO);
 }
 
 void vw__doctor_add_setting_remedies(const vw__doctor_facts *facts, vw__doctor_result *result,
-                                     const vw__tried_settings *tried, vw__finding_draft *finding)
+                                     const vw__doctor_tried_settings *tried,
+                                     vw__diagnosis_finding *finding)
 {
-    const vw__tried_setting *best[VW__SETTING_KINDS];
+    const vw__doctor_tried_setting *best[VW__SETTING_KINDS];
     if (tried->count == 0)
         return;
     say_what_was_tried(result, tried, finding);
     size_t count = choose(facts, tried, best);
     for (size_t i = 0; i < count; i++)
         add_remedy(facts, result, tried, best[i], finding);
-    const vw__tried_setting *engine = best_of_kind(tried, VW__SETTING_VRAMWISE);
+    const vw__doctor_tried_setting *engine = best_of_kind(tried, VW__SETTING_VRAMWISE);
     if (is_engine_worth_it(facts, tried, engine, count != 0 ? best[0] : NULL))
         add_remedy(facts, result, tried, engine, finding);
 }
@@ -515,13 +524,13 @@ void vw__doctor_add_setting_remedies(const vw__doctor_facts *facts, vw__doctor_r
 
 /* The sizes that pages name. */
 static void warn_of_max_split(const vw__doctor_facts *facts, vw__doctor_result *result,
-                              const vw__tried_settings *tried)
+                              const vw__doctor_tried_settings *tried)
 {
-    const vw__tried_setting *one = find_kind(tried, VW__SETTING_MAX_SPLIT);
+    const vw__doctor_tried_setting *one = find_kind(tried, VW__SETTING_MAX_SPLIT);
     uint64_t recorded_bytes = tried->tried[0].peak_reserved_bytes;
     if (one == NULL || !hurts(facts, tried, one))
         return;
-    vw__finding_draft *finding =
+    vw__diagnosis_finding *finding =
         tried->is_as_failed
             ? vw__diagnosis_add(result->draft, "warning", VW_UNKNOWN,
                                 "%s, which many pages recommend, would end this run sooner: at "
@@ -532,31 +541,32 @@ static void warn_of_max_split(const vw__doctor_facts *facts, vw__doctor_result *
                   "%s, which many pages recommend, would make this run reserve %s instead of %s.",
                   one->conf, VW__DOCTOR_SIZE(one->peak_reserved_bytes),
                   VW__DOCTOR_SIZE(recorded_bytes));
-    vw__finding_evidence(finding, "%s: the whole run, with that setting.",
-                         how_replayed(result, tried));
+    vw__diagnosis_evidence(finding, "%s: the whole run, with that setting.",
+                           how_replayed(result, tried));
 }
 
 static void warn_of_trims(const vw__doctor_facts *facts, vw__doctor_result *result,
-                          const vw__tried_settings *tried)
+                          const vw__doctor_tried_settings *tried)
 {
-    const vw__tried_setting *recorded = &tried->tried[0];
-    const vw__tried_setting *one = best_of_kind(tried, VW__SETTING_TRIM_STEPS);
+    const vw__doctor_tried_setting *recorded = &tried->tried[0];
+    const vw__doctor_tried_setting *one = best_of_kind(tried, VW__SETTING_TRIM_STEPS);
     if (one == NULL || is_worth_it(facts, tried, one) ||
         one->device_ns < SLOWER_FACTOR * recorded->device_ns)
         return;
-    vw__finding_draft *finding = vw__diagnosis_add(
+    vw__diagnosis_finding *finding = vw__diagnosis_add(
         result->draft, "warning", tried->is_as_failed ? VW_UNKNOWN : saved_bytes(tried, one),
         "empty_cache() in every step would cost time and give back next to nothing here: %s.",
         driver_time(result, tried, one));
-    vw__finding_evidence(finding,
-                         "Replayed: %s are reserved at most with it, %s without. The wait for the "
-                         "GPU at each of the %" PRIu64 " calls comes on top.",
-                         VW__DOCTOR_SIZE(one->peak_reserved_bytes),
-                         VW__DOCTOR_SIZE(recorded->peak_reserved_bytes), one->trims);
+    vw__diagnosis_evidence(
+        finding,
+        "Replayed: %s are reserved at most with it, %s without. The wait for the "
+        "GPU at each of the %" PRIu64 " calls comes on top.",
+        VW__DOCTOR_SIZE(one->peak_reserved_bytes), VW__DOCTOR_SIZE(recorded->peak_reserved_bytes),
+        one->trims);
 }
 
 void vw__doctor_add_setting_warnings(const vw__doctor_facts *facts, vw__doctor_result *result,
-                                     const vw__tried_settings *tried)
+                                     const vw__doctor_tried_settings *tried)
 {
     if (tried->count == 0)
         return;

@@ -18,7 +18,7 @@
 #include "analysis/spill_cost.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "doctor/settings.h" /* VW__VRAMWISE_COST */
+#include "doctor/settings.h" /* VW__DOCTOR_ENGINE_COST */
 #include "settings/trials.h"
 
 /* ---- trying ---------------------------------------------------------------------------------- */
@@ -33,15 +33,16 @@ static uint64_t step_duration_ns(const vw__doctor_facts *facts)
     return all_ns != VW_UNKNOWN ? all_ns / (steps->end_count - 1) : VW_UNKNOWN;
 }
 
-static void set_price(const vw_replay_result *result, vw__spill_trial *trial)
+static void set_price(const vw_replay_result *result, vw__doctor_spill_trial *trial)
 {
     trial->is_with_moves = result->is_step_cost_settled;
-    trial->step_cost_ns = trial->is_with_moves ? result->step_cost_ns
-                                               : vw__spill_touch_ns(result->peak_spilled_bytes);
+    trial->step_cost_ns = trial->is_with_moves
+                              ? result->step_cost_ns
+                              : vw__spill_cost_touch_ns(result->peak_spilled_bytes);
     trial->move_ns = trial->is_with_moves ? 0 : result->spill_wait_ns;
 }
 
-static vw_status run(const vw__replay_work *work, vw__card card, uint64_t spill_bytes,
+static vw_status run(const vw__replay_work *work, vw__replay_card card, uint64_t spill_bytes,
                      vw_replay_result *out)
 {
     const vw__replay_setting setting = {
@@ -51,17 +52,17 @@ static vw_status run(const vw__replay_work *work, vw__card card, uint64_t spill_
 }
 
 static vw_status try_on_card(const vw__doctor_facts *facts, vw__replay_work *work,
-                             vw__spill_trial *out)
+                             vw__doctor_spill_trial *out)
 {
-    vw__card card = facts->trials->card;
+    vw__replay_card card = facts->trials->card;
     vw_replay_result result;
     VW__TRY(vw__replay_work_add_spill_by(work, &facts->timeline, &facts->steps, &facts->roles));
     VW__TRY(run(work, card, VW__PLAYER_ENDLESS_BYTES, &result));
     if (!result.is_complete || result.spills == 0)
         return VW_OK;
-    uint64_t budget_bytes = vw__spill_budget(result.peak_host_bytes);
+    uint64_t budget_bytes = vw__spill_cost_budget(result.peak_host_bytes);
     VW__TRY(run(work, card, budget_bytes, &result));
-    *out = (vw__spill_trial){
+    *out = (vw__doctor_spill_trial){
         .is_enough = result.is_complete && result.spills != 0,
         .spill_bytes = budget_bytes,
         .spilled_bytes = result.peak_spilled_bytes,
@@ -73,9 +74,9 @@ static vw_status try_on_card(const vw__doctor_facts *facts, vw__replay_work *wor
 }
 
 vw_status vw__doctor_try_spill(const vw__doctor_input *input, vw__doctor_facts *facts,
-                               vw__spill_trial *out)
+                               vw__doctor_spill_trial *out)
 {
-    *out = (vw__spill_trial){.step_ns = VW_UNKNOWN};
+    *out = (vw__doctor_spill_trial){.step_ns = VW_UNKNOWN};
     if (!facts->failure.has_happened)
         return VW_OK;
     VW__TRY(vw__doctor_open_trials(input, facts));
@@ -93,13 +94,13 @@ vw_status vw__doctor_try_spill(const vw__doctor_input *input, vw__doctor_facts *
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-const char *vw__spill_action(vw__diagnosis_draft *draft, uint64_t spilled_bytes)
+const char *vw__doctor_spill_action(vw__diagnosis_draft *draft, uint64_t spilled_bytes)
 {
     return vw__diagnosis_text(draft, "let %s go to host memory, with vramwise's allocator (spill)",
                               VW__DOCTOR_SIZE(spilled_bytes));
 }
 
-const char *vw__spill_cost(vw__diagnosis_draft *draft, const vw__spill_trial *trial)
+const char *vw__doctor_spill_cost(vw__diagnosis_draft *draft, const vw__doctor_spill_trial *trial)
 {
     const char *share = "", *move = "";
     if (trial->step_ns != VW_UNKNOWN && trial->step_ns != 0)
@@ -112,19 +113,20 @@ const char *vw__spill_cost(vw__diagnosis_draft *draft, const vw__spill_trial *tr
     return vw__diagnosis_text(draft, "about %s more a step%s%s, if " VW__SPILL_COST_IF "%s; %s",
                               vw__diagnosis_duration(draft, trial->step_cost_ns), share,
                               trial->is_with_moves ? ", moving included" : "", move,
-                              trial->is_of_a_pool ? VW__VRAMWISE_POOL_COST : VW__VRAMWISE_COST);
+                              trial->is_of_a_pool ? VW__DOCTOR_ENGINE_POOL_COST
+                                                  : VW__DOCTOR_ENGINE_COST);
 }
 
-const char *vw__spill_how(vw__diagnosis_draft *draft, uint64_t budget_bytes)
+const char *vw__doctor_spill_how(vw__diagnosis_draft *draft, uint64_t budget_bytes)
 {
-    char command[VW__SPILL_COMMAND_BYTES];
-    return vw__diagnosis_text(draft, "%s", vw__spill_command(budget_bytes, command));
+    char command[VW__SPILL_COST_COMMAND_BYTES];
+    return vw__diagnosis_text(draft, "%s", vw__spill_cost_command(budget_bytes, command));
 }
 
-const char *vw__spill_how_of(vw__diagnosis_draft *draft, const vw__spill_trial *trial)
+const char *vw__doctor_spill_how_of(vw__diagnosis_draft *draft, const vw__doctor_spill_trial *trial)
 {
     if (!trial->is_of_a_pool)
-        return vw__spill_how(draft, trial->spill_bytes);
+        return vw__doctor_spill_how(draft, trial->spill_bytes);
     return vw__diagnosis_text(draft,
                               "options.engine = \"vramwise\";  /* vw_pool_options */\n"
                               "options.spill_bytes = UINT64_C(%" PRIu64 ");",

@@ -37,7 +37,7 @@ typedef struct steps_case {
     vw__trend reserved; /* TOO_SHORT where it is not logged */
     uint64_t peak_bytes, last_bytes;
     uint64_t last_reserved_bytes; /* VW_UNKNOWN */
-    vw__growth *growth;           /* to be filled; or NULL */
+    vw__doctor_growth *growth;    /* to be filled; or NULL */
 } steps_case;
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -57,8 +57,8 @@ static const char *size_of(steps_case *judged, double bytes)
 {
     if (is_percent(judged))
         return vw__diagnosis_text(judged->draft, "%.*f %%",
-                                  bytes < VW__STEP_SHARE_OF_ALL / 100 ? 3 : 1,
-                                  100 * bytes / VW__STEP_SHARE_OF_ALL);
+                                  bytes < VW__STEP_LOG_SHARE_OF_ALL / 100 ? 3 : 1,
+                                  100 * bytes / VW__STEP_LOG_SHARE_OF_ALL);
     return vw__diagnosis_size(judged->draft, whole_bytes(bytes));
 }
 
@@ -127,7 +127,7 @@ static double end_level(const steps_case *judged)
     if (judged->log->is_host)
         return 0;
     if (is_percent(judged))
-        return VW__STEP_SHARE_OF_ALL;
+        return VW__STEP_LOG_SHARE_OF_ALL;
     return judged->log->is_free ? judged->most_free : (double)card_bytes(judged);
 }
 
@@ -211,15 +211,15 @@ static uint64_t grown_bytes(const steps_case *judged)
 static void add_leak(steps_case *judged)
 {
     name_words(judged);
-    vw__finding_draft *finding = vw__diagnosis_add(
+    vw__diagnosis_finding *finding = vw__diagnosis_add(
         judged->draft, "leak", grown_bytes(judged), "%s by $pace per $step and does not stop; %s.",
         capital(judged, vw__diagnosis_fill(judged->draft, "$grows")), end_of_the_run(judged));
-    vw__finding_evidence(finding, "In the log $memory went " FROM_TO ".");
-    vw__finding_evidence(finding,
-                         "In the last third of these $steps $grows by $last_pace per $step.");
-    vw__finding_evidence(finding, "The figures scatter around that line by $noise.");
+    vw__diagnosis_evidence(finding, "In the log $memory went " FROM_TO ".");
+    vw__diagnosis_evidence(finding,
+                           "In the last third of these $steps $grows by $last_pace per $step.");
+    vw__diagnosis_evidence(finding, "The figures scatter around that line by $noise.");
     if (judged->log->is_peak)
-        vw__finding_evidence(
+        vw__diagnosis_evidence(
             finding, "The figure never falls, as a peak that is kept would not; but it rises again "
                      "and again, and the peaks of a load that varies do so ever more rarely.");
     if (judged->log->is_host)
@@ -248,7 +248,7 @@ static void conclude_leak(steps_case *judged)
         judged->draft, "A leak%s: $grows by $pace per $step up to %s, " FROM_TO,
         which_of_several(judged), judged->draft->is_running ? "now" : "the end of the log");
     if (judged->growth != NULL)
-        *judged->growth = (vw__growth){
+        *judged->growth = (vw__doctor_growth){
             .is_leak = true,
             .is_host = judged->log->is_host,
             .grown_bytes = grown_bytes(judged),
@@ -334,25 +334,25 @@ static void look_at_reserved(steps_case *judged)
     if (!vw__doctor_is_much_idle(reserved, allocated, is_peak))
         return;
     uint64_t idle = reserved - allocated;
-    vw__finding_draft *finding = vw__diagnosis_add(
+    vw__diagnosis_finding *finding = vw__diagnosis_add(
         judged->draft, "fragmentation", idle, "%s are reserved, and %s of them idle %s.",
         size_of(judged, (double)reserved), size_of(judged, (double)idle),
         is_peak ? "even at the peak" : "between steps");
-    vw__finding_evidence(finding, "At the end of the log %s are allocated%s and %s reserved.",
-                         size_of(judged, (double)allocated), is_peak ? " at most" : "",
-                         size_of(judged, (double)reserved));
+    vw__diagnosis_evidence(finding, "At the end of the log %s are allocated%s and %s reserved.",
+                           size_of(judged, (double)allocated), is_peak ? " at most" : "",
+                           size_of(judged, (double)reserved));
     if (!is_peak)
-        vw__finding_evidence(
+        vw__diagnosis_evidence(
             finding,
             "The peak within a step may need them: log torch.cuda.max_memory_allocated() to see.");
     if (judged->reserved.kind == VW__TREND_GROWS && judged->trend.kind != VW__TREND_GROWS)
-        vw__finding_evidence(finding,
-                             "What is reserved grows by %s per %s while what is allocated does "
-                             "not: memory is being broken into pieces.",
-                             size_of(judged, judged->reserved.bytes_per_step),
-                             judged->log->step_name);
-    vw__finding_known_remedy(finding, VW__REMEDY_EXPANDABLE_SEGMENTS, NULL, VW__SAVES_UNKNOWN,
-                             VW_BASIS_RULE);
+        vw__diagnosis_evidence(finding,
+                               "What is reserved grows by %s per %s while what is allocated does "
+                               "not: memory is being broken into pieces.",
+                               size_of(judged, judged->reserved.bytes_per_step),
+                               judged->log->step_name);
+    vw__diagnosis_known_remedy(finding, VW__REMEDY_EXPANDABLE_SEGMENTS, NULL,
+                               VW__DIAGNOSIS_SAVES_UNKNOWN, VW_BASIS_RULE);
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */
@@ -364,7 +364,7 @@ static double used_at(const steps_case *judged, size_t at)
     if (judged->log->is_free)
         return judged->most_free - value;
     if (judged->log->is_share && !is_percent(judged))
-        return value / VW__STEP_SHARE_OF_ALL * (double)card_bytes(judged);
+        return value / VW__STEP_LOG_SHARE_OF_ALL * (double)card_bytes(judged);
     return value;
 }
 
@@ -384,7 +384,7 @@ static double level_near(const steps_case *judged, size_t at, size_t end)
  * down? An epoch begins its steps again, too, but keeps its memory. */
 static bool is_new_run(const steps_case *judged, size_t begin, size_t at, double wander)
 {
-    const vw__step_point *points = judged->log->points;
+    const vw__step_log_point *points = judged->log->points;
     double first = points[begin].step, last = points[at - 1].step;
     if (!(points[at].step < last) || points[at].step > first + (last - first) / 10 ||
         at - begin < VW__TREND_FEWEST_POINTS)
@@ -432,8 +432,8 @@ static vw_status find_trend(const steps_case *judged, bool is_reserved, vw__tren
         goto done;
     }
     for (; count < most; count++) {
-        const vw__step_point *point = &log->points[judged->first + count];
-        if (is_reserved && point->reserved_bytes == VW__UNKNOWN_BYTES)
+        const vw__step_log_point *point = &log->points[judged->first + count];
+        if (is_reserved && point->reserved_bytes == VW__MODEL_UNKNOWN_BYTES)
             break;
         steps[count] = point->step;
         bytes[count] =
@@ -455,7 +455,7 @@ static void note_growth(const steps_case *judged)
     const vw__trend *trend = &judged->trend;
     bool is_known =
         trend->kind != VW__TREND_TOO_SHORT && !judged->log->is_host && !is_percent(judged);
-    judged->draft->growth = (vw__found_growth){
+    judged->draft->growth = (vw__diagnosis_found_growth){
         .is_known = is_known,
         .bytes_per_step = is_known && trend->kind == VW__TREND_GROWS ? trend->bytes_per_step : 0,
     };
@@ -471,7 +471,7 @@ static void note_numbers(steps_case *judged)
     if (log->point_count == 0 || log->is_host || log->is_free || is_percent(judged))
         return;
     for (size_t i = 0; i < log->point_count; i++) {
-        uint64_t reserved = log->points[i].reserved_bytes != VW__UNKNOWN_BYTES
+        uint64_t reserved = log->points[i].reserved_bytes != VW__MODEL_UNKNOWN_BYTES
                                 ? log->points[i].reserved_bytes
                                 : VW_UNKNOWN;
         judged->last_bytes = whole_bytes(used_at(judged, i));
@@ -573,11 +573,11 @@ static void conclude(steps_case *judged)
 }
 
 vw_status vw__doctor_steps(const vw__step_log *log, const vw_doctor_options *options,
-                           vw__diagnosis_draft *draft, vw__growth *growth)
+                           vw__diagnosis_draft *draft, vw__doctor_growth *growth)
 {
     steps_case judged = {.options = options, .draft = draft, .growth = growth}, host = judged;
     if (growth != NULL)
-        *growth = (vw__growth){.grown_bytes = VW_UNKNOWN, .clause = ""};
+        *growth = (vw__doctor_growth){.grown_bytes = VW_UNKNOWN, .clause = ""};
     VW__TRY(judge_all(log, &judged, &host));
     bool does_host_grow = host.log != NULL && host.trend.kind == VW__TREND_GROWS;
     note_growth(&judged);

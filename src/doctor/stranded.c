@@ -20,7 +20,7 @@
 #include <inttypes.h>
 
 #include "doctor/doctor.h"
-#include "doctor/settings.h" /* VW__VRAMWISE_ACTION */
+#include "doctor/settings.h" /* VW__DOCTOR_ENGINE_ACTION */
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
@@ -45,7 +45,7 @@ typedef struct variant {
 
 typedef struct stranding {
     vw__layout layout;
-    vw__model_view view; /* the same segments, with their pools */
+    vw__layout_view view; /* the same segments, with their pools */
     bool has_view;
     lane lanes[MOST_LANES]; /* what does not fit in is added to the last */
     size_t lane_count;
@@ -111,15 +111,16 @@ static size_t lane_of(stranding *found, uint16_t stream, uint16_t pool)
 static uint16_t pool_of(const stranding *found, size_t segment)
 {
     uint16_t pool = found->view.segments[segment].pool;
-    return pool != VW__UNKNOWN_POOL ? pool : VW__DEFAULT_POOL;
+    return pool != VW__MODEL_UNKNOWN_POOL ? pool : VW__MODEL_DEFAULT_POOL;
 }
 
 static void choose_own_lane(const vw__doctor_facts *facts, stranding *found)
 {
-    const vw__failure *failure = &facts->failure;
+    const vw__doctor_failure *failure = &facts->failure;
     if (failure->has_happened && failure->event < facts->trace->event_count) {
         const vw__model_event *event = &facts->trace->events[failure->event];
-        uint16_t pool = event->pool != VW__UNKNOWN_POOL ? event->pool : VW__DEFAULT_POOL;
+        uint16_t pool =
+            event->pool != VW__MODEL_UNKNOWN_POOL ? event->pool : VW__MODEL_DEFAULT_POOL;
         found->own = lane_of(found, event->stream, pool);
         return;
     }
@@ -131,7 +132,7 @@ static void choose_own_lane(const vw__doctor_facts *facts, stranding *found)
 static vw_status look_at(const vw__doctor_facts *facts, uint32_t instant, stranding *found)
 {
     VW__TRY(vw__layout_at(facts->model, facts->trace, instant, &found->layout));
-    VW__TRY(vw__model_view_make(facts->model, facts->trace, instant, &found->view));
+    VW__TRY(vw__layout_view_make(facts->model, facts->trace, instant, &found->view));
     found->has_view = true;
     for (size_t i = 0; i < found->layout.segment_count; i++) {
         const vw__layout_segment *segment = &found->layout.segments[i];
@@ -149,7 +150,7 @@ static vw_status look_at(const vw__doctor_facts *facts, uint32_t instant, strand
             continue;
         found->others_bytes += kept_bytes;
         found->unused_bytes += other->unused_bytes;
-        if (other->pool != VW__DEFAULT_POOL) {
+        if (other->pool != VW__MODEL_DEFAULT_POOL) {
             found->private_bytes += kept_bytes;
             found->captured_bytes += other->pending_bytes;
         }
@@ -161,7 +162,7 @@ static void forget(stranding *found)
 {
     vw__layout_deinit(&found->layout);
     if (found->has_view)
-        vw__model_view_deinit(&found->view);
+        vw__layout_view_deinit(&found->view);
 }
 
 /* ---- the program, rewritten ------------------------------------------------------------------ */
@@ -180,9 +181,9 @@ static void rewrite(vw__script_op *op, rewriting as, uint16_t stream)
     if (as.has_one_pool) {
         if (op->kind == VW__SCRIPT_SCOPE || op->kind == VW__SCRIPT_RELEASE)
             op->kind = VW__SCRIPT_SNAPSHOT;
-        op->pool = VW__DEFAULT_POOL;
+        op->pool = VW__MODEL_DEFAULT_POOL;
     }
-    if (as.has_one_stream && is_request && op->pool == VW__DEFAULT_POOL)
+    if (as.has_one_stream && is_request && op->pool == VW__MODEL_DEFAULT_POOL)
         op->stream = stream;
     if (as.has_no_waiting && op->kind == VW__SCRIPT_FREE_LATER)
         op->kind = VW__SCRIPT_FREE;
@@ -190,7 +191,7 @@ static void rewrite(vw__script_op *op, rewriting as, uint16_t stream)
         op->kind = VW__SCRIPT_SNAPSHOT;
 }
 
-static vw_status run_rewritten(const vw__replay_work *work, rewriting as, vw__card card,
+static vw_status run_rewritten(const vw__replay_work *work, rewriting as, vw__replay_card card,
                                vw_replay_result *out)
 {
     vw__replay_work rewritten = *work; /* shares everything but the operations */
@@ -318,7 +319,7 @@ static void judge_run(vw__doctor_result *result, const stranding *found)
 
 /* Lines whose blocks wait for other streams, or hold other lanes' idle memory. */
 static vw_status add_places(const vw__doctor_facts *facts, const stranding *found,
-                            vw__finding_draft *finding)
+                            vw__diagnosis_finding *finding)
 {
     const vw__layout *layout = &found->layout;
     size_t stack_count = facts->model->stack_count;
@@ -329,11 +330,11 @@ static vw_status add_places(const vw__doctor_facts *facts, const stranding *foun
         const vw__layout_segment *segment = &layout->segments[i];
         const lane *own = &found->lanes[found->own];
         bool is_own = segment->stream == own->stream && pool_of(found, i) == own->pool;
-        if (!is_own && segment->context != VW__NO_CONTEXT)
+        if (!is_own && segment->context != VW__MODEL_NO_CONTEXT)
             weights[facts->model->contexts[segment->context]] += segment->idle_bytes;
         for (size_t b = 0; b < segment->block_count; b++) {
             const vw__layout_block *block = &layout->blocks[segment->first_block + b];
-            if (block->state == VW__LAYOUT_PENDING && block->context != VW__NO_CONTEXT)
+            if (block->state == VW__LAYOUT_PENDING && block->context != VW__MODEL_NO_CONTEXT)
                 weights[facts->model->contexts[block->context]] += block->size_bytes;
         }
     }
@@ -350,7 +351,7 @@ static const char *lane_name(const vw__doctor_facts *facts, vw__doctor_result *r
     vw_stream stream = model->streams[one->stream];
     const char *name = stream == 0 ? "the default stream"
                                    : vw__diagnosis_text(result->draft, "stream %#" PRIx64, stream);
-    if (one->pool == VW__DEFAULT_POOL)
+    if (one->pool == VW__MODEL_DEFAULT_POOL)
         return name;
     return vw__diagnosis_text(result->draft, "%s, private pool (%" PRIu64 ", %" PRIu64 ")", name,
                               id.first, id.second);
@@ -372,7 +373,7 @@ static void sort_lanes(stranding *found)
 
 /* At a failure other lanes' idle and waiting bytes are what the finding is about, and its parts. */
 static void add_lanes(const vw__doctor_facts *facts, vw__doctor_result *result, stranding *found,
-                      vw__finding_draft *finding)
+                      vw__diagnosis_finding *finding)
 {
     const lane own = found->lanes[found->own];
     sort_lanes(found); /* found->own means nothing from here on */
@@ -382,11 +383,12 @@ static void add_lanes(const vw__doctor_facts *facts, vw__doctor_result *result, 
         uint64_t kept_bytes = one->idle_bytes + one->pending_bytes;
         bool is_own = one->stream == own.stream && one->pool == own.pool;
         if (i < MOST_LANES_SHOWN)
-            vw__finding_evidence(finding, "On %s: %s live, %s idle, %s waiting.", name,
-                                 VW__DOCTOR_SIZE(one->live_bytes), VW__DOCTOR_SIZE(one->idle_bytes),
-                                 VW__DOCTOR_SIZE(one->pending_bytes));
+            vw__diagnosis_evidence(finding, "On %s: %s live, %s idle, %s waiting.", name,
+                                   VW__DOCTOR_SIZE(one->live_bytes),
+                                   VW__DOCTOR_SIZE(one->idle_bytes),
+                                   VW__DOCTOR_SIZE(one->pending_bytes));
         if (facts->failure.has_happened && !is_own && kept_bytes != 0)
-            vw__finding_part(finding, name, kept_bytes);
+            vw__diagnosis_part(finding, name, kept_bytes);
     }
 }
 
@@ -425,7 +427,7 @@ static const stream_remedy use_one_stream = {
 
 /* What gives back nearly as much as giving streams up, and lets work overlap, comes first. */
 static void add_stream_remedies(const vw__doctor_facts *facts, const stranding *found,
-                                vw__finding_draft *finding)
+                                vw__diagnosis_finding *finding)
 {
     uint64_t together = saved_bytes(facts, found, &found->together);
     const struct {
@@ -445,44 +447,46 @@ static void add_stream_remedies(const vw__doctor_facts *facts, const stranding *
         bool is_nearly = all[i].words == &use_one_stream || saved >= together - together / 10;
         if (!all[i].is_possible || saved == 0 || is_first != is_nearly)
             continue;
-        vw__finding_remedy(finding, all[i].words->action, vw__saves(saved), VW_BASIS_REPLAYED,
-                           all[i].words->cost, all[i].words->how);
-        vw__finding_enough(finding, vw__doctor_enough(facts, all[i].with->is_complete));
+        vw__diagnosis_remedy(finding, all[i].words->action, vw__diagnosis_saves(saved),
+                             VW_BASIS_REPLAYED, all[i].words->cost, all[i].words->how);
+        vw__diagnosis_enough(finding, vw__doctor_enough(facts, all[i].with->is_complete));
     }
 }
 
 /* Behind what can be done with PyTorch's own allocator. */
 static void add_vramwise(const vw__doctor_facts *facts, const stranding *found,
-                         vw__finding_draft *finding)
+                         vw__diagnosis_finding *finding)
 {
     uint64_t vramwise_bytes = found->vramwise_bytes;
     bool is_of_a_pool = vw__recording_is_of_a_pool(facts->model);
     if (vramwise_bytes != 0 && found->recorded_bytes > vramwise_bytes &&
         found->recorded_bytes - vramwise_bytes >= MUCH_STRANDED_BYTES)
-        vw__finding_remedy(finding, VW__VRAMWISE_ACTION,
-                           vw__saves(found->recorded_bytes - vramwise_bytes), VW_BASIS_REPLAYED,
-                           is_of_a_pool ? VW__VRAMWISE_POOL_COST : VW__VRAMWISE_COST,
-                           is_of_a_pool ? VW__VRAMWISE_POOL_HOW : VW__VRAMWISE_HOW);
+        vw__diagnosis_remedy(finding, VW__DOCTOR_ENGINE_ACTION,
+                             vw__diagnosis_saves(found->recorded_bytes - vramwise_bytes),
+                             VW_BASIS_REPLAYED,
+                             is_of_a_pool ? VW__DOCTOR_ENGINE_POOL_COST : VW__DOCTOR_ENGINE_COST,
+                             is_of_a_pool ? VW__DOCTOR_ENGINE_POOL_HOW : VW__DOCTOR_ENGINE_HOW);
 }
 
 static void add_remedies(const vw__doctor_facts *facts, const stranding *found,
-                         vw__finding_draft *finding)
+                         vw__diagnosis_finding *finding)
 {
     add_stream_remedies(facts, found, finding);
     if (vw__remedy_is_empty_cache_worth_it(found->unused_bytes, found->recorded_bytes))
-        vw__finding_remedy(
+        vw__diagnosis_remedy(
             finding, "empty the cache once the other stream's work is over, never inside the loop",
-            vw__saves(found->unused_bytes), VW_BASIS_MEASURED,
+            vw__diagnosis_saves(found->unused_bytes), VW_BASIS_MEASURED,
             vw__remedy_of(VW__REMEDY_EMPTY_CACHE)->cost,
             "torch.cuda.synchronize()\ntorch.cuda.empty_cache()");
     if (found->private_bytes != 0)
-        vw__finding_known_remedy(finding, VW__REMEDY_SHARED_GRAPH_POOL, NULL,
-                                 (vw__savings){0, found->private_bytes}, VW_BASIS_RULE);
+        vw__diagnosis_known_remedy(finding, VW__REMEDY_SHARED_GRAPH_POOL, NULL,
+                                   (vw__diagnosis_savings){0, found->private_bytes}, VW_BASIS_RULE);
     if (found->captured_bytes != 0)
-        vw__finding_remedy(finding, "let a capture reuse what other streams are done with",
-                           (vw__savings){0, found->captured_bytes}, VW_BASIS_RULE,
-                           "a restart; PyTorch 2.9",
-                           "export PYTORCH_CUDA_ALLOC_CONF=graph_capture_record_stream_reuse:True");
+        vw__diagnosis_remedy(
+            finding, "let a capture reuse what other streams are done with",
+            (vw__diagnosis_savings){0, found->captured_bytes}, VW_BASIS_RULE,
+            "a restart; PyTorch 2.9",
+            "export PYTORCH_CUDA_ALLOC_CONF=graph_capture_record_stream_reuse:True");
     add_vramwise(facts, found, finding);
 }
 
@@ -498,7 +502,7 @@ static vw_status add_finding(const vw__doctor_facts *facts, vw__doctor_result *r
                              stranding *found)
 {
     vw__diagnosis_name(result->draft, "stranded", result->stranded_bytes);
-    vw__finding_draft *finding =
+    vw__diagnosis_finding *finding =
         facts->failure.has_happened
             ? vw__diagnosis_add(result->draft, "stranded", result->stranded_bytes,
                                 "$stranded were kept for other streams or private pools when "
@@ -507,7 +511,7 @@ static vw_status add_finding(const vw__doctor_facts *facts, vw__doctor_result *r
                                 "$stranded of the %s reserved serve only to keep streams apart.",
                                 VW__DOCTOR_SIZE(found->recorded_bytes));
     VW__TRY(add_places(facts, found, finding));
-    vw__finding_evidence(
+    vw__diagnosis_evidence(
         finding,
         "Replayed: %s %s; with one stream %s, with frees that need not wait %s, with both %s.",
         VW__DOCTOR_SIZE(found->recorded_bytes),
@@ -516,8 +520,8 @@ static vw_status add_finding(const vw__doctor_facts *facts, vw__doctor_result *r
         outcome_of(facts, result, &found->one_stream),
         outcome_of(facts, result, &found->no_waiting), outcome_of(facts, result, &found->together));
     if (found->private_bytes != 0)
-        vw__finding_evidence(finding, "%s of it lie in private pools, which nobody else may use.",
-                             VW__DOCTOR_SIZE(found->private_bytes));
+        vw__diagnosis_evidence(finding, "%s of it lie in private pools, which nobody else may use.",
+                               VW__DOCTOR_SIZE(found->private_bytes));
     add_remedies(facts, found, finding);
     add_lanes(facts, result, found, finding);
     return VW_OK;

@@ -26,9 +26,9 @@ bool vw__text_has(const vw__text_case *given, const char *words)
 /* Apple's message has no card in it, nor what is reserved: it is whole without them. */
 static bool is_cut(const vw__text_case *given)
 {
-    const vw__error_report *report = given->report;
+    const vw__error_text_report *report = given->report;
     return report->is_truncated &&
-           (report->kind != VW__ERROR_TORCH_MPS || !vw__doctor_knows(report->allowed_bytes));
+           (report->kind != VW__ERROR_TEXT_TORCH_MPS || !vw__doctor_knows(report->allowed_bytes));
 }
 
 vw_confidence vw__text_confidence(const vw__text_case *given, vw_confidence confidence)
@@ -40,15 +40,15 @@ vw_confidence vw__text_confidence(const vw__text_case *given, vw_confidence conf
     return confidence;
 }
 
-bool vw__text_is_torch(vw__error_kind kind)
+bool vw__text_is_torch(vw__error_text_kind kind)
 {
     switch (kind) {
-    case VW__ERROR_TORCH_CUDA:
-    case VW__ERROR_TORCH_HIP:
-    case VW__ERROR_TORCH_XPU:
-    case VW__ERROR_TORCH_MPS:
-    case VW__ERROR_TORCH_OTHER:
-    case VW__ERROR_CUDA_ASYNC:
+    case VW__ERROR_TEXT_TORCH_CUDA:
+    case VW__ERROR_TEXT_TORCH_HIP:
+    case VW__ERROR_TEXT_TORCH_XPU:
+    case VW__ERROR_TEXT_TORCH_MPS:
+    case VW__ERROR_TEXT_TORCH_OTHER:
+    case VW__ERROR_TEXT_CUDA_ASYNC:
         return true;
     default:
         return false;
@@ -90,8 +90,8 @@ static const char *other_error_meaning(const vw__text_case *given)
 static void conclude_without_report(const vw__text_case *given)
 {
     vw__diagnosis_draft *draft = given->draft;
-    const vw__error_summary *summary = given->summary;
-    if (given->report->kind == VW__ERROR_NOT_OOM) {
+    const vw__error_text_summary *summary = given->summary;
+    if (given->report->kind == VW__ERROR_TEXT_NOT_OOM) {
         const char *meaning = other_error_meaning(given);
         vw__diagnosis_reason(draft, "Line %" PRIu64 " has an error: \"%.*s\".", given->report->line,
                              MOST_QUOTE_BYTES, given->report->excerpt);
@@ -122,7 +122,7 @@ static uint64_t something(uint64_t size_bytes)
     return size_bytes != 0 ? size_bytes : VW_UNKNOWN;
 }
 
-static vw_memory_numbers numbers_of(const vw__error_report *report)
+static vw_memory_numbers numbers_of(const vw__error_text_report *report)
 {
     vw_memory_numbers said = {
         .tried_bytes = something(report->tried_bytes),
@@ -134,7 +134,7 @@ static vw_memory_numbers numbers_of(const vw__error_report *report)
         .allowed_bytes = something(report->allowed_bytes),
         .device = report->device,
     };
-    if (!vw__doctor_knows(said.free_bytes) && report->kind != VW__ERROR_VLLM)
+    if (!vw__doctor_knows(said.free_bytes) && report->kind != VW__ERROR_TEXT_VLLM)
         said.free_bytes = report->available_bytes; /* "but only 3 GiB available" */
     if (!vw__doctor_knows(said.reserved_bytes) &&
         VW__DOCTOR_KNOWS_ALL(said.allocated_bytes, report->unallocated_bytes) &&
@@ -247,9 +247,9 @@ bool vw__text_is_at_limit(const vw__text_case *given)
 
 bool vw__text_is_of_library(const vw__text_case *given)
 {
-    vw__error_kind kind = given->report->kind;
-    return kind == VW__ERROR_CUBLAS || kind == VW__ERROR_CUDNN || kind == VW__ERROR_CUSOLVER ||
-           kind == VW__ERROR_NCCL;
+    vw__error_text_kind kind = given->report->kind;
+    return kind == VW__ERROR_TEXT_CUBLAS || kind == VW__ERROR_TEXT_CUDNN ||
+           kind == VW__ERROR_TEXT_CUSOLVER || kind == VW__ERROR_TEXT_NCCL;
 }
 
 uint64_t vw__text_held_bytes(const vw__text_case *given)
@@ -277,7 +277,7 @@ static unsigned holding(const vw__text_case *given)
         {OVERSUBSCRIBED, given->judged.is_oversubscribed},
         {CONTRADICTION, given->judged.is_contradiction},
         {LIBRARY, vw__text_is_of_library(given)},
-        {VLLM, given->report->kind == VW__ERROR_VLLM},
+        {VLLM, given->report->kind == VW__ERROR_TEXT_VLLM},
     };
     unsigned result = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -349,7 +349,7 @@ static void conclude(const vw__text_case *given)
     vw__diagnosis_draft *draft = given->draft;
     vw_verdict verdict = given->judged.verdict;
     unsigned holds = holding(given);
-    vw__diagnosis_name_text(draft, "kind", vw__error_kind_name(given->report->kind));
+    vw__diagnosis_name_text(draft, "kind", vw__error_text_kind_name(given->report->kind));
     vw__diagnosis_name_text(draft, "device", vw__text_device_of(given)->name);
     vw__diagnosis_name_text(draft, "candidates", candidates_text(given));
     vw__diagnosis_name_text(draft, "left", what_was_left(given));
@@ -372,14 +372,14 @@ static void conclude(const vw__text_case *given)
 
 static void say_what_was_found(const vw__text_case *given)
 {
-    const vw__error_summary *summary = given->summary;
-    const vw__error_report *report = given->report;
+    const vw__error_text_summary *summary = given->summary;
+    const vw__error_text_report *report = given->report;
     vw__diagnosis_draft *draft = given->draft;
-    vw__diagnosis_reason(draft, "The message, line %" PRIu64 ": %s%s%s%s%s.", report->line,
-                         vw__error_kind_name(report->kind), report->wording != NULL ? " (" : "",
-                         report->wording != NULL ? report->wording : "",
-                         report->wording != NULL ? ")" : "",
-                         is_cut(given) ? "; it breaks off" : "");
+    vw__diagnosis_reason(
+        draft, "The message, line %" PRIu64 ": %s%s%s%s%s.", report->line,
+        vw__error_text_kind_name(report->kind), report->wording != NULL ? " (" : "",
+        report->wording != NULL ? report->wording : "", report->wording != NULL ? ")" : "",
+        is_cut(given) ? "; it breaks off" : "");
     if (summary->report_count > 1) {
         const char *ranks =
             summary->rank_count > 1
@@ -451,7 +451,7 @@ static void judge_gpu(vw__text_case *given)
         vw__text_add_findings(given, given->judged.verdict);
 }
 
-vw_status vw__doctor_text(const vw__error_summary *summary, const vw_doctor_options *options,
+vw_status vw__doctor_text(const vw__error_text_summary *summary, const vw_doctor_options *options,
                           vw__diagnosis_draft *draft)
 {
     vw__text_case given = {
@@ -466,7 +466,7 @@ vw_status vw__doctor_text(const vw__error_summary *summary, const vw_doctor_opti
     given.numbers = given.said;
     vw__text_name_numbers(&given);
     draft->error_count = summary->report_count;
-    if (given.report->kind == VW__ERROR_NONE || given.report->kind == VW__ERROR_NOT_OOM) {
+    if (given.report->kind == VW__ERROR_TEXT_NONE || given.report->kind == VW__ERROR_TEXT_NOT_OOM) {
         conclude_without_report(&given);
         return VW_OK;
     }
@@ -474,7 +474,7 @@ vw_status vw__doctor_text(const vw__error_summary *summary, const vw_doctor_opti
     if (given.report->tried_bytes == 0)
         draft->numbers.tried_bytes = 0; /* it is what the text says, all the same */
     say_what_was_found(&given);
-    bool is_host = vw__error_kind_is_host(given.report->kind);
+    bool is_host = vw__error_text_kind_is_host(given.report->kind);
     if (is_host && given.report->is_ambiguous && vw__text_judge_beyond_any_card(&given))
         return VW_OK; /* wherever it was to be */
     if (is_host)

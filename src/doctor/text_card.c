@@ -119,7 +119,7 @@ static void conclude_served(const vw__text_case *given)
 static void conclude_too_much_for_card(vw__text_case *given)
 {
     uint64_t in_use = given->numbers.allocated_bytes, others = known_or_none(given->others_bytes);
-    given->judged = (vw__number_verdict){
+    given->judged = (vw__numbers_verdict){
         .verdict = VW_VERDICT_GENUINE, .idle_bytes = 0, .outside_bytes = given->others_bytes};
     const char *beside =
         in_use <= given->card_bytes

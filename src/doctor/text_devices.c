@@ -19,53 +19,53 @@ static const vw__text_device nvidia = {
 };
 
 static const struct {
-    vw__error_kind kind;
+    vw__error_text_kind kind;
     const char *word; /* in the message, by itself; NULL: none needed */
     vw__text_device device;
 } others[] = {
-    {VW__ERROR_TORCH_HIP,
+    {VW__ERROR_TEXT_TORCH_HIP,
      NULL,
      {"GPU", "cuda", "rocm-smi --showpids --showmeminfo vram", "HIP_VISIBLE_DEVICES",
       "PYTORCH_HIP_ALLOC_CONF", "print(torch.cuda.memory_summary())", true}},
-    {VW__ERROR_TORCH_XPU,
+    {VW__ERROR_TEXT_TORCH_XPU,
      NULL,
      {"GPU", "xpu", "xpu-smi ps", "ZE_AFFINITY_MASK", "PYTORCH_ALLOC_CONF",
       "print(torch.xpu.memory_stats())", false}},
-    {VW__ERROR_TORCH_MPS,
+    {VW__ERROR_TEXT_TORCH_MPS,
      NULL,
      {"GPU", "mps", "top -o mem", "", "PYTORCH_ALLOC_CONF",
       "print(torch.mps.driver_allocated_memory())", false}},
-    {VW__ERROR_TORCH_OTHER,
+    {VW__ERROR_TEXT_TORCH_OTHER,
      "MUSA",
      {"GPU", "musa", "mthreads-gmi", "MUSA_VISIBLE_DEVICES", "PYTORCH_MUSA_ALLOC_CONF",
       "print(torch.musa.memory_summary())", false}},
-    {VW__ERROR_TORCH_OTHER,
+    {VW__ERROR_TEXT_TORCH_OTHER,
      "HPU",
      {"HPU", "hpu", "hl-smi", "HABANA_VISIBLE_DEVICES", "PYTORCH_ALLOC_CONF",
       "print(torch.hpu.memory_summary())", false}},
-    {VW__ERROR_TORCH_OTHER,
+    {VW__ERROR_TEXT_TORCH_OTHER,
      "MLU",
      {"MLU", "mlu", "cnmon", "MLU_VISIBLE_DEVICES", "PYTORCH_MLU_ALLOC_CONF",
       "print(torch.mlu.memory_summary())", false}},
-    {VW__ERROR_TORCH_OTHER,
+    {VW__ERROR_TEXT_TORCH_OTHER,
      "NPU",
      {"NPU", "npu", "npu-smi info", "ASCEND_RT_VISIBLE_DEVICES", "PYTORCH_NPU_ALLOC_CONF",
       "print(torch.npu.memory_summary())", false}},
-    {VW__ERROR_OTHER_GPU,
+    {VW__ERROR_TEXT_OTHER_GPU,
      "EL0004", /* Ascend's runtime */
      {"NPU", "npu", "npu-smi info", "ASCEND_RT_VISIBLE_DEVICES", "PYTORCH_NPU_ALLOC_CONF",
       "print(torch.npu.memory_summary())", false}},
-    {VW__ERROR_TORCH_OTHER,
+    {VW__ERROR_TEXT_TORCH_OTHER,
      "EL0004",
      {"NPU", "npu", "npu-smi info", "ASCEND_RT_VISIBLE_DEVICES", "PYTORCH_NPU_ALLOC_CONF",
       "print(torch.npu.memory_summary())", false}},
-    {VW__ERROR_TORCH_OTHER,
+    {VW__ERROR_TEXT_TORCH_OTHER,
      NULL,
      {"accelerator", "accelerator", "python -m torch.utils.collect_env", "", "PYTORCH_ALLOC_CONF",
       "print(torch.accelerator.memory_stats())", false}},
-    {VW__ERROR_JAX, "TPU", {"TPU", "", "tpu-info", "", "", "", false}},
-    {VW__ERROR_JAX, "hbm", {"TPU", "", "tpu-info", "", "", "", false}},
-    {VW__ERROR_JAX, "HBM", {"TPU", "", "tpu-info", "", "", "", false}},
+    {VW__ERROR_TEXT_JAX, "TPU", {"TPU", "", "tpu-info", "", "", "", false}},
+    {VW__ERROR_TEXT_JAX, "hbm", {"TPU", "", "tpu-info", "", "", "", false}},
+    {VW__ERROR_TEXT_JAX, "HBM", {"TPU", "", "tpu-info", "", "", "", false}},
 };
 
 /* "NPU", but not the one in "INPUT". */
@@ -88,25 +88,26 @@ const vw__text_device *vw__text_device_of(const vw__text_case *given)
 
 /* ---- learning more --------------------------------------------------------------------------- */
 
-static void add_look(const vw__text_case *given, vw__finding_draft *finding)
+static void add_look(const vw__text_case *given, vw__diagnosis_finding *finding)
 {
-    vw__finding_advice(finding, "see what PyTorch holds at that moment",
-                       "one line, in the process, where it fails", vw__text_device_of(given)->look);
+    vw__diagnosis_advice(finding, "see what PyTorch holds at that moment",
+                         "one line, in the process, where it fails",
+                         vw__text_device_of(given)->look);
 }
 
-void vw__text_add_recording(const vw__text_case *given, vw__finding_draft *finding)
+void vw__text_add_recording(const vw__text_case *given, vw__diagnosis_finding *finding)
 {
     if (!vw__text_device_of(given)->has_recordings) {
         add_look(given, finding);
         return;
     }
-    vw__finding_advice(finding, "record the run, to see what holds the memory, line by line",
-                       "no code is changed; the recorded run is a little slower",
-                       "vramwise run -- python train.py");
+    vw__diagnosis_advice(finding, "record the run, to see what holds the memory, line by line",
+                         "no code is changed; the recorded run is a little slower",
+                         "vramwise run -- python train.py");
 }
 
-void vw__text_add_process_list(const vw__text_case *given, vw__finding_draft *finding)
+void vw__text_add_process_list(const vw__text_case *given, vw__diagnosis_finding *finding)
 {
-    vw__finding_advice(finding, "see who holds the card while it happens", "none",
-                       vw__text_device_of(given)->list);
+    vw__diagnosis_advice(finding, "see who holds the card while it happens", "none",
+                         vw__text_device_of(given)->list);
 }

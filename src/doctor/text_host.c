@@ -49,8 +49,8 @@ static const vw__doctor_advice for_pinned[] = {
 
 /* The first row whose kind and certainty fit is taken; a worker is killed as a process is. */
 static const struct {
-    vw__error_kind kind; /* NONE: any other */
-    bool is_ambiguous;   /* only where it could be something else */
+    vw__error_text_kind kind; /* NONE: any other */
+    bool is_ambiguous;        /* only where it could be something else */
     const char *reason, *sentence, *title;
     const char *evidence;            /* or NULL */
     const vw__doctor_advice *advice; /* first, */
@@ -58,28 +58,29 @@ static const struct {
     bool is_for_all;               /* then that for all, */
     const vw__doctor_advice *last; /* then this; or NULL */
 } kinds[] = {
-    {VW__ERROR_HOST_SHARED, false,
+    {VW__ERROR_TEXT_HOST_SHARED, false,
      "Processes hand each other data through /dev/shm, which in a container is 64 MB unless set "
      "otherwise.",
      "Host memory: /dev/shm, through which processes share data, is too small; the GPU's memory is "
      "not meant.",
      "Shared memory (/dev/shm) ran out.", NULL, for_shared, 3, false, NULL},
-    {VW__ERROR_HOST_PINNED, false,
+    {VW__ERROR_TEXT_HOST_PINNED, false,
      "Pinned memory is host memory that the driver locks in place; the error names CUDA all the "
      "same.",
      "Host memory: $piece of pinned memory could not be had; that is the machine's RAM, not the "
      "GPU's.",
      "$first_piece of pinned host memory could not be had.", NULL, for_pinned, 2, false, &look},
-    {VW__ERROR_HOST_KILLED, true,
+    {VW__ERROR_TEXT_HOST_KILLED, true,
      "Signal 9 came from outside, and no reason is in the text: mostly it is the kernel, out of "
      "memory, but a person or a scheduler can send it too.",
      "Host memory, probably: $victim was killed from outside, as the kernel does when the "
      "machine's RAM is used up.",
      "$first_victim was killed for the host's memory.", NULL, &look, 1, true, &more_memory},
-    {VW__ERROR_HOST_KILLED, false, "$first_victim was killed by $killer. The GPU is not involved.",
+    {VW__ERROR_TEXT_HOST_KILLED, false,
+     "$first_victim was killed by $killer. The GPU is not involved.",
      "Host memory: $victim was killed by $killer; the GPU's memory is not meant.",
      "$first_victim was killed for the host's memory.", NULL, &look, 1, true, &more_memory},
-    {VW__ERROR_NONE, false,
+    {VW__ERROR_TEXT_NONE, false,
      "An allocation in the host's memory failed$colon_size; the GPU is not involved.",
      "Host memory: the machine's RAM, not the GPU's, could not give $wanted.",
      "An allocation of $size in the host's memory failed.",
@@ -91,7 +92,7 @@ static void name_words(const vw__text_case *given)
 {
     vw__diagnosis_draft *draft = given->draft;
     bool is_known = vw__doctor_knows(given->numbers.tried_bytes);
-    bool is_worker = given->report->kind == VW__ERROR_HOST_WORKER;
+    bool is_worker = given->report->kind == VW__ERROR_TEXT_HOST_WORKER;
     const char *killer = vw__text_has(given, "slurm") || vw__text_has(given, "cgroup") ||
                                  vw__text_has(given, "memcg") || vw__text_has(given, "OOMKilled")
                              ? "the limit of its container or job (a cgroup)"
@@ -117,28 +118,29 @@ static void name_words(const vw__text_case *given)
 void vw__text_judge_host(const vw__text_case *given)
 {
     vw__diagnosis_draft *draft = given->draft;
-    const vw__error_report *report = given->report;
-    bool is_worker = report->kind == VW__ERROR_HOST_WORKER;
-    vw__error_kind kind = is_worker ? VW__ERROR_HOST_KILLED : report->kind;
+    const vw__error_text_report *report = given->report;
+    bool is_worker = report->kind == VW__ERROR_TEXT_HOST_WORKER;
+    vw__error_text_kind kind = is_worker ? VW__ERROR_TEXT_HOST_KILLED : report->kind;
     size_t i = 0;
-    while (kinds[i].kind != VW__ERROR_NONE &&
+    while (kinds[i].kind != VW__ERROR_TEXT_NONE &&
            (kinds[i].kind != kind || (kinds[i].is_ambiguous && !report->is_ambiguous)))
         i++;
-    bool has_size = kinds[i].kind == VW__ERROR_NONE || kinds[i].kind == VW__ERROR_HOST_PINNED;
+    bool has_size =
+        kinds[i].kind == VW__ERROR_TEXT_NONE || kinds[i].kind == VW__ERROR_TEXT_HOST_PINNED;
     vw_confidence confidence =
         vw__text_confidence(given, is_worker ? VW_CONFIDENCE_MEDIUM : VW_CONFIDENCE_HIGH);
     name_words(given);
     vw__diagnosis_reason(draft, "%s", vw__diagnosis_fill(draft, kinds[i].reason));
     vw__diagnosis_conclude(draft, VW_VERDICT_HOST, confidence, "%s",
                            vw__diagnosis_fill(draft, kinds[i].sentence));
-    vw__finding_draft *finding =
+    vw__diagnosis_finding *finding =
         vw__diagnosis_add(draft, "host", has_size ? given->numbers.tried_bytes : VW_UNKNOWN, "%s",
                           vw__diagnosis_fill(draft, kinds[i].title));
     if (kinds[i].evidence != NULL)
-        vw__finding_evidence(finding, "%s", kinds[i].evidence);
-    vw__finding_advise(finding, kinds[i].advice, kinds[i].advice_count);
+        vw__diagnosis_evidence(finding, "%s", kinds[i].evidence);
+    vw__diagnosis_advise(finding, kinds[i].advice, kinds[i].advice_count);
     if (kinds[i].is_for_all)
         VW__DOCTOR_ADVISE(finding, for_all);
     if (kinds[i].last != NULL)
-        vw__finding_advise(finding, kinds[i].last, 1);
+        vw__diagnosis_advise(finding, kinds[i].last, 1);
 }

@@ -26,15 +26,15 @@ typedef struct advice {
         NULL, NULL, module                                                                         \
     }
 
-static void add_advice(vw__finding_draft *finding, const advice *items, size_t count)
+static void add_advice(vw__diagnosis_finding *finding, const advice *items, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const vw__remedy_words words = {.module = items[i].how};
         if (items[i].action == NULL)
-            vw__finding_known_remedy(finding, VW__REMEDY_EMPTY_CACHE, &words, VW__SAVES_UNKNOWN,
-                                     VW_BASIS_RULE);
+            vw__diagnosis_known_remedy(finding, VW__REMEDY_EMPTY_CACHE, &words,
+                                       VW__DIAGNOSIS_SAVES_UNKNOWN, VW_BASIS_RULE);
         else
-            vw__finding_advice(finding, items[i].action, items[i].cost, items[i].how);
+            vw__diagnosis_advice(finding, items[i].action, items[i].cost, items[i].how);
     }
 }
 
@@ -181,76 +181,76 @@ static bool is_ollama(const vw__text_case *given)
 
 /* The first row that fits is taken. For kinds without a row PyTorch's own tools show most. */
 static const struct {
-    vw__error_kind kind;
+    vw__error_text_kind kind;
     bool (*fits)(const vw__text_case *given); /* or NULL */
     const char *explanation;
     const advice *items;
     size_t count;
 } explanations[] = {
-    {VW__ERROR_CUBLAS, NULL,
+    {VW__ERROR_TEXT_CUBLAS, NULL,
      "cuBLAS takes handles and workspaces from the card itself, outside PyTorch's pool: mostly "
      "PyTorch has taken the whole card before.",
      ADVICE(for_library)},
-    {VW__ERROR_CUDNN, NULL,
+    {VW__ERROR_TEXT_CUDNN, NULL,
      "cuDNN takes handles and workspaces from the card itself, outside the framework's pool: "
      "mostly the framework has taken the whole card before.",
      ADVICE(for_library)},
-    {VW__ERROR_CUSOLVER, NULL,
+    {VW__ERROR_TEXT_CUSOLVER, NULL,
      "cuSOLVER takes handles and workspaces from the card itself, outside PyTorch's pool: mostly "
      "PyTorch has taken the whole card before.",
      ADVICE(for_library)},
-    {VW__ERROR_NCCL, NULL,
+    {VW__ERROR_TEXT_NCCL, NULL,
      "NCCL's buffers, some MiB for each channel and peer, are outside PyTorch's pool: mostly "
      "PyTorch has taken the whole card before, or several ranks share it.",
      ADVICE(for_nccl)},
-    {VW__ERROR_CUDA_RAW, NULL,
+    {VW__ERROR_TEXT_CUDA_RAW, NULL,
      "The driver or runtime was out of memory in a call of its own: starting a context, loading "
      "kernels, or an allocation without a pool.",
      ADVICE(for_raw_cuda)},
-    {VW__ERROR_JAX, is_on_tpu,
+    {VW__ERROR_TEXT_JAX, is_on_tpu,
      "XLA asks for what a whole compiled program needs at once, so one layer or batch too many "
      "fails before the first step.",
      ADVICE(for_jax_tpu)},
-    {VW__ERROR_JAX, NULL,
+    {VW__ERROR_TEXT_JAX, NULL,
      "XLA asks for what a whole compiled program needs at once; JAX takes three quarters of the "
      "card in advance and cannot use the rest.",
      ADVICE(for_jax)},
-    {VW__ERROR_TENSORFLOW, NULL,
+    {VW__ERROR_TEXT_TENSORFLOW, NULL,
      "TensorFlow takes nearly the whole card at the start and divides it by itself, so nvidia-smi "
      "shows it full from then on.",
      ADVICE(for_tensorflow)},
-    {VW__ERROR_CUPY, NULL, "CuPy has a pool of its own, beside PyTorch's.", ADVICE(for_cupy)},
-    {VW__ERROR_GGML, is_ollama,
+    {VW__ERROR_TEXT_CUPY, NULL, "CuPy has a pool of its own, beside PyTorch's.", ADVICE(for_cupy)},
+    {VW__ERROR_TEXT_GGML, is_ollama,
      "Weights, the cache for the context and a buffer for computing are each asked for in one "
      "piece.",
      ADVICE(for_ollama)},
-    {VW__ERROR_GGML, NULL,
+    {VW__ERROR_TEXT_GGML, NULL,
      "Weights, the cache for the context and a buffer for computing are each asked for in one "
      "piece.",
      ADVICE(for_ggml)},
-    {VW__ERROR_VLLM, NULL,
+    {VW__ERROR_TEXT_VLLM, NULL,
      "vLLM takes a share of the card, loads the weights, measures one step, and what is left of "
      "the share is the cache: it must hold one request of the longest length.",
      ADVICE(for_vllm)},
-    {VW__ERROR_TORCH_MPS, NULL, "The memory is the machine's own, shared with every program.",
+    {VW__ERROR_TEXT_TORCH_MPS, NULL, "The memory is the machine's own, shared with every program.",
      ADVICE(for_mps)},
-    {VW__ERROR_CUDA_ASYNC, NULL,
+    {VW__ERROR_TEXT_CUDA_ASYNC, NULL,
      "cudaMallocAsync keeps its pool in the driver; its messages do not say what lies idle there.",
      ADVICE(for_async)},
-    {VW__ERROR_TORCH_XPU, NULL,
+    {VW__ERROR_TEXT_TORCH_XPU, NULL,
      "Many Intel GPUs refuse single allocations of more than 4 GiB, however much is free.",
      ADVICE(for_xpu)},
-    {VW__ERROR_OTHER_GPU, NULL, "The program has an allocator of its own.",
+    {VW__ERROR_TEXT_OTHER_GPU, NULL, "The program has an allocator of its own.",
      ADVICE(for_other_program)},
 };
 
-static void add_explanation(const vw__text_case *given, vw__finding_draft *finding)
+static void add_explanation(const vw__text_case *given, vw__diagnosis_finding *finding)
 {
     for (size_t i = 0; i < sizeof explanations / sizeof *explanations; i++) {
         if (explanations[i].kind != given->report->kind ||
             (explanations[i].fits != NULL && !explanations[i].fits(given)))
             continue;
-        vw__finding_evidence(finding, "%s", explanations[i].explanation);
+        vw__diagnosis_evidence(finding, "%s", explanations[i].explanation);
         add_advice(finding, explanations[i].items, explanations[i].count);
         return;
     }
@@ -258,7 +258,7 @@ static void add_explanation(const vw__text_case *given, vw__finding_draft *findi
 
 /* ---- unknown --------------------------------------------------------------------------------- */
 
-static void add_known_numbers(const vw__text_case *given, vw__finding_draft *finding)
+static void add_known_numbers(const vw__text_case *given, vw__diagnosis_finding *finding)
 {
     const vw_memory_numbers *said = &given->numbers;
     const struct {
@@ -275,7 +275,7 @@ static void add_known_numbers(const vw__text_case *given, vw__finding_draft *fin
             text = vw__diagnosis_text(given->draft, "%s%s%s %s", text, text[0] != '\0' ? ", " : "",
                                       VW__DOCTOR_SIZE(known[i].size_bytes), known[i].what);
     if (text[0] != '\0')
-        vw__finding_evidence(finding, "Known: %s.", text);
+        vw__diagnosis_evidence(finding, "Known: %s.", text);
 }
 
 static void explain_oversubscribed(const vw__text_case *given)
@@ -285,28 +285,29 @@ static void explain_oversubscribed(const vw__text_case *given)
         vw__doctor_knows(said->reserved_bytes) && said->reserved_bytes > said->total_bytes
             ? said->reserved_bytes
             : said->allocated_bytes;
-    vw__finding_draft *finding = vw__diagnosis_add(
+    vw__diagnosis_finding *finding = vw__diagnosis_add(
         given->draft, "unknown", held - said->total_bytes,
         "PyTorch holds %s more than the card has.", VW__DOCTOR_SIZE(held - said->total_bytes));
     add_known_numbers(given, finding);
-    vw__finding_evidence(finding, "With more held than the card has, every step already waits for "
-                                  "the host's memory: it has to need less, whatever the verdict.");
-    vw__finding_advice(finding, "let the driver refuse instead of moving memory to the host",
-                       "it fails sooner, and says why",
-                       "# NVIDIA Control Panel, CUDA - Sysmem Fallback Policy:\n"
-                       "Prefer No Sysmem Fallback");
+    vw__diagnosis_evidence(finding,
+                           "With more held than the card has, every step already waits for "
+                           "the host's memory: it has to need less, whatever the verdict.");
+    vw__diagnosis_advice(finding, "let the driver refuse instead of moving memory to the host",
+                         "it fails sooner, and says why",
+                         "# NVIDIA Control Panel, CUDA - Sysmem Fallback Policy:\n"
+                         "Prefer No Sysmem Fallback");
     vw__text_add_diet(given, finding);
 }
 
 void vw__text_explain_unknown(const vw__text_case *given)
 {
-    vw__error_kind kind = given->report->kind;
+    vw__error_text_kind kind = given->report->kind;
     if (given->judged.is_oversubscribed) {
         explain_oversubscribed(given);
         return;
     }
     uint64_t tried = given->numbers.tried_bytes;
-    vw__finding_draft *finding =
+    vw__diagnosis_finding *finding =
         vw__doctor_knows(tried)
             ? vw__diagnosis_add(
                   given->draft, "unknown", tried,
@@ -315,17 +316,17 @@ void vw__text_explain_unknown(const vw__text_case *given)
             : vw__diagnosis_add(given->draft, "unknown", VW_UNKNOWN,
                                 "The message does not say enough; these would tell.");
     add_known_numbers(given, finding);
-    bool has_recordings =
-        vw__text_is_torch(kind) && kind != VW__ERROR_TORCH_MPS && kind != VW__ERROR_CUDA_ASYNC;
-    bool has_own_tool = kind == VW__ERROR_JAX || kind == VW__ERROR_CUPY;
+    bool has_recordings = vw__text_is_torch(kind) && kind != VW__ERROR_TEXT_TORCH_MPS &&
+                          kind != VW__ERROR_TEXT_CUDA_ASYNC;
+    bool has_own_tool = kind == VW__ERROR_TEXT_JAX || kind == VW__ERROR_TEXT_CUPY;
     if (!has_own_tool)
         vw__text_add_process_list(given, finding);
     if (has_recordings)
         vw__text_add_recording(given, finding);
     else if (vw__text_is_of_library(given))
-        vw__finding_advice(finding, "see what PyTorch holds at that moment",
-                           "one line, in the process, where it fails",
-                           "print(torch.cuda.memory_summary())");
+        vw__diagnosis_advice(finding, "see what PyTorch holds at that moment",
+                             "one line, in the process, where it fails",
+                             "print(torch.cuda.memory_summary())");
     add_explanation(given, finding);
     if (has_own_tool)
         vw__text_add_process_list(given, finding);
@@ -347,13 +348,13 @@ bool vw__text_judge_beyond_any_card(const vw__text_case *given)
     vw__diagnosis_conclude(
         given->draft, VW_VERDICT_TOO_LARGE, VW_CONFIDENCE_HIGH,
         "Too large: one request for %s, more than any device has: a shape is wrong.", size);
-    vw__finding_draft *finding =
+    vw__diagnosis_finding *finding =
         vw__diagnosis_add(given->draft, "too-large", VW_UNKNOWN,
                           "A tensor of an absurd size is asked for: %s.", size);
-    vw__finding_evidence(
+    vw__diagnosis_evidence(
         finding, "Negative or unfilled sizes look like this: they are read as huge numbers.");
-    vw__finding_advice(finding, "check the shapes that go into the line that failed", "none",
-                       "print(x.shape, x.dtype)  # before the line that failed");
+    vw__diagnosis_advice(finding, "check the shapes that go into the line that failed", "none",
+                         "print(x.shape, x.dtype)  # before the line that failed");
     return true;
 }
 
@@ -372,16 +373,16 @@ static bool judge_said_limit(const vw__text_case *given)
         given->draft, VW_VERDICT_CAPPED, vw__text_confidence(given, VW_CONFIDENCE_HIGH),
         "Capped: %s would have gone beyond %s.",
         has_size ? VW__DOCTOR_SIZE(given->numbers.tried_bytes) : "the request", limit);
-    vw__finding_draft *finding = vw__diagnosis_add(given->draft, "capped", VW_UNKNOWN,
-                                                   "A limit was set, and it was reached.");
+    vw__diagnosis_finding *finding = vw__diagnosis_add(given->draft, "capped", VW_UNKNOWN,
+                                                       "A limit was set, and it was reached.");
     const vw__remedy *raise = vw__remedy_of(VW__REMEDY_RAISE_LIMIT);
     if (is_fraction)
-        vw__finding_known_remedy(finding, VW__REMEDY_RAISE_LIMIT, NULL, VW__SAVES_UNKNOWN,
-                                 VW_BASIS_RULE);
+        vw__diagnosis_known_remedy(finding, VW__REMEDY_RAISE_LIMIT, NULL,
+                                   VW__DIAGNOSIS_SAVES_UNKNOWN, VW_BASIS_RULE);
     else
-        vw__finding_advice(finding, raise->action, raise->cost,
-                           "# with RMM:\n"
-                           "rmm.reinitialize(pool_allocator=True, maximum_pool_size=None)");
+        vw__diagnosis_advice(finding, raise->action, raise->cost,
+                             "# with RMM:\n"
+                             "rmm.reinitialize(pool_allocator=True, maximum_pool_size=None)");
     if (is_fraction)
         vw__text_add_smaller_batch(given, finding);
     return true;
@@ -392,7 +393,7 @@ static bool judge_said_limit(const vw__text_case *given)
 static bool judge_vllm_cache(const vw__text_case *given)
 {
     uint64_t needed = given->report->needed_bytes, available = given->report->available_bytes;
-    if (given->report->kind != VW__ERROR_VLLM || !VW__DOCTOR_KNOWS_ALL(needed, available) ||
+    if (given->report->kind != VW__ERROR_TEXT_VLLM || !VW__DOCTOR_KNOWS_ALL(needed, available) ||
         needed <= available)
         return false;
     const char *needed_text = vw__diagnosis_size(given->draft, needed);
@@ -406,24 +407,26 @@ static bool judge_vllm_cache(const vw__text_case *given)
         given->draft, VW_VERDICT_GENUINE, vw__text_confidence(given, VW_CONFIDENCE_MEDIUM),
         "Genuine: vLLM's cache needs %s for one request of full length, and %s are left for it.",
         needed_text, available_text);
-    vw__finding_draft *finding =
+    vw__diagnosis_finding *finding =
         vw__diagnosis_add(given->draft, "genuine", needed - available,
                           "vLLM's cache lacks %s for the longest request.", missing_text);
-    vw__finding_evidence(
+    vw__diagnosis_evidence(
         finding, "The cache grows evenly with the length: %s of the longest length would fit.",
         vw__diagnosis_share(given->draft, (double)available / (double)needed));
-    vw__finding_remedy(finding, "a shorter longest request", vw__saves(needed - available),
-                       VW_BASIS_COMPUTED, "longer ones are refused",
-                       vw__diagnosis_text(given->draft,
-                                          "# at most %.0f %% of what it is:\n"
-                                          "vllm serve MODEL --max-model-len N",
-                                          100.0 * (double)available / (double)needed - 0.5));
-    vw__finding_enough(finding, VW_ENOUGH_YES); /* the cache grows evenly with the length */
-    vw__finding_remedy(finding, "a cache of eight bits", vw__saves(needed / 2), VW_BASIS_COMPUTED,
-                       "a little accuracy", "vllm serve MODEL --kv-cache-dtype fp8");
-    vw__finding_enough(finding, vw__remedy_enough(VW_BASIS_COMPUTED,
-                                                  (vw__remedy_range){needed / 2, needed / 2},
-                                                  needed - available));
+    vw__diagnosis_remedy(finding, "a shorter longest request",
+                         vw__diagnosis_saves(needed - available), VW_BASIS_COMPUTED,
+                         "longer ones are refused",
+                         vw__diagnosis_text(given->draft,
+                                            "# at most %.0f %% of what it is:\n"
+                                            "vllm serve MODEL --max-model-len N",
+                                            100.0 * (double)available / (double)needed - 0.5));
+    vw__diagnosis_enough(finding, VW_ENOUGH_YES); /* the cache grows evenly with the length */
+    vw__diagnosis_remedy(finding, "a cache of eight bits", vw__diagnosis_saves(needed / 2),
+                         VW_BASIS_COMPUTED, "a little accuracy",
+                         "vllm serve MODEL --kv-cache-dtype fp8");
+    vw__diagnosis_enough(finding, vw__remedy_enough(VW_BASIS_COMPUTED,
+                                                    (vw__remedy_range){needed / 2, needed / 2},
+                                                    needed - available));
     add_advice(finding, for_vllm + 1, 1);
     add_advice(finding, for_vllm + 3, 2);
     return true;
@@ -433,11 +436,13 @@ static bool judge_vllm_cache(const vw__text_case *given)
 static bool judge_vllm_start(const vw__text_case *given)
 {
     uint64_t total = given->numbers.total_bytes, free_bytes = given->numbers.free_bytes;
-    if (given->report->kind != VW__ERROR_VLLM || vw__doctor_knows(given->numbers.tried_bytes) ||
-        !VW__DOCTOR_KNOWS_ALL(total, free_bytes) || free_bytes >= total)
+    if (given->report->kind != VW__ERROR_TEXT_VLLM ||
+        vw__doctor_knows(given->numbers.tried_bytes) || !VW__DOCTOR_KNOWS_ALL(total, free_bytes) ||
+        free_bytes >= total)
         return false;
     uint64_t held = total - free_bytes;
-    bool is_outside = held > VW__CONTEXT_BYTES && held - VW__CONTEXT_BYTES >= total / 5;
+    bool is_outside =
+        held > VW__NUMBERS_CONTEXT_BYTES && held - VW__NUMBERS_CONTEXT_BYTES >= total / 5;
     const char *held_text = vw__diagnosis_size(given->draft, held),
                *total_text = vw__diagnosis_size(given->draft, total);
     vw__diagnosis_reason(given->draft,
@@ -452,17 +457,18 @@ static bool judge_vllm_start(const vw__text_case *given)
         "%s: before vLLM loads anything, others hold %s of the card's %s, and what is free is less "
         "than the share it wants.",
         is_outside ? "Outside" : "Unknown", held_text, total_text);
-    vw__finding_draft *finding =
+    vw__diagnosis_finding *finding =
         vw__diagnosis_add(given->draft, is_outside ? "outside" : "unknown", held,
                           "%s are held by others at the start.", held_text);
     vw__text_add_process_list(given, finding);
-    vw__finding_remedy(
-        finding, "a share that is free", VW__SAVES_UNKNOWN, VW_BASIS_COMPUTED,
+    vw__diagnosis_remedy(
+        finding, "a share that is free", VW__DIAGNOSIS_SAVES_UNKNOWN, VW_BASIS_COMPUTED,
         "a smaller cache: shorter or fewer requests",
         vw__diagnosis_text(given->draft, "vllm serve MODEL --gpu-memory-utilization %.2f",
                            (double)(int)(100.0 * (double)free_bytes / (double)total) / 100.0));
-    vw__finding_remedy(finding, "end what is left over of earlier runs", vw__saves(held),
-                       VW_BASIS_MEASURED, "that work is lost", "kill PID  # from the list");
+    vw__diagnosis_remedy(finding, "end what is left over of earlier runs",
+                         vw__diagnosis_saves(held), VW_BASIS_MEASURED, "that work is lost",
+                         "kill PID  # from the list");
     return true;
 }
 
@@ -470,10 +476,10 @@ static bool judge_vllm_start(const vw__text_case *given)
  * what it keeps idle, and "other" includes what Metal keeps for it, so a verdict is not sure. */
 static bool judge_mps(vw__text_case *given)
 {
-    const vw__error_report *report = given->report;
+    const vw__error_text_report *report = given->report;
     const vw_memory_numbers *said = &given->numbers;
     uint64_t other = report->other_bytes;
-    if (report->kind != VW__ERROR_TORCH_MPS ||
+    if (report->kind != VW__ERROR_TEXT_TORCH_MPS ||
         !VW__DOCTOR_KNOWS_ALL(said->tried_bytes, said->allocated_bytes, said->allowed_bytes, other))
         return false;
     vw_memory_numbers moved = *said;
@@ -484,7 +490,7 @@ static bool judge_mps(vw__text_case *given)
     moved.allowed_bytes = VW_UNKNOWN;
     moved.free_bytes = said->allowed_bytes > held ? said->allowed_bytes - held : 0;
     moved.reserved_bytes = said->allocated_bytes;
-    vw__number_verdict judged = vw__numbers_judge_printed(&moved, NULL);
+    vw__numbers_verdict judged = vw__numbers_judge_printed(&moved, NULL);
     bool is_outside = judged.verdict == VW_VERDICT_OUTSIDE;
     if (!is_outside && judged.verdict != VW_VERDICT_GENUINE &&
         judged.verdict != VW_VERDICT_TOO_LARGE)
@@ -515,7 +521,7 @@ static bool judge_mps(vw__text_case *given)
                          "%s more were asked for.",
             allowed, others, own, tried);
     given->judged = judged;
-    vw__finding_draft *finding = vw__diagnosis_add(
+    vw__diagnosis_finding *finding = vw__diagnosis_add(
         given->draft, vw_verdict_name(judged.verdict), held,
         "$allowed of the machine's memory may be used, and %s are.", VW__DOCTOR_SIZE(held));
     vw_part parts[] = {{"PyTorch", said->allocated_bytes},
@@ -528,7 +534,7 @@ static bool judge_mps(vw__text_case *given)
 static bool judge_cupy_limit(const vw__text_case *given)
 {
     const vw_memory_numbers *said = &given->numbers;
-    if (given->report->kind != VW__ERROR_CUPY ||
+    if (given->report->kind != VW__ERROR_TEXT_CUPY ||
         !VW__DOCTOR_KNOWS_ALL(said->allowed_bytes, said->tried_bytes) ||
         said->tried_bytes > said->allowed_bytes || !vw__doctor_knows(said->allocated_bytes) ||
         said->allocated_bytes <= said->allowed_bytes - said->tried_bytes)
@@ -540,11 +546,11 @@ static bool judge_cupy_limit(const vw__text_case *given)
                            vw__text_confidence(given, VW_CONFIDENCE_HIGH),
                            "Capped: CuPy's pool, at $in_use of the $allowed it is allowed, was "
                            "asked for $tried more.");
-    vw__finding_draft *finding =
+    vw__diagnosis_finding *finding =
         vw__diagnosis_add(given->draft, "capped", VW_UNKNOWN, "CuPy's pool has a limit.");
-    vw__finding_advice(finding, "raise the limit", "others on the card have less",
-                       "cupy.get_default_memory_pool().set_limit(size=0)  # none\n"
-                       "env | grep CUPY_GPU_MEMORY_LIMIT");
+    vw__diagnosis_advice(finding, "raise the limit", "others on the card have less",
+                         "cupy.get_default_memory_pool().set_limit(size=0)  # none\n"
+                         "env | grep CUPY_GPU_MEMORY_LIMIT");
     add_explanation(given, finding);
     return true;
 }
@@ -554,7 +560,7 @@ static bool judge_cupy_limit(const vw__text_case *given)
 static bool judge_async_limit(const vw__text_case *given)
 {
     const vw_memory_numbers *said = &given->numbers;
-    if (given->report->kind != VW__ERROR_CUDA_ASYNC ||
+    if (given->report->kind != VW__ERROR_TEXT_CUDA_ASYNC ||
         !VW__DOCTOR_KNOWS_ALL(said->allowed_bytes, said->tried_bytes) ||
         said->tried_bytes > said->allowed_bytes || !vw__doctor_knows(said->allocated_bytes) ||
         vw__doctor_knows(said->reserved_bytes) ||

@@ -16,14 +16,14 @@
 #include "format/error_text.h"
 
 typedef struct vw__text_case {
-    const vw__error_summary *summary;
-    const vw__error_report *report; /* the first one */
+    const vw__error_text_summary *summary;
+    const vw__error_text_report *report; /* the first one */
     vw__diagnosis_draft *draft;
     vw_memory_numbers said;    /* by the text */
     vw_memory_numbers numbers; /* to be judged: the same, or on the card of the options */
     uint64_t card_bytes;       /* of the options; 0 */
     uint64_t others_bytes;     /* with such a card: held outside PyTorch, by the text; VW_UNKNOWN */
-    vw__number_verdict judged;
+    vw__numbers_verdict judged;
 } vw__text_case;
 
 /* Are the words in what was kept of the message? In either case. */
@@ -47,7 +47,7 @@ bool vw__text_is_at_limit(const vw__text_case *given);
 bool vw__text_is_of_library(const vw__text_case *given);
 
 /* The kinds that print PyTorch's numbers. */
-bool vw__text_is_torch(vw__error_kind kind);
+bool vw__text_is_torch(vw__error_text_kind kind);
 
 /* ---- text_devices.c ------------------------------------------------------------------- */
 
@@ -65,8 +65,8 @@ typedef struct vw__text_device {
 const vw__text_device *vw__text_device_of(const vw__text_case *given); /* static */
 
 /* What to type to learn more: a recording, or what comes nearest to it on that device. */
-void vw__text_add_recording(const vw__text_case *given, vw__finding_draft *finding);
-void vw__text_add_process_list(const vw__text_case *given, vw__finding_draft *finding);
+void vw__text_add_recording(const vw__text_case *given, vw__diagnosis_finding *finding);
+void vw__text_add_process_list(const vw__text_case *given, vw__diagnosis_finding *finding);
 
 /* ---- text_remedies.c ------------------------------------------------------------------ */
 
@@ -74,11 +74,11 @@ void vw__text_add_process_list(const vw__text_case *given, vw__finding_draft *fi
 void vw__text_add_findings(const vw__text_case *given, vw_verdict verdict);
 
 /* All of a finding's bytes, in parts: largest first, without those of nothing. Sorts `parts`. */
-void vw__text_add_parts(vw__finding_draft *finding, vw_part *parts, size_t count);
+void vw__text_add_parts(vw__diagnosis_finding *finding, vw_part *parts, size_t count);
 
 /* What makes a run need less: a smaller batch, and all else there is. */
-void vw__text_add_smaller_batch(const vw__text_case *given, vw__finding_draft *finding);
-void vw__text_add_diet(const vw__text_case *given, vw__finding_draft *finding);
+void vw__text_add_smaller_batch(const vw__text_case *given, vw__diagnosis_finding *finding);
+void vw__text_add_diet(const vw__text_case *given, vw__diagnosis_finding *finding);
 
 /* ---- text_card.c ---------------------------------------------------------------------- */
 

@@ -49,7 +49,7 @@ static inline vw__block *vw__block_of_node(vw__tree_node *node)
     return (vw__block *)(void *)node; /* `node` is the first field */
 }
 
-VW__INLINE bool vw__block_size_before(const vw__tree_node *left, const vw__tree_node *right)
+VW__TREE_INLINE bool vw__block_size_before(const vw__tree_node *left, const vw__tree_node *right)
 {
     const vw__block *a = (const vw__block *)(const void *)left;
     const vw__block *b = (const vw__block *)(const void *)right;
@@ -60,13 +60,13 @@ VW__INLINE bool vw__block_size_before(const vw__tree_node *left, const vw__tree_
     return a->address < b->address;
 }
 
-VW__INLINE bool vw__block_address_before(const vw__tree_node *left, const vw__tree_node *right)
+VW__TREE_INLINE bool vw__block_address_before(const vw__tree_node *left, const vw__tree_node *right)
 {
     return ((const vw__block *)(const void *)left)->address <
            ((const vw__block *)(const void *)right)->address;
 }
 
-VW__INLINE unsigned vw__free_index_bin(uint64_t size_bytes)
+VW__TREE_INLINE unsigned vw__free_index_bin(uint64_t size_bytes)
 {
     uint64_t units = size_bytes >> VW__FREE_INDEX_UNIT_LOG2;
     /* floor(log2), but at least STEPS_LOG2: small sizes then have a bin each without a branch. */
@@ -79,7 +79,8 @@ VW__INLINE unsigned vw__free_index_bin(uint64_t size_bytes)
     return (shift << VW__FREE_INDEX_STEPS_LOG2) + (unsigned)(units >> shift);
 }
 
-VW__INLINE void vw__free_index_insert_into(vw__free_index *index, vw__block *block, unsigned bin)
+VW__TREE_INLINE void vw__free_index_insert_into(vw__free_index *index, vw__block *block,
+                                                unsigned bin)
 {
     block->bin = (uint16_t)bin;
     vw__tree_insert(&index->bins[bin], &block->node, vw__block_size_before);
@@ -87,12 +88,12 @@ VW__INLINE void vw__free_index_insert_into(vw__free_index *index, vw__block *blo
     index->words_in_use |= UINT64_C(1) << (bin >> 6);
 }
 
-VW__INLINE void vw__free_index_insert(vw__free_index *index, vw__block *block)
+VW__TREE_INLINE void vw__free_index_insert(vw__free_index *index, vw__block *block)
 {
     vw__free_index_insert_into(index, block, vw__free_index_bin(block->size_bytes));
 }
 
-VW__INLINE void vw__free_index_remove(vw__free_index *index, vw__block *block)
+VW__TREE_INLINE void vw__free_index_remove(vw__free_index *index, vw__block *block)
 {
     unsigned bin = block->bin;
     vw__tree_remove(&index->bins[bin], &block->node);
@@ -106,7 +107,7 @@ VW__INLINE void vw__free_index_remove(vw__free_index *index, vw__block *block)
 
 /* True if the block is alone in its bin: then a change of its size within the bin changes no order.
  */
-VW__INLINE bool vw__free_index_is_alone(const vw__free_index *index, const vw__block *block)
+VW__TREE_INLINE bool vw__free_index_is_alone(const vw__free_index *index, const vw__block *block)
 {
     return index->bins[block->bin] == &block->node && block->node.left == NULL &&
            block->node.right == NULL;
@@ -114,7 +115,7 @@ VW__INLINE bool vw__free_index_is_alone(const vw__free_index *index, const vw__b
 
 /* `block` loses `bytes` at its low end and stays in the index. Usually it stays in its bin, alone.
  */
-VW__INLINE void vw__free_index_shrink(vw__free_index *index, vw__block *block, uint64_t bytes)
+VW__TREE_INLINE void vw__free_index_shrink(vw__free_index *index, vw__block *block, uint64_t bytes)
 {
     unsigned bin = vw__free_index_bin(block->size_bytes - bytes);
     if (bin == block->bin && vw__free_index_is_alone(index, block)) {
@@ -129,7 +130,8 @@ VW__INLINE void vw__free_index_shrink(vw__free_index *index, vw__block *block, u
 }
 
 /* `block` comes into the index in place of `gone`, whose bytes it has taken over. */
-VW__INLINE void vw__free_index_replace(vw__free_index *index, vw__block *gone, vw__block *block)
+VW__TREE_INLINE void vw__free_index_replace(vw__free_index *index, vw__block *gone,
+                                            vw__block *block)
 {
     unsigned bin = vw__free_index_bin(block->size_bytes);
     if (bin == gone->bin && vw__free_index_is_alone(index, gone)) {
@@ -143,7 +145,7 @@ VW__INLINE void vw__free_index_replace(vw__free_index *index, vw__block *gone, v
 }
 
 /* The first bin in use from `bin` on; VW__FREE_INDEX_BINS if there is none. */
-VW__INLINE unsigned vw__free_index_bin_from(const vw__free_index *index, unsigned bin)
+VW__TREE_INLINE unsigned vw__free_index_bin_from(const vw__free_index *index, unsigned bin)
 {
     if (bin >= VW__FREE_INDEX_BINS)
         return VW__FREE_INDEX_BINS;
@@ -159,14 +161,14 @@ VW__INLINE unsigned vw__free_index_bin_from(const vw__free_index *index, unsigne
     return (word << 6) + (unsigned)__builtin_ctzll(bits);
 }
 
-VW__INLINE vw__block *vw__free_index_first_in_bins(const vw__free_index *index, unsigned bin)
+VW__TREE_INLINE vw__block *vw__free_index_first_in_bins(const vw__free_index *index, unsigned bin)
 {
     bin = vw__free_index_bin_from(index, bin);
     return bin == VW__FREE_INDEX_BINS ? NULL : vw__block_of_node(vw__tree_first(index->bins[bin]));
 }
 
 /* Best fit: the first block of at least `size_bytes`, or NULL. */
-VW__INLINE vw__block *vw__free_index_best_fit(const vw__free_index *index, uint64_t size_bytes)
+VW__TREE_INLINE vw__block *vw__free_index_best_fit(const vw__free_index *index, uint64_t size_bytes)
 {
     unsigned wanted = vw__free_index_bin(size_bytes);
     unsigned bin = vw__free_index_bin_from(index, wanted);

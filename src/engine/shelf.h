@@ -78,23 +78,23 @@ static inline vw_private_id vw__block_private_id(const vw__block *block)
 }
 
 /* Into the free index, as FREE and new: its age begins now. */
-VW__INLINE void vw__lane_insert(vw__lane *lane, vw__block *block)
+VW__TREE_INLINE void vw__lane_insert(vw__lane *lane, vw__block *block)
 {
     block->state = VW__BLOCK_FREE;
     block->age_base = lane->shelf->clock;
     vw__free_index_insert(&lane->free, block);
 }
 
-VW__INLINE void vw__lane_remove(vw__lane *lane, vw__block *block)
+VW__TREE_INLINE void vw__lane_remove(vw__lane *lane, vw__block *block)
 {
     vw__free_index_remove(&lane->free, block);
 }
 
 /* Cuts the low `size_bytes` off a free block and returns them as a block in no index. The rest
  * stays in the free index, with the given age. One record must be spare. */
-VW__INLINE vw__block *vw__lane_split_low(vw__block_source *records, vw__lane *lane,
-                                         vw__block *block, uint64_t size_bytes, uint32_t tie_break,
-                                         int64_t rest_age_base)
+VW__TREE_INLINE vw__block *vw__lane_split_low(vw__block_source *records, vw__lane *lane,
+                                              vw__block *block, uint64_t size_bytes,
+                                              uint32_t tie_break, int64_t rest_age_base)
 {
     block->age_base = rest_age_base;
     vw__block *low = vw__block_make(records, block->segment, block->address, size_bytes, tie_break);
@@ -111,8 +111,8 @@ typedef struct vw__lane_joined {
 
 /* Makes `block`, which is in no index, FREE: joins it with free neighbours and puts it into the
  * free index. Its own record survives; the neighbours' become spare. */
-VW__INLINE vw__lane_joined vw__lane_settle_free(vw__block_source *records, vw__lane *lane,
-                                                vw__block *block, int64_t age_base)
+VW__TREE_INLINE vw__lane_joined vw__lane_settle_free(vw__block_source *records, vw__lane *lane,
+                                                     vw__block *block, int64_t age_base)
 {
     vw__block *previous = block->previous, *next = block->next;
     bool joins_previous = previous != NULL && previous->state == VW__BLOCK_FREE;

@@ -40,7 +40,7 @@ enum {
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-static void flush(vw__pickle *pickle)
+static void flush(vw__export_pickle *pickle)
 {
     if (!pickle->has_failed && pickle->used_bytes != 0 &&
         !pickle->sink.write(pickle->sink.context, pickle->buffer, pickle->used_bytes))
@@ -48,14 +48,14 @@ static void flush(vw__pickle *pickle)
     pickle->used_bytes = 0;
 }
 
-static void put_bytes(vw__pickle *pickle, const void *bytes, size_t size_bytes)
+static void put_bytes(vw__export_pickle *pickle, const void *bytes, size_t size_bytes)
 {
     const char *from = bytes;
     while (size_bytes != 0) {
-        if (pickle->used_bytes == VW__PICKLE_BUFFER_BYTES)
+        if (pickle->used_bytes == VW__EXPORT_PICKLE_BUFFER_BYTES)
             flush(pickle);
         size_t piece_bytes =
-            (size_t)vw__min_u64(size_bytes, VW__PICKLE_BUFFER_BYTES - pickle->used_bytes);
+            (size_t)vw__min_u64(size_bytes, VW__EXPORT_PICKLE_BUFFER_BYTES - pickle->used_bytes);
         memcpy(pickle->buffer + pickle->used_bytes, from, piece_bytes);
         pickle->used_bytes += piece_bytes;
         from += piece_bytes;
@@ -64,7 +64,7 @@ static void put_bytes(vw__pickle *pickle, const void *bytes, size_t size_bytes)
 }
 
 /* An instruction and `count` bytes of a number, the least significant first. */
-static void put(vw__pickle *pickle, int instruction, uint64_t number, size_t count)
+static void put(vw__export_pickle *pickle, int instruction, uint64_t number, size_t count)
 {
     unsigned char bytes[9];
     bytes[0] = (unsigned char)instruction;
@@ -73,16 +73,17 @@ static void put(vw__pickle *pickle, int instruction, uint64_t number, size_t cou
     put_bytes(pickle, bytes, 1 + count);
 }
 
-vw_status vw__pickle_init(vw__pickle *pickle, const vw__pickle_sink *sink)
+vw_status vw__export_pickle_init(vw__export_pickle *pickle, const vw__export_pickle_sink *sink)
 {
-    *pickle = (vw__pickle){.sink = *sink, .buffer = vw__host_alloc(VW__PICKLE_BUFFER_BYTES)};
+    *pickle = (vw__export_pickle){.sink = *sink,
+                                  .buffer = vw__host_alloc(VW__EXPORT_PICKLE_BUFFER_BYTES)};
     if (pickle->buffer == NULL)
-        return vw__fail_host_memory(VW__PICKLE_BUFFER_BYTES, "a buffer for writing");
+        return vw__fail_host_memory(VW__EXPORT_PICKLE_BUFFER_BYTES, "a buffer for writing");
     put(pickle, PROTO, 4, 1);
     return VW_OK;
 }
 
-vw_status vw__pickle_finish(vw__pickle *pickle)
+vw_status vw__export_pickle_finish(vw__export_pickle *pickle)
 {
     put(pickle, STOP, 0, 0);
     flush(pickle);
@@ -91,7 +92,7 @@ vw_status vw__pickle_finish(vw__pickle *pickle)
     return VW_OK;
 }
 
-void vw__pickle_deinit(vw__pickle *pickle)
+void vw__export_pickle_deinit(vw__export_pickle *pickle)
 {
     vw__host_free(pickle->buffer);
     pickle->buffer = NULL;
@@ -99,13 +100,13 @@ void vw__pickle_deinit(vw__pickle *pickle)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-void vw__pickle_boolean(vw__pickle *pickle, bool is_true)
+void vw__export_pickle_boolean(vw__export_pickle *pickle, bool is_true)
 {
     put(pickle, is_true ? NEWTRUE : NEWFALSE, 0, 0);
 }
 
 /* Beyond 32 bits: two's complement in as few bytes as keep the sign. */
-static void put_long(vw__pickle *pickle, uint64_t bits, bool is_negative)
+static void put_long(vw__export_pickle *pickle, uint64_t bits, bool is_negative)
 {
     unsigned char bytes[11] = {LONG1, 0};
     size_t count = 0;
@@ -124,17 +125,17 @@ static void put_long(vw__pickle *pickle, uint64_t bits, bool is_negative)
     put_bytes(pickle, bytes, 2 + count);
 }
 
-void vw__pickle_integer(vw__pickle *pickle, int64_t number)
+void vw__export_pickle_integer(vw__export_pickle *pickle, int64_t number)
 {
     if (number >= 0)
-        vw__pickle_unsigned(pickle, (uint64_t)number);
+        vw__export_pickle_unsigned(pickle, (uint64_t)number);
     else if (number >= INT32_MIN)
         put(pickle, BININT, (uint64_t)number, 4);
     else
         put_long(pickle, (uint64_t)number, true);
 }
 
-void vw__pickle_unsigned(vw__pickle *pickle, uint64_t number)
+void vw__export_pickle_unsigned(vw__export_pickle *pickle, uint64_t number)
 {
     if (number <= UINT8_MAX)
         put(pickle, BININT1, number, 1);
@@ -146,7 +147,7 @@ void vw__pickle_unsigned(vw__pickle *pickle, uint64_t number)
         put_long(pickle, number, false);
 }
 
-void vw__pickle_float(vw__pickle *pickle, double number)
+void vw__export_pickle_float(vw__export_pickle *pickle, double number)
 {
     uint64_t bits;
     _Static_assert(sizeof bits == sizeof number, "a double has 64 bits");
@@ -160,7 +161,7 @@ void vw__pickle_float(vw__pickle *pickle, double number)
 static const char replacement[3] = {'\xef', '\xbf', '\xbd'}; /* U+FFFD */
 
 /* The length of the text with every wrong byte replaced; writes it too if `pickle` is not NULL. */
-static uint64_t mend_text(vw__pickle *pickle, const char *bytes, size_t size_bytes)
+static uint64_t mend_text(vw__export_pickle *pickle, const char *bytes, size_t size_bytes)
 {
     uint64_t mended_bytes = 0;
     uint32_t character;
@@ -175,7 +176,7 @@ static uint64_t mend_text(vw__pickle *pickle, const char *bytes, size_t size_byt
     return mended_bytes;
 }
 
-void vw__pickle_text(vw__pickle *pickle, const char *bytes, size_t size_bytes)
+void vw__export_pickle_text(vw__export_pickle *pickle, const char *bytes, size_t size_bytes)
 {
     size_bytes = (size_t)vw__min_u64(size_bytes, UINT32_MAX / sizeof replacement);
     uint64_t mended_bytes = mend_text(NULL, bytes, size_bytes);
@@ -188,37 +189,37 @@ void vw__pickle_text(vw__pickle *pickle, const char *bytes, size_t size_bytes)
 
 /* ---- containers ------------------------------------------------------------------------------ */
 
-void vw__pickle_begin_dict(vw__pickle *pickle)
+void vw__export_pickle_begin_dict(vw__export_pickle *pickle)
 {
     put(pickle, EMPTY_DICT, 0, 0);
     put(pickle, MARK, 0, 0);
 }
 
-void vw__pickle_end_dict(vw__pickle *pickle)
+void vw__export_pickle_end_dict(vw__export_pickle *pickle)
 {
     put(pickle, SETITEMS, 0, 0);
 }
 
-void vw__pickle_pair(vw__pickle *pickle)
+void vw__export_pickle_pair(vw__export_pickle *pickle)
 {
     put(pickle, TUPLE2, 0, 0);
 }
 
-void vw__pickle_begin_list(vw__pickle *pickle, vw__pickle_list *list)
+void vw__export_pickle_begin_list(vw__export_pickle *pickle, vw__export_pickle_list *list)
 {
     list->in_portion = 0;
     put(pickle, EMPTY_LIST, 0, 0);
 }
 
-void vw__pickle_next_item(vw__pickle *pickle, vw__pickle_list *list)
+void vw__export_pickle_next_item(vw__export_pickle *pickle, vw__export_pickle_list *list)
 {
     if (list->in_portion == MOST_IN_PORTION)
-        vw__pickle_end_list(pickle, list);
+        vw__export_pickle_end_list(pickle, list);
     if (list->in_portion++ == 0)
         put(pickle, MARK, 0, 0);
 }
 
-void vw__pickle_end_list(vw__pickle *pickle, vw__pickle_list *list)
+void vw__export_pickle_end_list(vw__export_pickle *pickle, vw__export_pickle_list *list)
 {
     if (list->in_portion != 0)
         put(pickle, APPENDS, 0, 0);
@@ -227,7 +228,7 @@ void vw__pickle_end_list(vw__pickle *pickle, vw__pickle_list *list)
 
 /* ---- the memo -------------------------------------------------------------------------------- */
 
-uint32_t vw__pickle_memoize(vw__pickle *pickle)
+uint32_t vw__export_pickle_memoize(vw__export_pickle *pickle)
 {
     if (pickle->memo_count == UINT32_MAX) {
         pickle->has_failed = true;
@@ -237,7 +238,7 @@ uint32_t vw__pickle_memoize(vw__pickle *pickle)
     return pickle->memo_count++;
 }
 
-void vw__pickle_fetch(vw__pickle *pickle, uint32_t memo)
+void vw__export_pickle_fetch(vw__export_pickle *pickle, uint32_t memo)
 {
     VW_ASSERT(memo < pickle->memo_count);
     if (memo <= UINT8_MAX)

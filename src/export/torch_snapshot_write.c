@@ -67,7 +67,7 @@ typedef enum word {
     WORD_NOT_AVAILABLE,
     WORD_NOTHING,
     WORD_FIRST_ACTION,
-    WORD_COUNT = WORD_FIRST_ACTION + VW__ACTION_KINDS,
+    WORD_COUNT = WORD_FIRST_ACTION + VW__MODEL_ACTION_KINDS,
 } word;
 
 static const char *text_of_word(word which)
@@ -93,7 +93,7 @@ static const char *text_of_word(word which)
 /* What was written before: number in the memo + 1, 0 for not yet. */
 typedef struct writer {
     const vw__model *model;
-    vw__pickle pickle;
+    vw__export_pickle pickle;
     uint32_t words[WORD_COUNT];
     uint32_t *strings;
     uint32_t *frames;
@@ -107,7 +107,7 @@ static bool fetch_known(writer *w, uint32_t memo)
 {
     if (memo == 0)
         return false;
-    vw__pickle_fetch(&w->pickle, memo - 1);
+    vw__export_pickle_fetch(&w->pickle, memo - 1);
     return true;
 }
 
@@ -116,36 +116,36 @@ static void write_word(writer *w, word which)
     if (fetch_known(w, w->words[which]))
         return;
     const char *text = text_of_word(which);
-    vw__pickle_text(&w->pickle, text, strlen(text));
-    w->words[which] = vw__pickle_memoize(&w->pickle) + 1;
+    vw__export_pickle_text(&w->pickle, text, strlen(text));
+    w->words[which] = vw__export_pickle_memoize(&w->pickle) + 1;
 }
 
 static void write_string(writer *w, uint32_t id)
 {
-    if (id == VW__NO_STRING) {
+    if (id == VW__MODEL_NO_STRING) {
         write_word(w, WORD_NOTHING);
         return;
     }
     if (fetch_known(w, w->strings[id]))
         return;
     vw__string string = vw__string_table_get(&w->model->strings, id);
-    vw__pickle_text(&w->pickle, string.bytes, string.size_bytes);
-    w->strings[id] = vw__pickle_memoize(&w->pickle) + 1;
+    vw__export_pickle_text(&w->pickle, string.bytes, string.size_bytes);
+    w->strings[id] = vw__export_pickle_memoize(&w->pickle) + 1;
 }
 
 static void write_unsigned(writer *w, word key, uint64_t number)
 {
     write_word(w, key);
-    vw__pickle_unsigned(&w->pickle, number);
+    vw__export_pickle_unsigned(&w->pickle, number);
 }
 
 static void write_pool(writer *w, word key, uint16_t pool)
 {
     vw_private_id id = w->model->pools[pool];
     write_word(w, key);
-    vw__pickle_unsigned(&w->pickle, id.first);
-    vw__pickle_unsigned(&w->pickle, id.second);
-    vw__pickle_pair(&w->pickle);
+    vw__export_pickle_unsigned(&w->pickle, id.first);
+    vw__export_pickle_unsigned(&w->pickle, id.second);
+    vw__export_pickle_pair(&w->pickle);
 }
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
@@ -155,49 +155,49 @@ static void write_frame(writer *w, uint32_t id)
     if (fetch_known(w, w->frames[id]))
         return;
     const vw__model_frame *frame = &w->model->frames[id];
-    vw__pickle_begin_dict(&w->pickle);
+    vw__export_pickle_begin_dict(&w->pickle);
     write_word(w, KEY_name);
     write_string(w, frame->name);
     write_word(w, KEY_filename);
     write_string(w, frame->filename);
     write_unsigned(w, KEY_line, frame->line);
-    vw__pickle_end_dict(&w->pickle);
-    w->frames[id] = vw__pickle_memoize(&w->pickle) + 1;
+    vw__export_pickle_end_dict(&w->pickle);
+    w->frames[id] = vw__export_pickle_memoize(&w->pickle) + 1;
 }
 
 /* The list of a context, which is the same object wherever that context occurs. */
 static void write_frames(writer *w, uint32_t context)
 {
     write_word(w, KEY_frames);
-    vw__pickle_list list;
-    if (context == VW__NO_CONTEXT) {
-        vw__pickle_begin_list(&w->pickle, &list);
-        vw__pickle_end_list(&w->pickle, &list);
+    vw__export_pickle_list list;
+    if (context == VW__MODEL_NO_CONTEXT) {
+        vw__export_pickle_begin_list(&w->pickle, &list);
+        vw__export_pickle_end_list(&w->pickle, &list);
         return;
     }
     if (fetch_known(w, w->contexts[context]))
         return;
     vw__model_stack stack = vw__model_stack_of(w->model, context);
-    vw__pickle_begin_list(&w->pickle, &list);
+    vw__export_pickle_begin_list(&w->pickle, &list);
     for (uint32_t i = 0; i < stack.count; i++) {
-        vw__pickle_next_item(&w->pickle, &list);
+        vw__export_pickle_next_item(&w->pickle, &list);
         write_frame(w, w->model->frame_ids[stack.first + i]);
     }
-    vw__pickle_end_list(&w->pickle, &list);
-    w->contexts[context] = vw__pickle_memoize(&w->pickle) + 1;
+    vw__export_pickle_end_list(&w->pickle, &list);
+    w->contexts[context] = vw__export_pickle_memoize(&w->pickle) + 1;
 }
 
 static void write_forward_frames(writer *w, uint32_t stack_id)
 {
     vw__model_stack stack = w->model->stacks[stack_id];
-    vw__pickle_list list;
+    vw__export_pickle_list list;
     write_word(w, KEY_forward_frames);
-    vw__pickle_begin_list(&w->pickle, &list);
+    vw__export_pickle_begin_list(&w->pickle, &list);
     for (uint32_t i = 0; i < stack.count; i++) {
-        vw__pickle_next_item(&w->pickle, &list);
+        vw__export_pickle_next_item(&w->pickle, &list);
         write_string(w, w->model->frames[w->model->frame_ids[stack.first + i]].name);
     }
-    vw__pickle_end_list(&w->pickle, &list);
+    vw__export_pickle_end_list(&w->pickle, &list);
 }
 
 /* ---- segments -------------------------------------------------------------------------------- */
@@ -210,91 +210,92 @@ static void write_block(writer *w, const vw__model_block *block)
         [VW_BLOCK_FREE] = WORD_INACTIVE,
     };
     VW_ASSERT(block->state < sizeof states / sizeof *states);
-    vw__pickle_begin_dict(&w->pickle);
+    vw__export_pickle_begin_dict(&w->pickle);
     write_unsigned(w, KEY_address, block->address);
     write_unsigned(w, KEY_size, block->size_bytes);
-    if (block->requested_bytes != VW__UNKNOWN_BYTES)
+    if (block->requested_bytes != VW__MODEL_UNKNOWN_BYTES)
         write_unsigned(w, KEY_requested_size, block->requested_bytes);
     write_word(w, KEY_state);
     write_word(w, states[block->state]);
     write_frames(w, block->context);
-    vw__pickle_end_dict(&w->pickle);
+    vw__export_pickle_end_dict(&w->pickle);
 }
 
 static void write_segment(writer *w, const vw__model_segment *segment)
 {
-    vw__pickle_begin_dict(&w->pickle);
+    vw__export_pickle_begin_dict(&w->pickle);
     write_word(w, KEY_device);
-    vw__pickle_integer(&w->pickle, segment->device);
+    vw__export_pickle_integer(&w->pickle, segment->device);
     write_unsigned(w, KEY_address, segment->address);
     write_unsigned(w, KEY_total_size, segment->total_bytes);
     write_unsigned(w, KEY_allocated_size, segment->allocated_bytes);
     write_unsigned(w, KEY_active_size, segment->active_bytes);
-    if (segment->requested_bytes != VW__UNKNOWN_BYTES)
+    if (segment->requested_bytes != VW__MODEL_UNKNOWN_BYTES)
         write_unsigned(w, KEY_requested_size, segment->requested_bytes);
     write_unsigned(w, KEY_stream, w->model->streams[segment->stream]);
     write_word(w, KEY_segment_type);
     write_word(w, segment->is_large ? WORD_LARGE : WORD_SMALL);
-    if (segment->pool != VW__UNKNOWN_POOL)
+    if (segment->pool != VW__MODEL_UNKNOWN_POOL)
         write_pool(w, KEY_segment_pool_id, segment->pool);
     write_word(w, KEY_is_expandable);
-    vw__pickle_boolean(&w->pickle, segment->is_expandable);
-    if (segment->context == VW__NO_CONTEXT)
-        write_frames(w, VW__NO_CONTEXT);
+    vw__export_pickle_boolean(&w->pickle, segment->is_expandable);
+    if (segment->context == VW__MODEL_NO_CONTEXT)
+        write_frames(w, VW__MODEL_NO_CONTEXT);
 
-    vw__pickle_list blocks;
+    vw__export_pickle_list blocks;
     write_word(w, KEY_blocks);
-    vw__pickle_begin_list(&w->pickle, &blocks);
+    vw__export_pickle_begin_list(&w->pickle, &blocks);
     for (size_t i = 0; i < segment->block_count; i++) {
-        vw__pickle_next_item(&w->pickle, &blocks);
+        vw__export_pickle_next_item(&w->pickle, &blocks);
         write_block(w, &w->model->blocks[segment->first_block + i]);
     }
-    vw__pickle_end_list(&w->pickle, &blocks);
-    if (segment->context != VW__NO_CONTEXT)
+    vw__export_pickle_end_list(&w->pickle, &blocks);
+    if (segment->context != VW__MODEL_NO_CONTEXT)
         write_frames(w, segment->context);
-    vw__pickle_end_dict(&w->pickle);
+    vw__export_pickle_end_dict(&w->pickle);
 }
 
 static void write_segments(writer *w, word key, bool is_host)
 {
     const vw__model *model = w->model;
-    vw__pickle_list list;
+    vw__export_pickle_list list;
     write_word(w, key);
-    vw__pickle_begin_list(&w->pickle, &list);
+    vw__export_pickle_begin_list(&w->pickle, &list);
     for (size_t i = 0; i < model->segment_count; i++) {
-        if ((model->segments[i].device == VW__HOST_DEVICE) != is_host)
+        if ((model->segments[i].device == VW__MODEL_HOST_DEVICE) != is_host)
             continue;
-        vw__pickle_next_item(&w->pickle, &list);
+        vw__export_pickle_next_item(&w->pickle, &list);
         write_segment(w, &model->segments[i]);
     }
-    vw__pickle_end_list(&w->pickle, &list);
+    vw__export_pickle_end_list(&w->pickle, &list);
 }
 
 /* ---- traces ---------------------------------------------------------------------------------- */
 
 static void write_event(writer *w, const vw__model_event *event)
 {
-    static const vw__model_note no_note = {VW__NO_STRING, VW__NO_STRING, VW__NO_STRING,
-                                           VW__EMPTY_STACK};
+    static const vw__model_note no_note = {VW__MODEL_NO_STRING, VW__MODEL_NO_STRING,
+                                           VW__MODEL_NO_STRING, VW__MODEL_EMPTY_STACK};
     const vw__model *model = w->model;
     const vw__model_features *features = &model->features;
-    const vw__model_note *note = event->note != VW__NO_NOTE ? &model->notes[event->note] : &no_note;
-    vw__pickle_begin_dict(&w->pickle);
+    const vw__model_note *note =
+        event->note != VW__MODEL_NO_NOTE ? &model->notes[event->note] : &no_note;
+    vw__export_pickle_begin_dict(&w->pickle);
     write_word(w, KEY_action);
-    if (event->action == VW__ACTION_OTHER)
+    if (event->action == VW__MODEL_ACTION_OTHER)
         write_string(w, note->action);
     else
         write_word(w, (word)(WORD_FIRST_ACTION + event->action));
     write_unsigned(w, event->action == VW_ACTION_OOM ? KEY_device_free : KEY_addr, event->address);
     write_unsigned(w, KEY_size, event->size_bytes);
     write_unsigned(w, KEY_stream, model->streams[event->stream]);
-    if (event->time_us != VW__UNKNOWN_TIME) {
+    if (event->time_us != VW__MODEL_UNKNOWN_TIME) {
         write_word(w, KEY_time_us);
-        vw__pickle_integer(&w->pickle, event->time_us);
+        vw__export_pickle_integer(&w->pickle, event->time_us);
     }
     if (features->has_compile_context) {
         write_word(w, KEY_compile_context);
-        if (note->compile_context != VW__NO_STRING)
+        if (note->compile_context != VW__MODEL_NO_STRING)
             write_string(w, note->compile_context);
         else
             write_word(w, WORD_NOT_AVAILABLE);
@@ -303,24 +304,24 @@ static void write_event(writer *w, const vw__model_event *event)
         write_word(w, KEY_user_metadata);
         write_string(w, note->user_metadata);
     }
-    if (event->pool != VW__UNKNOWN_POOL)
+    if (event->pool != VW__MODEL_UNKNOWN_POOL)
         write_pool(w, KEY_pool_id, event->pool);
-    if (event->context != VW__NO_CONTEXT)
+    if (event->context != VW__MODEL_NO_CONTEXT)
         write_frames(w, event->context);
-    if (note->forward_stack != VW__EMPTY_STACK)
+    if (note->forward_stack != VW__MODEL_EMPTY_STACK)
         write_forward_frames(w, note->forward_stack);
-    vw__pickle_end_dict(&w->pickle);
+    vw__export_pickle_end_dict(&w->pickle);
 }
 
 static void write_trace(writer *w, const vw__model_trace *trace)
 {
-    vw__pickle_list list;
-    vw__pickle_begin_list(&w->pickle, &list);
+    vw__export_pickle_list list;
+    vw__export_pickle_begin_list(&w->pickle, &list);
     for (size_t i = 0; trace != NULL && i < trace->event_count; i++) {
-        vw__pickle_next_item(&w->pickle, &list);
+        vw__export_pickle_next_item(&w->pickle, &list);
         write_event(w, &trace->events[i]);
     }
-    vw__pickle_end_list(&w->pickle, &list);
+    vw__export_pickle_end_list(&w->pickle, &list);
 }
 
 /* One list for each device up to the last, by number: a device without a trace has an empty one. */
@@ -330,27 +331,27 @@ static void write_device_traces(writer *w)
     for (size_t i = 0; i < w->model->trace_count; i++)
         if (w->model->traces[i].device >= device_count)
             device_count = w->model->traces[i].device + 1;
-    vw__pickle_list list;
+    vw__export_pickle_list list;
     write_word(w, KEY_device_traces);
-    vw__pickle_begin_list(&w->pickle, &list);
+    vw__export_pickle_begin_list(&w->pickle, &list);
     for (int device = 0; device < device_count; device++) {
-        vw__pickle_next_item(&w->pickle, &list);
+        vw__export_pickle_next_item(&w->pickle, &list);
         write_trace(w, vw__model_trace_of(w->model, device));
     }
-    vw__pickle_end_list(&w->pickle, &list);
+    vw__export_pickle_end_list(&w->pickle, &list);
 }
 
 static void write_host_traces(writer *w)
 {
-    const vw__model_trace *trace = vw__model_trace_of(w->model, VW__HOST_DEVICE);
-    vw__pickle_list list;
+    const vw__model_trace *trace = vw__model_trace_of(w->model, VW__MODEL_HOST_DEVICE);
+    vw__export_pickle_list list;
     write_word(w, KEY_host_traces);
-    vw__pickle_begin_list(&w->pickle, &list);
+    vw__export_pickle_begin_list(&w->pickle, &list);
     for (size_t i = 0; trace != NULL && i < trace->event_count; i++) {
-        vw__pickle_next_item(&w->pickle, &list);
+        vw__export_pickle_next_item(&w->pickle, &list);
         write_event(w, &trace->events[i]);
     }
-    vw__pickle_end_list(&w->pickle, &list);
+    vw__export_pickle_end_list(&w->pickle, &list);
 }
 
 /* ---- settings and annotations ---------------------------------------------------------------- */
@@ -358,7 +359,7 @@ static void write_host_traces(writer *w)
 /* "1: 0, 2: 4 ...", whatever stands between the numbers. */
 static void write_divisions(writer *w, const char *text)
 {
-    vw__pickle_begin_dict(&w->pickle);
+    vw__export_pickle_begin_dict(&w->pickle);
     for (;;) {
         const char *key = text + strcspn(text, "0123456789");
         size_t key_bytes = strspn(key, "0123456789");
@@ -366,11 +367,11 @@ static void write_divisions(writer *w, const char *text)
         value += strcspn(value, "0123456789");
         if (*value == '\0')
             break;
-        vw__pickle_text(&w->pickle, key, key_bytes);
-        vw__pickle_unsigned(&w->pickle, strtoull(value, NULL, 10));
+        vw__export_pickle_text(&w->pickle, key, key_bytes);
+        vw__export_pickle_unsigned(&w->pickle, strtoull(value, NULL, 10));
         text = value + strspn(value, "0123456789");
     }
-    vw__pickle_end_dict(&w->pickle);
+    vw__export_pickle_end_dict(&w->pickle);
 }
 
 /* Settings are kept as text for people; this finds the type again. */
@@ -385,17 +386,17 @@ static void write_setting_value(writer *w, const char *key, const char *text)
     if (strcmp(key, "roundup_power2_divisions") == 0)
         write_divisions(w, text);
     else if (strcmp(text, "True") == 0 || strcmp(text, "true") == 0)
-        vw__pickle_boolean(&w->pickle, true);
+        vw__export_pickle_boolean(&w->pickle, true);
     else if (strcmp(text, "False") == 0 || strcmp(text, "false") == 0)
-        vw__pickle_boolean(&w->pickle, false);
+        vw__export_pickle_boolean(&w->pickle, false);
     else if (is_number && strcmp(key, "garbage_collection_threshold") == 0)
-        vw__pickle_float(&w->pickle, number);
+        vw__export_pickle_float(&w->pickle, number);
     else if (is_integer)
-        vw__pickle_integer(&w->pickle, integer);
+        vw__export_pickle_integer(&w->pickle, integer);
     else if (is_number)
-        vw__pickle_float(&w->pickle, number);
+        vw__export_pickle_float(&w->pickle, number);
     else
-        vw__pickle_text(&w->pickle, text, strlen(text));
+        vw__export_pickle_text(&w->pickle, text, strlen(text));
 }
 
 static void write_settings(writer *w)
@@ -403,7 +404,7 @@ static void write_settings(writer *w)
     static const char conf_key[] = "PYTORCH_CUDA_ALLOC_CONF";
     const vw__model *model = w->model;
     write_word(w, KEY_allocator_settings);
-    vw__pickle_begin_dict(&w->pickle);
+    vw__export_pickle_begin_dict(&w->pickle);
     for (size_t i = 0; i < model->settings.entry_count; i++) {
         const vw__model_setting *entry = &model->settings.entries[i];
         const char *key = vw__model_string(model, entry->key);
@@ -413,7 +414,7 @@ static void write_settings(writer *w)
         else
             write_setting_value(w, key, vw__model_string(model, entry->value));
     }
-    vw__pickle_end_dict(&w->pickle);
+    vw__export_pickle_end_dict(&w->pickle);
 }
 
 /* As text: PyTorch's annotations are pairs of strings. */
@@ -422,7 +423,7 @@ static void write_count(writer *w, word key, uint64_t count)
     char text[24];
     int length = snprintf(text, sizeof text, "%" PRIu64, count);
     write_word(w, key);
-    vw__pickle_text(&w->pickle, text, (size_t)length);
+    vw__export_pickle_text(&w->pickle, text, (size_t)length);
 }
 
 static void write_move(writer *w, const vw__model_move *move)
@@ -438,27 +439,27 @@ static void write_move(writer *w, const vw__model_move *move)
 static void write_annotations(writer *w)
 {
     const vw__model *model = w->model;
-    vw__pickle_list list;
+    vw__export_pickle_list list;
     write_word(w, KEY_external_annotations);
-    vw__pickle_begin_list(&w->pickle, &list);
+    vw__export_pickle_begin_list(&w->pickle, &list);
     for (size_t i = 0; i < model->annotation_count; i++) {
         const vw__model_annotation *annotation = &model->annotations[i];
-        vw__pickle_next_item(&w->pickle, &list);
-        vw__pickle_begin_dict(&w->pickle);
+        vw__export_pickle_next_item(&w->pickle, &list);
+        vw__export_pickle_begin_dict(&w->pickle);
         write_word(w, KEY_stage);
         write_word(w, annotation->is_start ? WORD_START : WORD_END);
         write_word(w, KEY_name);
         write_string(w, annotation->name);
         write_move(w, &annotation->move);
         write_word(w, KEY_device);
-        vw__pickle_integer(&w->pickle, annotation->device);
-        if (annotation->time_us != VW__UNKNOWN_TIME) {
+        vw__export_pickle_integer(&w->pickle, annotation->device);
+        if (annotation->time_us != VW__MODEL_UNKNOWN_TIME) {
             write_word(w, KEY_time_us);
-            vw__pickle_integer(&w->pickle, annotation->time_us);
+            vw__export_pickle_integer(&w->pickle, annotation->time_us);
         }
-        vw__pickle_end_dict(&w->pickle);
+        vw__export_pickle_end_dict(&w->pickle);
     }
-    vw__pickle_end_list(&w->pickle, &list);
+    vw__export_pickle_end_list(&w->pickle, &list);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -466,7 +467,7 @@ static void write_annotations(writer *w)
 static void write_snapshot(writer *w)
 {
     const vw__model_features *features = &w->model->features;
-    vw__pickle_begin_dict(&w->pickle);
+    vw__export_pickle_begin_dict(&w->pickle);
     write_segments(w, KEY_segments, false);
     write_device_traces(w);
     if (features->has_settings)
@@ -477,10 +478,10 @@ static void write_snapshot(writer *w)
         write_segments(w, KEY_host_segments, true);
         write_host_traces(w);
     }
-    vw__pickle_end_dict(&w->pickle);
+    vw__export_pickle_end_dict(&w->pickle);
 }
 
-vw_status vw__torch_snapshot_write(const vw__model *model, const vw__pickle_sink *sink)
+vw_status vw__export_snapshot(const vw__model *model, const vw__export_pickle_sink *sink)
 {
     writer w = {.model = model};
     size_t string_count = vw__string_table_count(&model->strings);
@@ -493,12 +494,12 @@ vw_status vw__torch_snapshot_write(const vw__model *model, const vw__pickle_sink
                                           sizeof *w.strings,
                                       "writing a snapshot");
     else
-        status = vw__pickle_init(&w.pickle, sink);
+        status = vw__export_pickle_init(&w.pickle, sink);
     if (status == VW_OK) {
         write_snapshot(&w);
-        status = vw__pickle_finish(&w.pickle);
+        status = vw__export_pickle_finish(&w.pickle);
     }
-    vw__pickle_deinit(&w.pickle);
+    vw__export_pickle_deinit(&w.pickle);
     vw__host_free(w.strings);
     vw__host_free(w.frames);
     vw__host_free(w.contexts);

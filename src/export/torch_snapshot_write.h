@@ -20,7 +20,7 @@
 
 /* Needs host memory in proportion to the strings, frames and contexts of the model, not to its
  * events. VW_ERR_FILE: the sink ended it. VW_ERR_HOST_MEMORY. */
-VW_MUST_CHECK vw_status vw__torch_snapshot_write(const vw__model *model,
-                                                 const vw__pickle_sink *sink);
+VW_MUST_CHECK vw_status vw__export_snapshot(const vw__model *model,
+                                            const vw__export_pickle_sink *sink);
 
 #endif /* VW_EXPORT_TORCH_SNAPSHOT_WRITE_H */

@@ -43,7 +43,7 @@ struct vw__byte_source {
     size_t input_bytes;
     bool is_input_over; /* nothing comes after `input` */
 
-    vw__compression compression;
+    vw__byte_source_packing compression;
     vw__decompress_stream *decompressor; /* NULL: plain */
 
     uint8_t *buffer; /* the window lies here; NULL for plain memory */
@@ -58,7 +58,7 @@ struct vw__byte_source {
     vw__byte_source_options options;
 };
 
-const char *vw__compression_name(vw__compression compression)
+const char *vw__byte_source_packing_name(vw__byte_source_packing compression)
 {
     static const char *const names[] = {"plain", "gzip", "xz", "zstd"};
     return names[compression];
@@ -252,7 +252,7 @@ void vw__byte_source_take(vw__byte_source *source, size_t size_bytes)
     source->offset += size_bytes;
 }
 
-vw__compression vw__byte_source_compression(const vw__byte_source *source)
+vw__byte_source_packing vw__byte_source_compression(const vw__byte_source *source)
 {
     return source->compression;
 }
@@ -269,23 +269,23 @@ uint64_t vw__byte_source_file_bytes(const vw__byte_source *source)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static vw__compression sniff(const uint8_t *bytes, size_t size_bytes)
+static vw__byte_source_packing sniff(const uint8_t *bytes, size_t size_bytes)
 {
     static const struct {
         uint8_t magic[SNIFFED_BYTES];
         size_t size_bytes;
-        vw__compression compression;
+        vw__byte_source_packing compression;
     } kinds[] = {
-        {{0x1f, 0x8b}, 2, VW__GZIP},
-        {{0xfd, '7', 'z', 'X', 'Z', 0}, 6, VW__XZ},
-        {{0x28, 0xb5, 0x2f, 0xfd}, 4, VW__ZSTD},
+        {{0x1f, 0x8b}, 2, VW__BYTE_SOURCE_GZIP},
+        {{0xfd, '7', 'z', 'X', 'Z', 0}, 6, VW__BYTE_SOURCE_XZ},
+        {{0x28, 0xb5, 0x2f, 0xfd}, 4, VW__BYTE_SOURCE_ZSTD},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (size_bytes >= kinds[i].size_bytes &&
             memcmp(bytes, kinds[i].magic, kinds[i].size_bytes) == 0)
             return kinds[i].compression;
     }
-    return VW__PLAIN;
+    return VW__BYTE_SOURCE_PLAIN;
 }
 
 static vw_status begin(vw__byte_source *source)
@@ -293,11 +293,11 @@ static vw_status begin(vw__byte_source *source)
     VW__TRY(read_input(source, SNIFFED_BYTES));
     source->compression = sniff(source->input, source->input_bytes);
     switch (source->compression) {
-    case VW__GZIP:
+    case VW__BYTE_SOURCE_GZIP:
         return vw__decompress_gzip_create(&source->decompressor);
-    case VW__XZ:
+    case VW__BYTE_SOURCE_XZ:
         return vw__decompress_xz_create(&source->decompressor);
-    case VW__ZSTD:
+    case VW__BYTE_SOURCE_ZSTD:
         return vw__decompress_zstd_create(&source->decompressor);
     default:
         return VW_OK;

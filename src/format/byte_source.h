@@ -17,12 +17,12 @@
 
 typedef struct vw__byte_source vw__byte_source;
 
-typedef enum vw__compression {
-    VW__PLAIN,
-    VW__GZIP,
-    VW__XZ,
-    VW__ZSTD,
-} vw__compression;
+typedef enum vw__byte_source_packing {
+    VW__BYTE_SOURCE_PLAIN,
+    VW__BYTE_SOURCE_GZIP,
+    VW__BYTE_SOURCE_XZ,
+    VW__BYTE_SOURCE_ZSTD,
+} vw__byte_source_packing;
 
 typedef struct vw__byte_source_options {
     uint64_t output_limit_bytes; /* after decompression; 0 = VW__BYTE_SOURCE_DEFAULT_LIMIT_BYTES */
@@ -47,8 +47,9 @@ VW_MUST_CHECK vw_status vw__byte_source_open_memory(const void *bytes, size_t si
                                                     vw__byte_source **out);
 void vw__byte_source_close(vw__byte_source *source); /* NULL does nothing */
 
-vw__compression vw__byte_source_compression(const vw__byte_source *source);
-const char *vw__compression_name(vw__compression compression); /* "plain", "gzip", ... */
+vw__byte_source_packing vw__byte_source_compression(const vw__byte_source *source);
+const char *
+vw__byte_source_packing_name(vw__byte_source_packing compression); /* "plain", "gzip", ... */
 
 /* The offset of the window in the unpacked data. */
 uint64_t vw__byte_source_offset(const vw__byte_source *source);

@@ -6,7 +6,8 @@
  * that does not grow with it. It returns the first report, which is the cause, in full, and the
  * number of reports.
  *
- * Numbers that a message does not give are VW__UNKNOWN_BYTES; conclusions are doctor/numbers.c's.
+ * Numbers that a message does not give are VW__MODEL_UNKNOWN_BYTES; conclusions are
+ * doctor/numbers.c's.
  */
 #ifndef VW_FORMAT_ERROR_TEXT_H
 #define VW_FORMAT_ERROR_TEXT_H
@@ -16,9 +17,9 @@
 #include <stdint.h>
 
 #include "vramwise/status.h"
-#include "model/memory_model.h" /* VW__UNKNOWN_BYTES */
+#include "model/memory_model.h" /* VW__MODEL_UNKNOWN_BYTES */
 
-#define VW__ERROR_KIND_LIST(X)                                                                     \
+#define VW__ERROR_TEXT_KIND_LIST(X)                                                                \
     X(NONE, "no error")                                                                            \
     X(TORCH_CUDA, "PyTorch, CUDA")                                                                 \
     X(TORCH_HIP, "PyTorch, ROCm")                                                                  \
@@ -44,16 +45,16 @@
     X(HOST_PINNED, "pinned host memory")                                                           \
     X(NOT_OOM, "an error that is not about memory")
 
-typedef enum vw__error_kind {
-#define VW__ERROR_KIND_ENUM(upper, text) VW__ERROR_##upper,
-    VW__ERROR_KIND_LIST(VW__ERROR_KIND_ENUM)
-#undef VW__ERROR_KIND_ENUM
-} vw__error_kind;
+typedef enum vw__error_text_kind {
+#define VW__ERROR_TEXT_KIND_ENUM(upper, text) VW__ERROR_TEXT_##upper,
+    VW__ERROR_TEXT_KIND_LIST(VW__ERROR_TEXT_KIND_ENUM)
+#undef VW__ERROR_TEXT_KIND_ENUM
+} vw__error_text_kind;
 
-#define VW__ERROR_EXCERPT_BYTES 512
+#define VW__ERROR_TEXT_EXCERPT_BYTES 512
 
-typedef struct vw__error_report {
-    vw__error_kind kind;
+typedef struct vw__error_text_report {
+    vw__error_text_kind kind;
     const char
         *wording; /* static: which form of the message, "PyTorch 1.4 to 1.9"; NULL = only one */
     uint64_t tried_bytes, total_bytes, free_bytes, allocated_bytes;
@@ -75,37 +76,38 @@ typedef struct vw__error_report {
     bool says_capped;     /* refused by a limit that was set, whatever is free, by the text */
     bool says_expandable; /* expandable segments were on, by the text */
     uint64_t line;        /* of the text, from 1 */
-    char
-        excerpt[VW__ERROR_EXCERPT_BYTES]; /* the message, unwrapped, clean of colours; UTF-8, cut */
-} vw__error_report;
+    char excerpt[VW__ERROR_TEXT_EXCERPT_BYTES]; /* the message, unwrapped, clean of colours; UTF-8,
+                                                   cut */
+} vw__error_text_report;
 
-typedef struct vw__error_scan vw__error_scan;
+typedef struct vw__error_text_scan vw__error_text_scan;
 
 /* `first` is the first report that is certain; else the first ambiguous one; else the first
  * warning; else another error (NOT_OOM); else NONE. Ambiguous reports count only where none is
  * certain: after an error, processes are killed too. Warnings never count. */
-typedef struct vw__error_summary {
-    vw__error_report first; /* kind NONE: no error at all; NOT_OOM: an error, and no report */
-    uint64_t report_count;  /* of running out of memory; the same one printed twice counts once */
-    uint64_t rank_count;    /* ranks that reported, by their prefixes; 0 = no prefixes */
-    uint64_t host_count;    /* of report_count: host memory */
+typedef struct vw__error_text_summary {
+    vw__error_text_report first; /* kind NONE: no error at all; NOT_OOM: an error, and no report */
+    uint64_t report_count; /* of running out of memory; the same one printed twice counts once */
+    uint64_t rank_count;   /* ranks that reported, by their prefixes; 0 = no prefixes */
+    uint64_t host_count;   /* of report_count: host memory */
     uint64_t line_count;
     uint64_t size_bytes; /* fed */
     bool is_binary;      /* mostly bytes that no text has: only a report with numbers counts */
-} vw__error_summary;
+} vw__error_text_summary;
 
 /* VW_ERR_HOST_MEMORY. */
-VW_MUST_CHECK vw_status vw__error_scan_create(vw__error_scan **out);
-void vw__error_scan_destroy(vw__error_scan *scan); /* NULL does nothing */
+VW_MUST_CHECK vw_status vw__error_text_scan_create(vw__error_text_scan **out);
+void vw__error_text_scan_destroy(vw__error_text_scan *scan); /* NULL does nothing */
 
 /* Pieces may end anywhere. */
-VW_MUST_CHECK vw_status vw__error_scan_feed(vw__error_scan *scan, const char *bytes,
-                                            size_t size_bytes);
+VW_MUST_CHECK vw_status vw__error_text_scan_feed(vw__error_text_scan *scan, const char *bytes,
+                                                 size_t size_bytes);
 
 /* After the last piece. */
-VW_MUST_CHECK vw_status vw__error_scan_finish(vw__error_scan *scan, vw__error_summary *out);
+VW_MUST_CHECK vw_status vw__error_text_scan_finish(vw__error_text_scan *scan,
+                                                   vw__error_text_summary *out);
 
-const char *vw__error_kind_name(vw__error_kind kind); /* static */
-bool vw__error_kind_is_host(vw__error_kind kind);
+const char *vw__error_text_kind_name(vw__error_text_kind kind); /* static */
+bool vw__error_text_kind_is_host(vw__error_text_kind kind);
 
 #endif /* VW_FORMAT_ERROR_TEXT_H */

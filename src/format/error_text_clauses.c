@@ -13,7 +13,7 @@
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
 /* A number of a report: the offset of its field. */
-#define FIELD(name) offsetof(vw__error_report, name)
+#define FIELD(name) offsetof(vw__error_text_report, name)
 #define NOT_KEPT 0 /* the number is known, and no field is for it */
 
 typedef struct clause {
@@ -197,30 +197,30 @@ static const size_t number_fields[] = {
     FIELD(available_bytes),
 };
 
-static uint64_t get_field(const vw__error_report *report, size_t field)
+static uint64_t get_field(const vw__error_text_report *report, size_t field)
 {
     uint64_t bytes;
     memcpy(&bytes, (const char *)report + field, sizeof bytes);
     return bytes;
 }
 
-static void put_field(vw__error_report *report, size_t field, uint64_t bytes)
+static void put_field(vw__error_text_report *report, size_t field, uint64_t bytes)
 {
     memcpy((char *)report + field, &bytes, sizeof bytes);
 }
 
-void vw__error_report_init(vw__error_report *report)
+void vw__error_text_report_init(vw__error_text_report *report)
 {
     memset(report, 0, sizeof *report);
     for (size_t i = 0; i < COUNT_OF(number_fields); i++)
-        put_field(report, number_fields[i], VW__UNKNOWN_BYTES);
+        put_field(report, number_fields[i], VW__MODEL_UNKNOWN_BYTES);
     report->device = report->rank = -1;
 }
 
-bool vw__error_report_has_numbers(const vw__error_report *report)
+bool vw__error_text_report_has_numbers(const vw__error_text_report *report)
 {
     for (size_t i = 0; i < COUNT_OF(number_fields); i++)
-        if (get_field(report, number_fields[i]) != VW__UNKNOWN_BYTES)
+        if (get_field(report, number_fields[i]) != VW__MODEL_UNKNOWN_BYTES)
             return true;
     return false;
 }
@@ -228,8 +228,8 @@ bool vw__error_report_has_numbers(const vw__error_report *report)
 /* ---- reading --------------------------------------------------------------------------------- */
 
 typedef struct reading {
-    const vw__region *region;
-    vw__error_report *report;
+    const vw__error_text_region *region;
+    vw__error_text_report *report;
     size_t first, end; /* letters that belong to the message, at most */
     size_t parts_end;  /* behind the last part that was read */
     size_t number_end; /* of the last number, with its field */
@@ -237,7 +237,7 @@ typedef struct reading {
     bool is_tried_exact;
 } reading;
 
-static bool fits(const reading *message, const vw__error_number *number, const clause *row)
+static bool fits(const reading *message, const vw__error_text_number *number, const clause *row)
 {
     const char *letters = message->region->letters;
     if (!number->has_unit && row->needs_unit)
@@ -252,7 +252,7 @@ static bool fits(const reading *message, const vw__error_number *number, const c
     return memcmp(letters + number->first - row->before_bytes, row->before, row->before_bytes) == 0;
 }
 
-static const clause *find_clause(const reading *message, const vw__error_number *number,
+static const clause *find_clause(const reading *message, const vw__error_text_number *number,
                                  const clause *table, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -261,10 +261,10 @@ static const clause *find_clause(const reading *message, const vw__error_number 
     return NULL;
 }
 
-static void add_other_process(vw__error_report *report, uint64_t bytes)
+static void add_other_process(vw__error_text_report *report, uint64_t bytes)
 {
     report->other_process_count++;
-    if (report->other_process_bytes == VW__UNKNOWN_BYTES)
+    if (report->other_process_bytes == VW__MODEL_UNKNOWN_BYTES)
         report->other_process_bytes = 0;
     if (bytes < ABSURD_BYTES && report->other_process_bytes < ABSURD_BYTES)
         report->other_process_bytes += bytes;
@@ -278,7 +278,7 @@ static bool is_same_request(uint64_t bytes, uint64_t exact_bytes)
 }
 
 /* Stores the number; returns whether the field has it now. */
-static bool set_field(reading *message, size_t field, const vw__error_number *number)
+static bool set_field(reading *message, size_t field, const vw__error_text_number *number)
 {
     bool may_be_absurd = field == FIELD(tried_bytes) || field == FIELD(free_bytes);
     if (field == FIELD(other_process_bytes))
@@ -288,7 +288,7 @@ static bool set_field(reading *message, size_t field, const vw__error_number *nu
     uint64_t known = get_field(message->report, field);
     bool is_better = field == FIELD(tried_bytes) && number->is_exact && !message->is_tried_exact &&
                      is_same_request(known, number->bytes);
-    if (known != VW__UNKNOWN_BYTES && !is_better)
+    if (known != VW__MODEL_UNKNOWN_BYTES && !is_better)
         return known == number->bytes;
     if (field == FIELD(tried_bytes))
         message->is_tried_exact = number->is_exact;
@@ -298,7 +298,7 @@ static bool set_field(reading *message, size_t field, const vw__error_number *nu
 }
 
 /* "6.27GiB (6727663616B)": the same size once more, to the byte. */
-static bool is_exact_again(const reading *message, const vw__error_number *number)
+static bool is_exact_again(const reading *message, const vw__error_text_number *number)
 {
     return number->is_exact && number->has_unit && message->number_end != 0 &&
            number->first == message->number_end + 1 &&
@@ -306,17 +306,17 @@ static bool is_exact_again(const reading *message, const vw__error_number *numbe
 }
 
 /* "19.77/22.05 GiB": the first shares the unit of the second. */
-static bool read_pair(reading *message, const vw__error_number *first)
+static bool read_pair(reading *message, const vw__error_text_number *first)
 {
-    vw__error_number second;
-    const vw__region *region = message->region;
-    if (first->has_unit || !vw__region_precedes(region, first->first, "(") ||
-        !vw__region_continues(region, first->end, "/") ||
-        !vw__error_number_next(region, first->end, message->end, &second) ||
+    vw__error_text_number second;
+    const vw__error_text_region *region = message->region;
+    if (first->has_unit || !vw__error_text_region_precedes(region, first->first, "(") ||
+        !vw__error_text_region_continues(region, first->end, "/") ||
+        !vw__error_text_number_next(region, first->end, message->end, &second) ||
         second.first != first->end + 1 || !second.has_unit)
         return false;
-    vw__error_number shared = *first;
-    shared.bytes = vw__error_number_in(first, second.log2);
+    vw__error_text_number shared = *first;
+    shared.bytes = vw__error_text_number_in(first, second.log2);
     (void)set_field(message, FIELD(free_bytes), &shared);
     (void)set_field(message, FIELD(total_bytes), &second);
     message->parts_end = second.end;
@@ -324,29 +324,30 @@ static bool read_pair(reading *message, const vw__error_number *first)
 }
 
 /* vLLM: "less than desired GPU memory utilization (0.9, 19.84 GiB)" */
-static bool is_desired(const reading *message, const vw__error_number *number)
+static bool is_desired(const reading *message, const vw__error_text_number *number)
 {
-    const vw__region *region = message->region;
+    const vw__error_text_region *region = message->region;
     size_t at = number->first;
-    if (!number->has_unit || !vw__region_precedes(region, at, ","))
+    if (!number->has_unit || !vw__error_text_region_precedes(region, at, ","))
         return false;
     for (at--; at > message->first; at--) {
         char c = region->letters[at - 1];
         if (!vw__ascii_is_digit(c) && c != '.')
             break;
     }
-    return vw__region_precedes(region, at, "utilization(");
+    return vw__error_text_region_precedes(region, at, "utilization(");
 }
 
 /* The parts of a message are close to each other: a number behind a long gap is not part of it. */
 static void read_numbers(reading *message, size_t at, const clause *table, size_t count)
 {
     enum { MOST_GAP = 260 };
-    vw__error_number number;
+    vw__error_text_number number;
     size_t last = at;
     message->number_end = 0;
     for (size_t here = message->first;
-         vw__error_number_next(message->region, here, message->end, &number); here = number.end) {
+         vw__error_text_number_next(message->region, here, message->end, &number);
+         here = number.end) {
         if (number.first > last && number.first - last > MOST_GAP)
             break;
         const clause *found = find_clause(message, &number, table, count);
@@ -359,7 +360,7 @@ static void read_numbers(reading *message, size_t at, const clause *table, size_
             message->number_end = is_taken ? number.end : 0;
             if (number.end + found->behind_bytes > message->parts_end)
                 message->parts_end = number.end + found->behind_bytes;
-        } else if (message->report->kind == VW__ERROR_VLLM) {
+        } else if (message->report->kind == VW__ERROR_TEXT_VLLM) {
             if (is_desired(message, &number)) {
                 (void)set_field(message, FIELD(needed_bytes), &number);
                 message->parts_end = number.end;
@@ -375,7 +376,7 @@ static void read_numbers(reading *message, size_t at, const clause *table, size_
 
 /* ---- the device ------------------------------------------------------------------------------ */
 
-static int device_number(const vw__region *region, size_t at, size_t end, size_t *behind)
+static int device_number(const vw__error_text_region *region, size_t at, size_t end, size_t *behind)
 {
     int value = 0;
     size_t first = at;
@@ -390,25 +391,26 @@ static int device_number(const vw__region *region, size_t at, size_t end, size_t
     return at == first ? -1 : value;
 }
 
-static bool is_device_at(const vw__region *region, size_t at, size_t behind)
+static bool is_device_at(const vw__error_text_region *region, size_t at, size_t behind)
 {
     static const char *const names[] = {"gpu",      "npu",           "xpu",       "musa", "hpu",
                                         "ondevice", "gpu:",          "gpu=",      "dml:", "cuda:",
                                         "device:",  "deviceordinal", "device(id:"};
-    vw__error_number number;
+    vw__error_text_number number;
     size_t clean_behind = region->clean_of[behind - 1] + (size_t)1;
     char next = clean_behind < region->clean_bytes ? region->clean[clean_behind] : ' ';
-    if (vw__error_number_next(region, at, region->letter_count, &number) && number.has_unit)
+    if (vw__error_text_number_next(region, at, region->letter_count, &number) && number.has_unit)
         return false; /* "GPU 24 GiB" */
     if (next == '-' || next == '/' || next == '.' || next == ',')
         if (clean_behind + 1 < region->clean_bytes &&
             vw__ascii_is_digit(region->clean[clean_behind + 1]))
             return false; /* a date, a fraction */
-    if (vw__region_precedes_any(region, at, names, COUNT_OF(names)))
+    if (vw__error_text_region_precedes_any(region, at, names, COUNT_OF(names)))
         return true;
-    if (vw__region_precedes(region, at, "cuda") && vw__region_continues(region, behind, "buffer"))
+    if (vw__error_text_region_precedes(region, at, "cuda") &&
+        vw__error_text_region_continues(region, behind, "buffer"))
         return true; /* ggml: "CUDA0 buffer" */
-    if (!vw__region_continues(region, behind, ";"))
+    if (!vw__error_text_region_continues(region, behind, ";"))
         return false;
     while (at > 0 && vw__ascii_is_lower(region->letters[at - 1]))
         at--;
@@ -416,17 +418,17 @@ static bool is_device_at(const vw__region *region, size_t at, size_t behind)
 }
 
 /* "gpu1: ", "gpu-a-3" are names of machines. A device has a blank or a mark before its number. */
-static bool is_host_name(const vw__region *region, size_t digit)
+static bool is_host_name(const vw__error_text_region *region, size_t digit)
 {
     size_t clean = region->clean_of[digit];
     char before = clean > 0 ? region->clean[clean - 1] : ' ';
-    if (!vw__region_precedes(region, digit, "gpu"))
+    if (!vw__error_text_region_precedes(region, digit, "gpu"))
         return false;
     bool is_joined = before == '-' || (before | 0x20) == 'u';
     return is_joined && (digit < 4 || region->letters[digit - 4] != '(');
 }
 
-static int device_between(const vw__region *region, size_t first, size_t end)
+static int device_between(const vw__error_text_region *region, size_t first, size_t end)
 {
     size_t behind = 0;
     for (size_t i = first; i < end; i++) {
@@ -443,9 +445,9 @@ static int device_between(const vw__region *region, size_t first, size_t end)
 }
 
 /* The first letter of the line in which `at` stands, not before `first`. */
-static size_t first_of_line(const vw__region *region, size_t first, size_t at)
+static size_t first_of_line(const vw__error_text_region *region, size_t first, size_t at)
 {
-    size_t line = vw__region_line_start(region, at);
+    size_t line = vw__error_text_region_line_start(region, at);
     while (at > first && region->clean_of[at - 1] >= line)
         at--;
     return at;
@@ -453,13 +455,13 @@ static size_t first_of_line(const vw__region *region, size_t first, size_t at)
 
 static int find_device(const reading *message, size_t start, size_t at)
 {
-    const vw__region *region = message->region;
-    bool is_nccl = message->report->kind == VW__ERROR_NCCL;
+    const vw__error_text_region *region = message->region;
+    bool is_nccl = message->report->kind == VW__ERROR_TEXT_NCCL;
     size_t behind = 0;
     /* NCCL: host:pid:tid [device] file */
     for (size_t i = at; is_nccl && i > message->first && at - i < 160; i--) {
         int device = region->letters[i - 1] == '[' ? device_number(region, i, at, &behind) : -1;
-        if (device >= 0 && vw__region_continues(region, behind, "]"))
+        if (device >= 0 && vw__error_text_region_continues(region, behind, "]"))
             return device;
     }
     /* The message itself comes first, then the line in front of it. */
@@ -470,33 +472,33 @@ static int find_device(const reading *message, size_t start, size_t at)
 
 /* ---- the message ----------------------------------------------------------------------------- */
 
-static bool is_torch(vw__error_kind kind)
+static bool is_torch(vw__error_text_kind kind)
 {
-    return kind >= VW__ERROR_TORCH_CUDA && kind <= VW__ERROR_TORCH_OTHER;
+    return kind >= VW__ERROR_TEXT_TORCH_CUDA && kind <= VW__ERROR_TEXT_TORCH_OTHER;
 }
 
 /* How far a message may reach, in letters. PyTorch's names every process of the card. */
-static size_t longest_message(vw__error_kind kind)
+static size_t longest_message(vw__error_text_kind kind)
 {
     switch (kind) {
-    case VW__ERROR_TORCH_CUDA:
-    case VW__ERROR_TORCH_HIP:
-    case VW__ERROR_TORCH_XPU:
-    case VW__ERROR_TORCH_OTHER:
-        return VW__REGION_BYTES;
-    case VW__ERROR_TENSORFLOW:
-    case VW__ERROR_JAX:
-    case VW__ERROR_GGML:
-    case VW__ERROR_CUDA_ASYNC:
+    case VW__ERROR_TEXT_TORCH_CUDA:
+    case VW__ERROR_TEXT_TORCH_HIP:
+    case VW__ERROR_TEXT_TORCH_XPU:
+    case VW__ERROR_TEXT_TORCH_OTHER:
+        return VW__ERROR_TEXT_REGION_BYTES;
+    case VW__ERROR_TEXT_TENSORFLOW:
+    case VW__ERROR_TEXT_JAX:
+    case VW__ERROR_TEXT_GGML:
+    case VW__ERROR_TEXT_CUDA_ASYNC:
         return 600;
-    case VW__ERROR_NCCL:
+    case VW__ERROR_TEXT_NCCL:
         return 400;
-    case VW__ERROR_CUBLAS:
-    case VW__ERROR_CUDNN:
-    case VW__ERROR_CUSOLVER:
-    case VW__ERROR_HOST_KILLED:
-    case VW__ERROR_HOST_WORKER:
-    case VW__ERROR_HOST_SHARED:
+    case VW__ERROR_TEXT_CUBLAS:
+    case VW__ERROR_TEXT_CUDNN:
+    case VW__ERROR_TEXT_CUSOLVER:
+    case VW__ERROR_TEXT_HOST_KILLED:
+    case VW__ERROR_TEXT_HOST_WORKER:
+    case VW__ERROR_TEXT_HOST_SHARED:
         return 0; /* their numbers are not about the request */
     default:
         return 320;
@@ -504,8 +506,8 @@ static size_t longest_message(vw__error_kind kind)
 }
 
 /* The message ends before the next one begins. */
-static size_t message_end(const vw__region *region, vw__error_kind kind,
-                          const vw__error_place *place)
+static size_t message_end(const vw__error_text_region *region, vw__error_text_kind kind,
+                          const vw__error_text_place *place)
 {
     static const char *const heads[] = {"outofmemory",  "cpuallocator", "triedtoallocate",
                                         "cublasstatus", "cudnnstatus",  "memoryerror"};
@@ -516,64 +518,67 @@ static size_t message_end(const vw__region *region, vw__error_kind kind,
         end = place->end;
     if (end > region->letter_count)
         end = region->letter_count;
-    next = vw__error_next_head(region, place->end, end);
+    next = vw__error_text_next_head(region, place->end, end);
     end = next < end ? next : end;
     /* The request may stand behind the first words, and then once only. */
-    if (vw__region_has(region, "triedtoallocate", at >= 8 ? at - 8 : 0, end, &tried) &&
-        vw__region_has(region, "triedtoallocate", tried + 1, end, &next))
+    if (vw__error_text_region_has(region, "triedtoallocate", at >= 8 ? at - 8 : 0, end, &tried) &&
+        vw__error_text_region_has(region, "triedtoallocate", tried + 1, end, &next))
         end = next;
-    if (!is_torch(kind) && kind != VW__ERROR_HOST_ALLOCATOR)
+    if (!is_torch(kind) && kind != VW__ERROR_TEXT_HOST_ALLOCATOR)
         for (size_t i = 0; i < COUNT_OF(torch_heads); i++)
-            if (vw__region_has(region, torch_heads[i], place->end, end, &next) && next < end)
+            if (vw__error_text_region_has(region, torch_heads[i], place->end, end, &next) &&
+                next < end)
                 end = next;
-    if (kind == VW__ERROR_TENSORFLOW || kind == VW__ERROR_JAX) {
-        if (vw__region_has(region, "fromdevice:", at, end, &next) &&
-            vw__region_has(region, "fromdevice:", next + 1, end, &next) && next < end)
+    if (kind == VW__ERROR_TEXT_TENSORFLOW || kind == VW__ERROR_TEXT_JAX) {
+        if (vw__error_text_region_has(region, "fromdevice:", at, end, &next) &&
+            vw__error_text_region_has(region, "fromdevice:", next + 1, end, &next) && next < end)
             end = next;
         return end;
     }
-    bool says_it_again =
-        kind == VW__ERROR_GGML || kind == VW__ERROR_OTHER_GPU || kind == VW__ERROR_CUDA_ASYNC;
+    bool says_it_again = kind == VW__ERROR_TEXT_GGML || kind == VW__ERROR_TEXT_OTHER_GPU ||
+                         kind == VW__ERROR_TEXT_CUDA_ASYNC;
     size_t reach = says_it_again ? 160 : 60;
     for (size_t i = 0; i < COUNT_OF(heads); i++)
-        if (vw__region_has(region, heads[i], at + reach, end, &next) && next != tried && next < end)
+        if (vw__error_text_region_has(region, heads[i], at + reach, end, &next) && next != tried &&
+            next < end)
             end = next;
     return end;
 }
 
-static const char *torch_wording(const vw__region *region, const vw__error_report *report,
-                                 size_t at, size_t end)
+static const char *torch_wording(const vw__error_text_region *region,
+                                 const vw__error_text_report *report, size_t at, size_t end)
 {
-    bool has_total = vw__region_has(region, "totalcapacity", at, end, NULL);
-    if (vw__region_has(region, "totalcapacty", at, end, NULL))
+    bool has_total = vw__error_text_region_has(region, "totalcapacity", at, end, NULL);
+    if (vw__error_text_region_has(region, "totalcapacty", at, end, NULL))
         return "PyTorch 2.1";
-    if (has_total && vw__region_has(region, "reservedintotal", at, end, NULL)) {
+    if (has_total && vw__error_text_region_has(region, "reservedintotal", at, end, NULL)) {
         for (size_t i = at; i < end + 120 && i < region->letter_count; i++)
-            if (vw__region_continues(region, i, "maxsplitsizemb"))
+            if (vw__error_text_region_continues(region, i, "maxsplitsizemb"))
                 return "PyTorch 1.10 to 2.0";
-        return report->allowed_bytes != VW__UNKNOWN_BYTES ? "PyTorch 1.8 to 2.0"
-                                                          : "PyTorch 1.4 to 2.0";
+        return report->allowed_bytes != VW__MODEL_UNKNOWN_BYTES ? "PyTorch 1.8 to 2.0"
+                                                                : "PyTorch 1.4 to 2.0";
     }
-    if (has_total && vw__region_has(region, "alreadyallocated", at, end, NULL) &&
-        report->unallocated_bytes != VW__UNKNOWN_BYTES)
+    if (has_total && vw__error_text_region_has(region, "alreadyallocated", at, end, NULL) &&
+        report->unallocated_bytes != VW__MODEL_UNKNOWN_BYTES)
         return "PyTorch 1.0 to 1.3";
-    if (has_total && report->allowed_bytes != VW__UNKNOWN_BYTES)
+    if (has_total && report->allowed_bytes != VW__MODEL_UNKNOWN_BYTES)
         return "PyTorch 2.5 and later";
-    if (has_total && report->private_pool_bytes != VW__UNKNOWN_BYTES)
+    if (has_total && report->private_pool_bytes != VW__MODEL_UNKNOWN_BYTES)
         return "PyTorch 2.4 and later";
     return has_total ? "PyTorch 2.2 and later" : NULL;
 }
 
-static void conclude_reserved(vw__error_report *report)
+static void conclude_reserved(vw__error_text_report *report)
 {
-    if (report->reserved_bytes == VW__UNKNOWN_BYTES &&
-        report->allocated_bytes != VW__UNKNOWN_BYTES &&
-        report->unallocated_bytes != VW__UNKNOWN_BYTES)
+    if (report->reserved_bytes == VW__MODEL_UNKNOWN_BYTES &&
+        report->allocated_bytes != VW__MODEL_UNKNOWN_BYTES &&
+        report->unallocated_bytes != VW__MODEL_UNKNOWN_BYTES)
         report->reserved_bytes = report->allocated_bytes + report->unallocated_bytes;
 }
 
-size_t vw__error_read_clauses(const vw__region *region, const vw__error_rule *rule,
-                              const vw__error_place *place, vw__error_report *report)
+size_t vw__error_text_read_clauses(const vw__error_text_region *region,
+                                   const vw__error_text_rule *rule,
+                                   const vw__error_text_place *place, vw__error_text_report *report)
 {
     enum { MOST_BEFORE = 200 };
     size_t first = place->start > MOST_BEFORE ? place->start - MOST_BEFORE : 0, at = place->at;
@@ -582,27 +587,30 @@ size_t vw__error_read_clauses(const vw__region *region, const vw__error_rule *ru
     reading message = {.region = region, .report = report, .first = first, .parts_end = at};
     if (longest_message(report->kind) == 0)
         message.first = at;
-    if (is_torch(report->kind) && (rule->flags & (VW__RULE_PART | VW__RULE_SUMMARY)) == 0)
+    if (is_torch(report->kind) &&
+        (rule->flags & (VW__ERROR_TEXT_RULE_PART | VW__ERROR_TEXT_RULE_SUMMARY)) == 0)
         message.first = first_of_line(region, first, place->start);
     message.end = message_end(region, report->kind, place);
     read_numbers(&message, at, clauses, COUNT_OF(clauses));
-    bool has_state = report->total_bytes != VW__UNKNOWN_BYTES ||
-                     report->allocated_bytes != VW__UNKNOWN_BYTES ||
-                     report->reserved_bytes != VW__UNKNOWN_BYTES;
-    if ((is_torch(report->kind) || (rule->flags & VW__RULE_SUMMARY) != 0) && !has_state)
+    bool has_state = report->total_bytes != VW__MODEL_UNKNOWN_BYTES ||
+                     report->allocated_bytes != VW__MODEL_UNKNOWN_BYTES ||
+                     report->reserved_bytes != VW__MODEL_UNKNOWN_BYTES;
+    if ((is_torch(report->kind) || (rule->flags & VW__ERROR_TEXT_RULE_SUMMARY) != 0) && !has_state)
         read_numbers(&message, at, loose_clauses, COUNT_OF(loose_clauses));
     conclude_reserved(report);
     report->device = find_device(&message, place->start, at);
-    report->is_warning = (report->kind == VW__ERROR_TENSORFLOW || report->kind == VW__ERROR_JAX) &&
-                         (vw__region_has(region, "notafailure", first, message.end, NULL) ||
-                          vw__region_has(region, "notanerror", first, message.end, NULL));
-    report->says_capped = (rule->flags & VW__RULE_CAPPED) != 0;
+    report->is_warning =
+        (report->kind == VW__ERROR_TEXT_TENSORFLOW || report->kind == VW__ERROR_TEXT_JAX) &&
+        (vw__error_text_region_has(region, "notafailure", first, message.end, NULL) ||
+         vw__error_text_region_has(region, "notanerror", first, message.end, NULL));
+    report->says_capped = (rule->flags & VW__ERROR_TEXT_RULE_CAPPED) != 0;
     report->wording = rule->wording;
     if (is_torch(report->kind) && rule->wording == NULL)
         report->wording = torch_wording(region, report, first, message.end);
     report->is_truncated =
-        is_torch(report->kind) && report->tried_bytes != VW__UNKNOWN_BYTES &&
-        (rule->flags & VW__RULE_SUMMARY) == 0 && rule->wording == NULL &&
-        (report->total_bytes == VW__UNKNOWN_BYTES || report->reserved_bytes == VW__UNKNOWN_BYTES);
+        is_torch(report->kind) && report->tried_bytes != VW__MODEL_UNKNOWN_BYTES &&
+        (rule->flags & VW__ERROR_TEXT_RULE_SUMMARY) == 0 && rule->wording == NULL &&
+        (report->total_bytes == VW__MODEL_UNKNOWN_BYTES ||
+         report->reserved_bytes == VW__MODEL_UNKNOWN_BYTES);
     return message.parts_end;
 }

@@ -20,7 +20,7 @@ typedef struct near_line {
     size_t at, end; /* the words, in it */
 } near_line;
 
-static near_line line_of(const vw__region *region, size_t at, size_t word_end)
+static near_line line_of(const vw__error_text_region *region, size_t at, size_t word_end)
 {
     enum { MOST_BEFORE = 240, MOST_BEHIND = 240 };
     size_t word = region->clean_of[at], first = word;
@@ -156,7 +156,7 @@ static bool is_zero_counter(const near_line *near)
            (behind == ' ' && (next == ' ' || next == '|'));
 }
 
-bool vw__error_is_in_code(const vw__region *region, size_t at)
+bool vw__error_text_is_in_code(const vw__error_text_region *region, size_t at)
 {
     near_line near = line_of(region, at, at + 1);
     return is_comment(&near) || is_statement(&near) || is_argument(&near);
@@ -205,7 +205,7 @@ static bool is_got_over(const near_line *near)
 }
 
 /* The text from the first line behind `at` that is not blank. */
-static vw__line next_line(const vw__region *region, size_t at)
+static vw__line next_line(const vw__error_text_region *region, size_t at)
 {
     size_t first = region->clean_of[at];
     while (first < region->clean_bytes && region->clean[first] != '\n')
@@ -304,7 +304,7 @@ static bool is_statement_of_its_own(const near_line *near)
 
 /* ---- advice ---------------------------------------------------------------------------------- */
 
-static bool is_sentence_end(const vw__region *region, size_t at)
+static bool is_sentence_end(const vw__error_text_region *region, size_t at)
 {
     char letter = region->letters[at];
     size_t clean = region->clean_of[at] + (size_t)1;
@@ -312,7 +312,7 @@ static bool is_sentence_end(const vw__region *region, size_t at)
            (clean >= region->clean_bytes || (unsigned char)region->clean[clean] <= ' ');
 }
 
-bool vw__error_is_mention(const vw__region *region, size_t first, size_t at)
+bool vw__error_text_is_mention(const vw__error_text_region *region, size_t first, size_t at)
 {
     static const char *const before[] = {
         "ifyou",       "ifit",         "ifthe",         "ifgpu",      "ifcuda",      "incaseof",
@@ -335,12 +335,12 @@ bool vw__error_is_mention(const vw__region *region, size_t first, size_t at)
     for (size_t i = at; i > start; i--) {
         if (is_sentence_end(region, i - 1))
             break;
-        if (vw__region_continues_any(region, i - 1, before, COUNT_OF(before)))
+        if (vw__error_text_region_continues_any(region, i - 1, before, COUNT_OF(before)))
             return true;
     }
     /* Behind the word itself, whichever it was: within its letters and just after them. */
     for (size_t i = at + 4; i < at + 32 && i < region->letter_count; i++) {
-        if (vw__region_continues_any(region, i, behind, COUNT_OF(behind)))
+        if (vw__error_text_region_continues_any(region, i, behind, COUNT_OF(behind)))
             return true;
         if (is_sentence_end(region, i))
             break;
@@ -351,31 +351,34 @@ bool vw__error_is_mention(const vw__region *region, size_t first, size_t at)
 
 /* ---- the shape ------------------------------------------------------------------------------- */
 
-vw__error_shape vw__error_shape_of(const vw__region *region, const vw__error_rule *rule,
-                                   const vw__error_place *place)
+vw__error_text_shape vw__error_text_shape_of(const vw__error_text_region *region,
+                                             const vw__error_text_rule *rule,
+                                             const vw__error_text_place *place)
 {
     size_t word_end = place->at + strlen(rule->word);
     if (word_end > region->letter_count)
         word_end = region->letter_count;
     near_line near = line_of(region, place->at, word_end);
     if (strcmp(rule->word, "gpublocks:0,") == 0) /* "# GPU blocks: 0": the zero is the error */
-        return VW__SHAPE_ERROR;
+        return VW__ERROR_TEXT_SHAPE_ERROR;
     if (is_comment(&near) || is_statement(&near) || ends_like_code(&near) || is_argument(&near) ||
         is_in_name(&near) || is_zero_counter(&near) || is_changelog(&near) ||
         is_about_name(&near) || is_got_over(&near))
-        return VW__SHAPE_NOTHING;
+        return VW__ERROR_TEXT_SHAPE_NOTHING;
     vw__line next = next_line(region, place->at);
     if (next.size_bytes > strlen(RAISED_WHEN) && vw__line_begins(next, 0, RAISED_WHEN))
-        return VW__SHAPE_NOTHING;
+        return VW__ERROR_TEXT_SHAPE_NOTHING;
     bool is_raised =
         vw__line_begins(near.line, 0, "raise ") || vw__line_begins(near.line, 0, "throw ");
-    if ((rule->flags & VW__RULE_CERTAIN) != 0) /* tracebacks quote the line that raised it */
-        return is_raised ? VW__SHAPE_BARE : VW__SHAPE_ERROR;
-    if (is_raised || vw__error_is_mention(region, place->first, place->at))
-        return VW__SHAPE_NOTHING;
+    if ((rule->flags & VW__ERROR_TEXT_RULE_CERTAIN) !=
+        0) /* tracebacks quote the line that raised it */
+        return is_raised ? VW__ERROR_TEXT_SHAPE_BARE : VW__ERROR_TEXT_SHAPE_ERROR;
+    if (is_raised || vw__error_text_is_mention(region, place->first, place->at))
+        return VW__ERROR_TEXT_SHAPE_NOTHING;
     if (!is_plain(rule->word))
-        return VW__SHAPE_ERROR;
+        return VW__ERROR_TEXT_SHAPE_ERROR;
     if (has_error_head(&near) || has_failure(&near) || is_constant(&near))
-        return VW__SHAPE_ERROR;
-    return is_statement_of_its_own(&near) ? VW__SHAPE_BARE : VW__SHAPE_NOTHING;
+        return VW__ERROR_TEXT_SHAPE_ERROR;
+    return is_statement_of_its_own(&near) ? VW__ERROR_TEXT_SHAPE_BARE
+                                          : VW__ERROR_TEXT_SHAPE_NOTHING;
 }

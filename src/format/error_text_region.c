@@ -60,16 +60,16 @@ static inline bool stands_for_itself(unsigned char byte)
     return byte >= ' ' && byte < 0x80 && byte != '\\' && byte != '&' && byte != '<';
 }
 
-static void append_clean(vw__region *region, char c, size_t raw_at)
+static void append_clean(vw__error_text_region *region, char c, size_t raw_at)
 {
-    if (region->clean_bytes == VW__REGION_BYTES)
+    if (region->clean_bytes == VW__ERROR_TEXT_REGION_BYTES)
         return;
     region->raw_of[region->clean_bytes] = (uint16_t)raw_at;
     region->clean[region->clean_bytes++] = c;
 }
 
 /* Cuts the prefix off the line that begins at `first` and ends where the clean text does. */
-static void end_line(vw__region *region, size_t first, bool is_whole)
+static void end_line(vw__error_text_region *region, size_t first, bool is_whole)
 {
     vw__line_rank rank = {-1, false};
     size_t size_bytes = region->clean_bytes - first;
@@ -80,11 +80,12 @@ static void end_line(vw__region *region, size_t first, bool is_whole)
                 (size_bytes - prefix) * sizeof *region->raw_of);
         region->clean_bytes -= prefix;
     }
-    if (region->line_count < VW__REGION_MOST_LINES)
-        region->lines[region->line_count++] = (vw__region_line){(uint16_t)first, rank};
+    if (region->line_count < VW__ERROR_TEXT_REGION_MOST_LINES)
+        region->lines[region->line_count++] = (vw__error_text_region_line){(uint16_t)first, rank};
 }
 
-static void clean_lines(vw__region *region, const char *raw, size_t size_bytes, bool is_line_start)
+static void clean_lines(vw__error_text_region *region, const char *raw, size_t size_bytes,
+                        bool is_line_start)
 {
     size_t first = 0;
     region->clean_bytes = region->line_count = 0;
@@ -115,7 +116,7 @@ static void clean_lines(vw__region *region, const char *raw, size_t size_bytes, 
 
 /* ---- prefixes that nobody knows -------------------------------------------------------------- */
 
-static size_t line_end(const vw__region *region, size_t line)
+static size_t line_end(const vw__error_text_region *region, size_t line)
 {
     return line + 1 < region->line_count ? region->lines[line + 1].at - (size_t)1
                                          : region->clean_bytes;
@@ -128,7 +129,7 @@ static bool ends_prefix(char c)
 
 /* Length of the beginning that a line and the next share, up to a mark that ends a prefix; any two
  * digits count as equal. 0 where there is no such mark. */
-static size_t common_prefix(const vw__region *region, size_t line)
+static size_t common_prefix(const vw__error_text_region *region, size_t line)
 {
     enum { MOST_COMMON = 64, LEAST_COMMON = 3 };
     const char *a = region->clean + region->lines[line].at;
@@ -158,9 +159,9 @@ static bool is_telling(const char *text, size_t size_bytes)
 }
 
 /* Whatever three lines in a row begin with was not part of a message. */
-static void cut_shared_prefixes(vw__region *region)
+static void cut_shared_prefixes(vw__error_text_region *region)
 {
-    uint16_t common[VW__REGION_MOST_LINES], cuts[VW__REGION_MOST_LINES] = {0};
+    uint16_t common[VW__ERROR_TEXT_REGION_MOST_LINES], cuts[VW__ERROR_TEXT_REGION_MOST_LINES] = {0};
     size_t to = 0;
     for (size_t line = 0; line + 1 < region->line_count; line++)
         common[line] = (uint16_t)common_prefix(region, line);
@@ -182,11 +183,11 @@ static void cut_shared_prefixes(vw__region *region)
     region->clean_bytes = to;
 }
 
-static void squeeze(vw__region *region)
+static void squeeze(vw__error_text_region *region)
 {
     size_t count = 0;
     for (size_t i = 0; i < region->clean_bytes; i++) {
-        unsigned char letter = vw__squeezed[(unsigned char)region->clean[i]];
+        unsigned char letter = vw__error_text_squeezed[(unsigned char)region->clean[i]];
         region->letters[count] = (char)letter;
         region->clean_of[count] = (uint16_t)i;
         count += letter != 0;
@@ -194,20 +195,21 @@ static void squeeze(vw__region *region)
     region->letter_count = count;
 }
 
-void vw__region_fill(vw__region *region, const char *raw, size_t size_bytes, bool is_line_start)
+void vw__error_text_region_fill(vw__error_text_region *region, const char *raw, size_t size_bytes,
+                                bool is_line_start)
 {
-    if (size_bytes > VW__REGION_BYTES)
-        size_bytes = VW__REGION_BYTES;
+    if (size_bytes > VW__ERROR_TEXT_REGION_BYTES)
+        size_bytes = VW__ERROR_TEXT_REGION_BYTES;
     region->raw_bytes = size_bytes;
     clean_lines(region, raw, size_bytes, is_line_start);
-    if (region->line_count >= 3 && region->line_count < VW__REGION_MOST_LINES)
+    if (region->line_count >= 3 && region->line_count < VW__ERROR_TEXT_REGION_MOST_LINES)
         cut_shared_prefixes(region);
     squeeze(region);
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-size_t vw__region_letter_at(const vw__region *region, size_t raw_at)
+size_t vw__error_text_region_letter_at(const vw__error_text_region *region, size_t raw_at)
 {
     size_t first = 0, last = region->letter_count;
     while (first < last) {
@@ -220,7 +222,7 @@ size_t vw__region_letter_at(const vw__region *region, size_t raw_at)
     return first;
 }
 
-size_t vw__region_raw_end(const vw__region *region, size_t letter_count)
+size_t vw__error_text_region_raw_end(const vw__error_text_region *region, size_t letter_count)
 {
     if (letter_count == 0)
         return 0;
@@ -229,8 +231,8 @@ size_t vw__region_raw_end(const vw__region *region, size_t letter_count)
     return region->raw_of[region->clean_of[letter_count - 1]] + (size_t)1;
 }
 
-bool vw__region_has(const vw__region *region, const char *text, size_t first, size_t last,
-                    size_t *at)
+bool vw__error_text_region_has(const vw__error_text_region *region, const char *text, size_t first,
+                               size_t last, size_t *at)
 {
     size_t length = strlen(text), end = region->letter_count;
     if (last < end && length < end - last)
@@ -243,7 +245,8 @@ bool vw__region_has(const vw__region *region, const char *text, size_t first, si
     return found != NULL;
 }
 
-bool vw__region_continues(const vw__region *region, size_t at, const char *text)
+bool vw__error_text_region_continues(const vw__error_text_region *region, size_t at,
+                                     const char *text)
 {
     while (*text != '\0' && at < region->letter_count && region->letters[at] == *text) {
         text++;
@@ -252,33 +255,34 @@ bool vw__region_continues(const vw__region *region, size_t at, const char *text)
     return *text == '\0';
 }
 
-bool vw__region_precedes(const vw__region *region, size_t at, const char *text)
+bool vw__error_text_region_precedes(const vw__error_text_region *region, size_t at,
+                                    const char *text)
 {
     size_t length = strlen(text);
     return length <= at && at <= region->letter_count &&
            memcmp(region->letters + at - length, text, length) == 0;
 }
 
-bool vw__region_continues_any(const vw__region *region, size_t at, const char *const *texts,
-                              size_t count)
+bool vw__error_text_region_continues_any(const vw__error_text_region *region, size_t at,
+                                         const char *const *texts, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (vw__region_continues(region, at, texts[i]))
+        if (vw__error_text_region_continues(region, at, texts[i]))
             return true;
     return false;
 }
 
-bool vw__region_precedes_any(const vw__region *region, size_t at, const char *const *texts,
-                             size_t count)
+bool vw__error_text_region_precedes_any(const vw__error_text_region *region, size_t at,
+                                        const char *const *texts, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (vw__region_precedes(region, at, texts[i]))
+        if (vw__error_text_region_precedes(region, at, texts[i]))
             return true;
     return false;
 }
 
 /* The index of its line; line_count where it has none. */
-static size_t line_of(const vw__region *region, size_t letter)
+static size_t line_of(const vw__error_text_region *region, size_t letter)
 {
     size_t clean = letter < region->letter_count ? region->clean_of[letter] : region->clean_bytes;
     size_t i = region->line_count;
@@ -287,14 +291,14 @@ static size_t line_of(const vw__region *region, size_t letter)
     return i > 0 ? i - 1 : region->line_count;
 }
 
-size_t vw__region_line_start(const vw__region *region, size_t letter)
+size_t vw__error_text_region_line_start(const vw__error_text_region *region, size_t letter)
 {
     size_t line = line_of(region, letter);
     return line < region->line_count ? region->lines[line].at : 0;
 }
 
 /* A bare number is a rank where its neighbours have one too. */
-int vw__region_rank(const vw__region *region, size_t letter)
+int vw__error_text_region_rank(const vw__error_text_region *region, size_t letter)
 {
     size_t line = line_of(region, letter);
     if (line == region->line_count)
@@ -322,8 +326,8 @@ static size_t longest_line(const char *text, size_t at, size_t end)
 
 /* Lines that are as long as the longest were broken by a terminal, in the middle of a word too;
  * shorter ones where their writer meant to. */
-void vw__region_quote(const vw__region *region, size_t first, size_t end, char *out,
-                      size_t out_bytes)
+void vw__error_text_region_quote(const vw__error_text_region *region, size_t first, size_t end,
+                                 char *out, size_t out_bytes)
 {
     size_t length = 0, line_length = 0;
     out[0] = '\0';
@@ -331,10 +335,11 @@ void vw__region_quote(const vw__region *region, size_t first, size_t end, char *
         return;
     size_t at = region->clean_of[first], clean_end = region->clean_of[end - 1] + (size_t)1;
     while (clean_end < region->clean_bytes && (unsigned char)region->clean[clean_end] > ' ' &&
-           vw__squeezed[(unsigned char)region->clean[clean_end]] == 0)
+           vw__error_text_squeezed[(unsigned char)region->clean[clean_end]] == 0)
         clean_end++; /* a closing quote */
-    size_t width = longest_line(region->clean, vw__region_line_start(region, first), clean_end);
-    line_length = at - vw__region_line_start(region, first);
+    size_t width =
+        longest_line(region->clean, vw__error_text_region_line_start(region, first), clean_end);
+    line_length = at - vw__error_text_region_line_start(region, first);
     while (at < clean_end) {
         const char *text = region->clean + at;
         uint32_t character;
@@ -373,7 +378,7 @@ void vw__region_quote(const vw__region *region, size_t first, size_t end, char *
 /* "1.25 GiB", "1024.00 KiB", "0 bytes", "72GB", "117. GiB", "1,073,741,824 bytes", "1900,00 MiB". A
  * size with decimals was rounded and becomes the nearest byte; one in bytes is exact. */
 
-static void add_digit(vw__error_number *number, char digit)
+static void add_digit(vw__error_text_number *number, char digit)
 {
     uint64_t value = (uint64_t)(digit - '0');
     if (number->digits > (UINT64_MAX - value) / 10)
@@ -384,7 +389,7 @@ static void add_digit(vw__error_number *number, char digit)
 
 /* Is there a digit at `at` that goes on with the letter before it? A line break may stand between
  * them, a blank alone may not: "3, 4" are two numbers. */
-static bool goes_on(const vw__region *region, size_t at, size_t end)
+static bool goes_on(const vw__error_text_region *region, size_t at, size_t end)
 {
     if (at >= end || !vw__ascii_is_digit(region->letters[at]))
         return false;
@@ -393,7 +398,7 @@ static bool goes_on(const vw__region *region, size_t at, size_t end)
 }
 
 /* Three digits and no more behind the separator at `at`? */
-static bool is_thousands(const vw__region *region, size_t at, size_t end)
+static bool is_thousands(const vw__error_text_region *region, size_t at, size_t end)
 {
     return goes_on(region, at + 1, end) && goes_on(region, at + 2, end) &&
            goes_on(region, at + 3, end) && !goes_on(region, at + 4, end);
@@ -401,7 +406,8 @@ static bool is_thousands(const vw__region *region, size_t at, size_t end)
 
 /* A comma or a point between digits: thousands where three digits follow it and it is a comma, or
  * stands there again; else decimals. */
-static size_t read_digits(const vw__region *region, size_t at, size_t end, vw__error_number *number)
+static size_t read_digits(const vw__error_text_region *region, size_t at, size_t end,
+                          vw__error_text_number *number)
 {
     const char *letters = region->letters;
     do
@@ -433,11 +439,11 @@ static size_t read_digits(const vw__region *region, size_t at, size_t end, vw__e
 }
 
 /* No letter or digit may follow in the text itself: "12 blocks" has no unit. */
-static const vw__line_unit *read_unit(const vw__region *region, size_t at, size_t *end)
+static const vw__line_unit *read_unit(const vw__error_text_region *region, size_t at, size_t *end)
 {
     for (size_t i = 0; i < vw__line_unit_count; i++) {
         size_t length = strlen(vw__line_units[i].name);
-        if (!vw__region_continues(region, at, vw__line_units[i].name))
+        if (!vw__error_text_region_continues(region, at, vw__line_units[i].name))
             continue;
         size_t behind = region->clean_of[at + length - 1] + (size_t)1;
         char next = behind < region->clean_bytes ? region->clean[behind] : ' ';
@@ -449,22 +455,22 @@ static const vw__line_unit *read_unit(const vw__region *region, size_t at, size_
     return NULL;
 }
 
-uint64_t vw__error_number_in(const vw__error_number *number, unsigned log2)
+uint64_t vw__error_text_number_in(const vw__error_text_number *number, unsigned log2)
 {
     static const double powers[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9};
     if (number->is_too_long)
-        return VW__UNKNOWN_BYTES;
+        return VW__MODEL_UNKNOWN_BYTES;
     if (number->decimals == 0 && number->digits <= UINT64_MAX >> log2)
         return number->digits << log2;
     double bytes =
         (double)number->digits / powers[number->decimals] * (double)(UINT64_C(1) << log2);
     if (bytes >= 18446744073709549568.0) /* the last that fits: 2^64 - 2048 */
-        return VW__UNKNOWN_BYTES;
+        return VW__MODEL_UNKNOWN_BYTES;
     return (uint64_t)(bytes + 0.5);
 }
 
-bool vw__error_number_next(const vw__region *region, size_t at, size_t end,
-                           vw__error_number *number)
+bool vw__error_text_number_next(const vw__error_text_region *region, size_t at, size_t end,
+                                vw__error_text_number *number)
 {
     const char *letters = region->letters;
     if (end > region->letter_count)
@@ -473,7 +479,7 @@ bool vw__error_number_next(const vw__region *region, size_t at, size_t end,
         at++;
     if (at >= end)
         return false;
-    *number = (vw__error_number){.first = at};
+    *number = (vw__error_text_number){.first = at};
     number->end = read_digits(region, at, end, number);
     size_t unit_at = number->end;
     if (unit_at + 1 < end && letters[unit_at] == '.' && vw__ascii_is_letter(letters[unit_at + 1]))
@@ -482,6 +488,6 @@ bool vw__error_number_next(const vw__region *region, size_t at, size_t end,
     number->log2 = found != NULL ? found->log2 : 0;
     number->has_unit = found != NULL;
     number->is_exact = number->decimals == 0 && number->log2 == 0;
-    number->bytes = vw__error_number_in(number, number->log2);
+    number->bytes = vw__error_text_number_in(number, number->log2);
     return true;
 }

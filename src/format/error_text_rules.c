@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#define K(name) VW__ERROR_##name
-#define F(name) VW__RULE_##name
+#define K(name) VW__ERROR_TEXT_##name
+#define F(name) VW__ERROR_TEXT_RULE_##name
 #define OLD_TORCH "PyTorch 0.x"
 #define OWN_LIMIT "PyTorch 2.12 and later, refused by its own limit"
 
@@ -17,7 +17,7 @@
 /* Tried before the rules of GPUs: these messages borrow CUDA's words, while the reverse hardly ever
  * happens. A kill without a reason is host memory more often than anything else, and is marked
  * ambiguous. */
-const vw__error_rule vw__host_rules[] = {
+const vw__error_text_rule vw__error_text_host_rules[] = {
     /* the kernel, the cluster, the supervisor */
     {"outofmemory", "ray.exceptions", 30, 0, K(HOST_KILLED), F(CERTAIN), "Ray"},
     {"outofmemory", "outofmemory:kill", 0, 0, K(HOST_KILLED), F(CERTAIN), "the kernel"},
@@ -152,14 +152,15 @@ const vw__error_rule vw__host_rules[] = {
     {"sigkill", NULL, 0, 0, K(HOST_KILLED), F(AMBIGUOUS), NULL},
 };
 
-const size_t vw__host_rule_count = sizeof vw__host_rules / sizeof *vw__host_rules;
+const size_t vw__error_text_host_rule_count =
+    sizeof vw__error_text_host_rules / sizeof *vw__error_text_host_rules;
 
 /* ---- GPU memory ------------------------------------------------------------------------------ */
 
 /* The most specific rule comes first: a program that calls CUDA's runtime quotes CUDA's words too.
  * The last rules of a word are for unknown programs, and the very last ones for errors that are not
  * about memory. */
-const vw__error_rule vw__gpu_rules[] = {
+const vw__error_text_rule vw__error_text_gpu_rules[] = {
     /* PyTorch */
     {"outofmemory", "preemptivelyrejected", 0, 60, K(TORCH_CUDA), F(CAPPED) | F(CERTAIN),
      OWN_LIMIT},
@@ -417,17 +418,18 @@ const vw__error_rule vw__gpu_rules[] = {
     {"assertionfailed", NULL, 0, 0, K(NOT_OOM), 0, NULL},
 };
 
-const size_t vw__gpu_rule_count = sizeof vw__gpu_rules / sizeof *vw__gpu_rules;
+const size_t vw__error_text_gpu_rule_count =
+    sizeof vw__error_text_gpu_rules / sizeof *vw__error_text_gpu_rules;
 
 #undef K
 #undef F
 
-void vw__error_rule_words(vw__word_search *search)
+void vw__error_text_rule_words(vw__error_text_word_search *search)
 {
-    for (size_t i = 0; i < vw__host_rule_count; i++)
-        vw__word_search_add(search, vw__host_rules[i].word);
-    for (size_t i = 0; i < vw__gpu_rule_count; i++)
-        vw__word_search_add(search, vw__gpu_rules[i].word);
+    for (size_t i = 0; i < vw__error_text_host_rule_count; i++)
+        vw__error_text_word_search_add(search, vw__error_text_host_rules[i].word);
+    for (size_t i = 0; i < vw__error_text_gpu_rule_count; i++)
+        vw__error_text_word_search_add(search, vw__error_text_gpu_rules[i].word);
 }
 
 /* ---- checks that a rule asks for ------------------------------------------------------------- */
@@ -437,7 +439,7 @@ typedef struct clean_line {
     size_t first, end;
 } clean_line;
 
-static clean_line line_around(const vw__region *region, size_t letter)
+static clean_line line_around(const vw__error_text_region *region, size_t letter)
 {
     clean_line line = {region->clean_of[letter], region->clean_of[letter]};
     while (line.first > 0 && region->clean[line.first - 1] != '\n')
@@ -453,7 +455,7 @@ static clean_line line_around(const vw__region *region, size_t letter)
 }
 
 /* A shell says it alone on its line, or with the process before it and the command behind. */
-static bool is_killed_line(const vw__region *region, size_t at)
+static bool is_killed_line(const vw__error_text_region *region, size_t at)
 {
     clean_line line = line_around(region, at);
     size_t before = region->clean_of[at], behind = before;
@@ -475,7 +477,7 @@ static bool is_killed_line(const vw__region *region, size_t at)
 }
 
 /* Nothing that goes on with a letter or a digit at either end: "EL0004", not "model0004". */
-static bool is_whole_code(const vw__region *region, size_t at, size_t length)
+static bool is_whole_code(const vw__error_text_region *region, size_t at, size_t length)
 {
     size_t first = region->clean_of[at], behind = region->clean_of[at + length - 1] + (size_t)1;
     bool is_begun = first > 0 && (vw__ascii_is_digit(region->clean[first - 1]) ||
@@ -485,7 +487,7 @@ static bool is_whole_code(const vw__region *region, size_t at, size_t length)
 }
 
 /* 137, or -9: killed by signal 9, as shells and as Python say it. */
-static bool is_killed_code(const vw__region *region, const char *word, size_t at)
+static bool is_killed_code(const vw__error_text_region *region, const char *word, size_t at)
 {
     if (strcmp(word, "el0004") == 0 || strcmp(word, "cudadrivererror:2") == 0)
         return is_whole_code(region, at, strlen(word));
@@ -508,13 +510,13 @@ static bool is_killed_code(const vw__region *region, const char *word, size_t at
 }
 
 /* "error: 0.25" is a figure. MemoryError is an error's name only as a word of its own. */
-static bool is_error_line(const vw__region *region, const char *word, size_t at)
+static bool is_error_line(const vw__error_text_region *region, const char *word, size_t at)
 {
     if (strcmp(word, "memoryerror") == 0) {
         size_t behind = at + strlen("memoryerror");
         bool is_word = behind >= region->letter_count || region->letters[behind] == ':' ||
                        region->clean_of[behind] > region->clean_of[behind - 1] + 1;
-        return is_word && !vw__region_precedes(region, at, "outof");
+        return is_word && !vw__error_text_region_precedes(region, at, "outof");
     }
     while (at < region->letter_count && region->letters[at] != ':')
         at++;
@@ -522,61 +524,63 @@ static bool is_error_line(const vw__region *region, const char *word, size_t at)
 }
 
 /* A program that is about to allocate something says so, too. */
-static bool is_failed_request(const vw__region *region, size_t at)
+static bool is_failed_request(const vw__error_text_region *region, size_t at)
 {
     static const char *const before[] = {"failed",     "unable",    "tried", "failure",
                                          "attempting", "attempted", "fails", "memory"};
-    return vw__region_precedes_any(region, at, before, sizeof before / sizeof *before);
+    return vw__error_text_region_precedes_any(region, at, before, sizeof before / sizeof *before);
 }
 
-static bool passes(const vw__region *region, const vw__error_rule *rule, size_t at)
+static bool passes(const vw__error_text_region *region, const vw__error_text_rule *rule, size_t at)
 {
-    if (strcmp(rule->word, "toallocate") == 0 && (rule->flags & VW__RULE_NEEDS_SIZE) != 0 &&
-        !is_failed_request(region, at))
+    if (strcmp(rule->word, "toallocate") == 0 &&
+        (rule->flags & VW__ERROR_TEXT_RULE_NEEDS_SIZE) != 0 && !is_failed_request(region, at))
         return false;
-    if ((rule->flags & VW__RULE_CHECK_KILLED) != 0 && !is_killed_line(region, at))
+    if ((rule->flags & VW__ERROR_TEXT_RULE_CHECK_KILLED) != 0 && !is_killed_line(region, at))
         return false;
-    if ((rule->flags & VW__RULE_CHECK_CODE) != 0 && !is_killed_code(region, rule->word, at))
+    if ((rule->flags & VW__ERROR_TEXT_RULE_CHECK_CODE) != 0 &&
+        !is_killed_code(region, rule->word, at))
         return false;
-    return (rule->flags & VW__RULE_CHECK_ERROR) == 0 || is_error_line(region, rule->word, at);
+    return (rule->flags & VW__ERROR_TEXT_RULE_CHECK_ERROR) == 0 ||
+           is_error_line(region, rule->word, at);
 }
 
 /* ---- asking the rules ------------------------------------------------------------------------ */
 
-size_t vw__error_next_head(const vw__region *region, size_t at, size_t last)
+size_t vw__error_text_next_head(const vw__error_text_region *region, size_t at, size_t last)
 {
     static const char *const heads[] = {"cudaoutofmemory", "hipoutofmemory", "xpuoutofmemory",
                                         "mpsbackendoutofmemory"};
     size_t head, first = SIZE_MAX;
     for (size_t i = 0; at > 0 && i < sizeof heads / sizeof *heads; i++)
-        if (vw__region_has(region, heads[i], at, last, &head) && head < first &&
-            vw__region_line_start(region, head) > region->clean_of[at - 1])
+        if (vw__error_text_region_has(region, heads[i], at, last, &head) && head < first &&
+            vw__error_text_region_line_start(region, head) > region->clean_of[at - 1])
             first = head;
     return first;
 }
 
 /* Is what was found ahead part of another message? "torch.OutOfMemoryError: CUDA out of memory"
  * says it twice, on two lines where a terminal broke them. */
-static bool is_of_next_message(const vw__region *region, size_t end, size_t beside)
+static bool is_of_next_message(const vw__error_text_region *region, size_t end, size_t beside)
 {
-    return beside > end && !vw__region_continues(region, end, "error") &&
-           vw__error_next_head(region, end, beside) <= beside;
+    return beside > end && !vw__error_text_region_continues(region, end, "error") &&
+           vw__error_text_next_head(region, end, beside) <= beside;
 }
 
-static const vw__error_rule *find_in(const vw__error_rule *rules, size_t count,
-                                     const vw__region *region, const char *word,
-                                     vw__error_place *place)
+static const vw__error_text_rule *find_in(const vw__error_text_rule *rules, size_t count,
+                                          const vw__error_text_region *region, const char *word,
+                                          vw__error_text_place *place)
 {
     for (size_t i = 0; i < count; i++) {
-        const vw__error_rule *rule = &rules[i];
+        const vw__error_text_rule *rule = &rules[i];
         size_t beside = place->at;
         if (rule->word[0] != word[0] || strcmp(rule->word, word) != 0)
             continue;
         size_t first = place->at >= rule->back ? place->at - rule->back : 0;
         if (first < place->first)
             first = place->first;
-        if (rule->beside != NULL &&
-            !vw__region_has(region, rule->beside, first, place->at + rule->ahead, &beside))
+        if (rule->beside != NULL && !vw__error_text_region_has(region, rule->beside, first,
+                                                               place->at + rule->ahead, &beside))
             continue;
         size_t end = place->at + strlen(word);
         if (!passes(region, rule, place->at) || is_of_next_message(region, end, beside))
@@ -602,32 +606,35 @@ static bool is_vague(const char *word)
     return false;
 }
 
-const vw__error_rule *vw__error_rule_find(const vw__region *region, const char *word,
-                                          vw__error_place *place)
+const vw__error_text_rule *vw__error_text_rule_find(const vw__error_text_region *region,
+                                                    const char *word, vw__error_text_place *place)
 {
     enum { NEAR_ENOUGH = 100 };
     size_t original = place->at, next;
     if (strcmp(word, "failedtoalloc") == 0 &&
-        vw__region_has(region, "toallocate", place->at, place->at + 6, &place->at))
+        vw__error_text_region_has(region, "toallocate", place->at, place->at + 6, &place->at))
         word = "toallocate";
-    const vw__error_rule *rule = find_in(vw__host_rules, vw__host_rule_count, region, word, place);
+    const vw__error_text_rule *rule =
+        find_in(vw__error_text_host_rules, vw__error_text_host_rule_count, region, word, place);
     if (rule != NULL)
         return rule;
-    if (is_vague(word) &&
-        vw__region_has(region, "outofmemory", place->at, place->at + NEAR_ENOUGH, &next)) {
+    if (is_vague(word) && vw__error_text_region_has(region, "outofmemory", place->at,
+                                                    place->at + NEAR_ENOUGH, &next)) {
         place->at = next;
         word = "outofmemory";
-        rule = find_in(vw__host_rules, vw__host_rule_count, region, word, place);
+        rule =
+            find_in(vw__error_text_host_rules, vw__error_text_host_rule_count, region, word, place);
     }
     if (rule == NULL)
-        rule = find_in(vw__gpu_rules, vw__gpu_rule_count, region, word, place);
+        rule =
+            find_in(vw__error_text_gpu_rules, vw__error_text_gpu_rule_count, region, word, place);
     if (rule != NULL && original < place->start)
         place->start = original;
     return rule;
 }
 
 /* "XYZ out of memory. Tried to allocate": PyTorch on an accelerator that we do not know. */
-static bool is_unknown_accelerator(const vw__region *region, size_t at)
+static bool is_unknown_accelerator(const vw__error_text_region *region, size_t at)
 {
     size_t end = region->clean_of[at];
     while (end > 0 && region->clean[end - 1] == ' ')
@@ -642,18 +649,20 @@ static bool is_unknown_accelerator(const vw__region *region, size_t at)
     return length >= 2 && length <= 8 && !is_gpu && !(first == 0 && is_rest_of_cuda);
 }
 
-vw__error_kind vw__error_rule_kind(const vw__region *region, const vw__error_rule *rule,
-                                   const vw__error_place *place)
+vw__error_text_kind vw__error_text_rule_kind(const vw__error_text_region *region,
+                                             const vw__error_text_rule *rule,
+                                             const vw__error_text_place *place)
 {
     size_t first = place->start > 240 ? place->start - 240 : 0;
     if (first < place->first)
         first = place->first;
-    if ((rule->flags & VW__RULE_ANY_DEVICE) != 0 && is_unknown_accelerator(region, place->at))
-        return VW__ERROR_TORCH_OTHER;
-    if (rule->kind == VW__ERROR_TENSORFLOW &&
-        (vw__region_has(region, "external/orgtensorflow", first, place->at, NULL) ||
-         vw__region_has(region, "external/xla", first, place->at, NULL) ||
-         vw__region_has(region, "jax", first, place->at + 60, NULL)))
-        return VW__ERROR_JAX;
+    if ((rule->flags & VW__ERROR_TEXT_RULE_ANY_DEVICE) != 0 &&
+        is_unknown_accelerator(region, place->at))
+        return VW__ERROR_TEXT_TORCH_OTHER;
+    if (rule->kind == VW__ERROR_TEXT_TENSORFLOW &&
+        (vw__error_text_region_has(region, "external/orgtensorflow", first, place->at, NULL) ||
+         vw__error_text_region_has(region, "external/xla", first, place->at, NULL) ||
+         vw__error_text_region_has(region, "jax", first, place->at + 60, NULL)))
+        return VW__ERROR_TEXT_JAX;
     return rule->kind;
 }

@@ -27,36 +27,37 @@ static const char squeezed_rows[] =
     "\xf0\xf1\xf2\xf3\xf4\xf5\xf6\xf7\xf8\xf9\xfa\xfb\xfc\xfd\xfe\xff";
 _Static_assert(sizeof squeezed_rows == 257, "one for every byte");
 
-const unsigned char *const vw__squeezed = (const unsigned char *)squeezed_rows;
+const unsigned char *const vw__error_text_squeezed = (const unsigned char *)squeezed_rows;
 
 static inline size_t hash_of(unsigned char before, unsigned char last)
 {
-    return ((size_t)before << 5 ^ last) & (VW__WORD_HASHES - 1);
+    return ((size_t)before << 5 ^ last) & (VW__ERROR_TEXT_WORD_HASHES - 1);
 }
 
-void vw__word_search_init(vw__word_search *search)
+void vw__error_text_word_search_init(vw__error_text_word_search *search)
 {
     memset(search, 0, sizeof *search);
-    memset(search->shift, VW__WORD_SHORTEST - 1, sizeof search->shift);
+    memset(search->shift, VW__ERROR_TEXT_WORD_SHORTEST - 1, sizeof search->shift);
 }
 
-void vw__word_search_add(vw__word_search *search, const char *text)
+void vw__error_text_word_search_add(vw__error_text_word_search *search, const char *text)
 {
     for (size_t i = 0; i < search->count; i++)
         if (search->texts[i][0] == text[0] && strcmp(search->texts[i], text) == 0)
             return;
-    VW_ASSERT(search->count < VW__WORD_MOST && strlen(text) >= VW__WORD_SHORTEST);
+    VW_ASSERT(search->count < VW__ERROR_TEXT_WORD_MOST &&
+              strlen(text) >= VW__ERROR_TEXT_WORD_SHORTEST);
     search->size_bytes[search->count] = (uint16_t)strlen(text);
     search->texts[search->count++] = text;
 }
 
-void vw__word_search_finish(vw__word_search *search)
+void vw__error_text_word_search_finish(vw__error_text_word_search *search)
 {
     for (size_t word = search->count; word-- > 0;) { /* so that the first is tried first */
         const unsigned char *text = (const unsigned char *)search->texts[word];
-        for (size_t end = 1; end < VW__WORD_SHORTEST; end++) {
+        for (size_t end = 1; end < VW__ERROR_TEXT_WORD_SHORTEST; end++) {
             size_t hash = hash_of(text[end - 1], text[end]);
-            uint8_t shift = (uint8_t)(VW__WORD_SHORTEST - 1 - end);
+            uint8_t shift = (uint8_t)(VW__ERROR_TEXT_WORD_SHORTEST - 1 - end);
             if (shift < search->shift[hash])
                 search->shift[hash] = shift;
             if (shift == 0) {
@@ -68,16 +69,16 @@ void vw__word_search_finish(vw__word_search *search)
 }
 
 /* Moves on to a place where a word may begin. */
-static bool find_place(const vw__word_search *search, const char *letters, size_t size_bytes,
-                       vw__word_cursor *cursor)
+static bool find_place(const vw__error_text_word_search *search, const char *letters,
+                       size_t size_bytes, vw__error_text_word_cursor *cursor)
 {
     const unsigned char *text = (const unsigned char *)letters;
-    size_t last = cursor->at + VW__WORD_SHORTEST - 1;
+    size_t last = cursor->at + VW__ERROR_TEXT_WORD_SHORTEST - 1;
     while (last < size_bytes) {
         size_t hash = hash_of(text[last - 1], text[last]);
         size_t shift = search->shift[hash];
         if (shift == 0) {
-            cursor->at = last + 1 - VW__WORD_SHORTEST;
+            cursor->at = last + 1 - VW__ERROR_TEXT_WORD_SHORTEST;
             cursor->candidate = search->first[hash];
             return true;
         }
@@ -86,8 +87,9 @@ static bool find_place(const vw__word_search *search, const char *letters, size_
     return false;
 }
 
-bool vw__word_search_next(const vw__word_search *search, const char *letters, size_t size_bytes,
-                          vw__word_cursor *cursor, vw__word_match *match)
+bool vw__error_text_word_search_next(const vw__error_text_word_search *search, const char *letters,
+                                     size_t size_bytes, vw__error_text_word_cursor *cursor,
+                                     vw__error_text_word_match *match)
 {
     for (;;) {
         while (cursor->candidate != 0) {
@@ -96,7 +98,7 @@ bool vw__word_search_next(const vw__word_search *search, const char *letters, si
             bool is_match = length <= size_bytes - cursor->at &&
                             letters[cursor->at] == search->texts[word][0] &&
                             memcmp(letters + cursor->at, search->texts[word], length) == 0;
-            *match = (vw__word_match){(vw__word)word, cursor->at};
+            *match = (vw__error_text_word_match){(vw__error_text_word)word, cursor->at};
             if (cursor->candidate == 0)
                 cursor->at++;
             if (is_match)
@@ -111,7 +113,8 @@ bool vw__word_search_next(const vw__word_search *search, const char *letters, si
 
 /* This is what an ordinary log costs, byte for byte: so the inner loop has no branch, and what
  * needs one (a colour, a blank of HTML) is looked for with memchr() beforehand.
- * vw__letters_squeeze() and vw__letters_raw_of() must leave out exactly the same bytes. */
+ * vw__error_text_letters_squeeze() and vw__error_text_letters_raw_of() must leave out exactly the
+ * same bytes. */
 enum { PIECE_BYTES = 256 }; /* of a line without an end */
 
 static size_t line_end_of(const char *raw, size_t at, size_t end)
@@ -145,10 +148,10 @@ static size_t dropped_bytes(const char *text, size_t size_bytes)
 
 /* Squeezes the raw bytes from `*at` to `end`, of a line that ends at `line_end`, into letters,
  * colours left out. `*at` becomes `end`, or the end of a colour that reaches further. */
-static size_t squeeze_piece(vw__letters *letters, const char *raw, size_t *at, size_t end,
-                            size_t line_end, size_t count)
+static size_t squeeze_piece(vw__error_text_letters *letters, const char *raw, size_t *at,
+                            size_t end, size_t line_end, size_t count)
 {
-    const unsigned char *squeezed = vw__squeezed;
+    const unsigned char *squeezed = vw__error_text_squeezed;
     size_t here = *at;
     while (here < end) {
         const char *command = memchr(raw + here, '\033', end - here);
@@ -173,8 +176,8 @@ static size_t squeeze_piece(vw__letters *letters, const char *raw, size_t *at, s
     return count;
 }
 
-size_t vw__letters_squeeze(vw__letters *letters, const char *raw, size_t at, size_t end,
-                           bool is_line_start)
+size_t vw__error_text_letters_squeeze(vw__error_text_letters *letters, const char *raw, size_t at,
+                                      size_t end, bool is_line_start)
 {
     size_t count = 0;
     letters->mark_count = 0;
@@ -184,12 +187,12 @@ size_t vw__letters_squeeze(vw__letters *letters, const char *raw, size_t at, siz
         size_t line_end = line_end_of(raw, at, end);
         is_line_start = true;
         while (at < line_end) {
-            const vw__letter_mark *last =
+            const vw__error_text_mark *last =
                 letters->mark_count > 0 ? &letters->marks[letters->mark_count - 1] : NULL;
-            if (last == NULL || count - last->letter >= VW__LETTERS_PER_MARK ||
-                at - last->raw >= VW__BYTES_PER_MARK)
+            if (last == NULL || count - last->letter >= VW__ERROR_TEXT_LETTERS_PER_MARK ||
+                at - last->raw >= VW__ERROR_TEXT_BYTES_PER_MARK)
                 letters->marks[letters->mark_count++] =
-                    (vw__letter_mark){(uint32_t)count, (uint32_t)at};
+                    (vw__error_text_mark){(uint32_t)count, (uint32_t)at};
             size_t piece_end = line_end - at > PIECE_BYTES ? at + PIECE_BYTES : line_end;
             count = squeeze_piece(letters, raw, &at, piece_end, line_end, count);
         }
@@ -197,9 +200,9 @@ size_t vw__letters_squeeze(vw__letters *letters, const char *raw, size_t at, siz
     return count;
 }
 
-/* As vw__letters_squeeze() goes, from the last mark before it. */
-size_t vw__letters_raw_of(const vw__letters *letters, const char *raw, size_t letter, size_t end,
-                          vw__letter_mark *known)
+/* As vw__error_text_letters_squeeze() goes, from the last mark before it. */
+size_t vw__error_text_letters_raw_of(const vw__error_text_letters *letters, const char *raw,
+                                     size_t letter, size_t end, vw__error_text_mark *known)
 {
     size_t first = 0, last = letters->mark_count;
     while (last - first > 1) {
@@ -209,7 +212,7 @@ size_t vw__letters_raw_of(const vw__letters *letters, const char *raw, size_t le
         else
             last = middle;
     }
-    vw__letter_mark here = letters->marks[first];
+    vw__error_text_mark here = letters->marks[first];
     if (known->letter > here.letter && known->letter <= letter)
         here = *known;
     while (here.raw < end) {
@@ -222,7 +225,7 @@ size_t vw__letters_raw_of(const vw__letters *letters, const char *raw, size_t le
                                           line_end_of(raw, here.raw, end) - here.raw)) > 0) {
             here.raw += (uint32_t)taken;
         } else {
-            if (vw__squeezed[(unsigned char)byte] != 0 && here.letter++ == letter)
+            if (vw__error_text_squeezed[(unsigned char)byte] != 0 && here.letter++ == letter)
                 break;
             here.raw++;
         }

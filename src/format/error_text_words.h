@@ -6,7 +6,7 @@
  * nobody has to guess whether a line break stood for a blank.
  *
  * A whole text is searched for the words that the rules begin with (error_text_rules.c), and each
- * of them costs time: they are at least VW__WORD_SHORTEST long. */
+ * of them costs time: they are at least VW__ERROR_TEXT_WORD_SHORTEST long. */
 #ifndef VW_FORMAT_ERROR_TEXT_WORDS_H
 #define VW_FORMAT_ERROR_TEXT_WORDS_H
 
@@ -14,50 +14,52 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VW__WORD_SHORTEST 6
+#define VW__ERROR_TEXT_WORD_SHORTEST 6
 
-/* A word is known by its place in vw__word_search. */
-typedef uint16_t vw__word;
+/* A word is known by its place in vw__error_text_word_search. */
+typedef uint16_t vw__error_text_word;
 
 /* The squeezed form of every byte; 0 = dropped. */
-extern const unsigned char *const vw__squeezed;
+extern const unsigned char *const vw__error_text_squeezed;
 
-#define VW__WORD_HASHES 4096
-#define VW__WORD_MOST 192
+#define VW__ERROR_TEXT_WORD_HASHES 4096
+#define VW__ERROR_TEXT_WORD_MOST 192
 
 /* All words looked for at once, after Wu and Manber: two letters at the end of a window as
  * long as the shortest word say how far the window may move at least. */
-typedef struct vw__word_search {
-    uint8_t shift[VW__WORD_HASHES];
-    uint16_t first[VW__WORD_HASHES]; /* word + 1, of those whose window ends so; 0 = none */
-    uint16_t next[VW__WORD_MOST];    /* word + 1 */
-    uint16_t size_bytes[VW__WORD_MOST];
-    const char *texts[VW__WORD_MOST]; /* static */
+typedef struct vw__error_text_word_search {
+    uint8_t shift[VW__ERROR_TEXT_WORD_HASHES];
+    uint16_t
+        first[VW__ERROR_TEXT_WORD_HASHES];   /* word + 1, of those whose window ends so; 0 = none */
+    uint16_t next[VW__ERROR_TEXT_WORD_MOST]; /* word + 1 */
+    uint16_t size_bytes[VW__ERROR_TEXT_WORD_MOST];
+    const char *texts[VW__ERROR_TEXT_WORD_MOST]; /* static */
     size_t count;
-} vw__word_search;
+} vw__error_text_word_search;
 
 /* Starts without words. Where two words begin at the same place, the one that was added first is
  * tried first. One that is there already is not added again. */
-void vw__word_search_init(vw__word_search *search);
-void vw__word_search_add(vw__word_search *search, const char *text);
+void vw__error_text_word_search_init(vw__error_text_word_search *search);
+void vw__error_text_word_search_add(vw__error_text_word_search *search, const char *text);
 
 /* To be called once, behind the last word. */
-void vw__word_search_finish(vw__word_search *search);
+void vw__error_text_word_search_finish(vw__error_text_word_search *search);
 
-typedef struct vw__word_match {
-    vw__word word;
+typedef struct vw__error_text_word_match {
+    vw__error_text_word word;
     size_t at; /* of its first letter */
-} vw__word_match;
+} vw__error_text_word_match;
 
 /* Where a search stands: all zero at the beginning. */
-typedef struct vw__word_cursor {
+typedef struct vw__error_text_word_cursor {
     size_t at;
     uint16_t candidate; /* word + 1: the next to try at `at`; 0 = look for the next place */
-} vw__word_cursor;
+} vw__error_text_word_cursor;
 
 /* The next match in squeezed letters, in the order of their places. */
-bool vw__word_search_next(const vw__word_search *search, const char *letters, size_t size_bytes,
-                          vw__word_cursor *cursor, vw__word_match *match);
+bool vw__error_text_word_search_next(const vw__error_text_word_search *search, const char *letters,
+                                     size_t size_bytes, vw__error_text_word_cursor *cursor,
+                                     vw__error_text_word_match *match);
 
 /* ---- squeezing a buffer ---------------------------------------------------------------------- */
 
@@ -65,31 +67,31 @@ bool vw__word_search_next(const vw__word_search *search, const char *letters, si
  * line. The origin of a letter is asked for few of them, so it is not kept for each: there is a
  * *mark* every few hundred letters, and the way from there is walked again. */
 enum {
-    VW__LETTERS_BYTES = 128 << 10, /* raw bytes that are squeezed at once, at most */
-    VW__LETTERS_PER_MARK = 256,
-    VW__BYTES_PER_MARK = 1 << 10 /* likewise, of raw bytes */
+    VW__ERROR_TEXT_LETTERS_BYTES = 128 << 10, /* raw bytes that are squeezed at once, at most */
+    VW__ERROR_TEXT_LETTERS_PER_MARK = 256,
+    VW__ERROR_TEXT_BYTES_PER_MARK = 1 << 10 /* likewise, of raw bytes */
 };
 
 /* Where the letters at `letter` came from. */
-typedef struct vw__letter_mark {
+typedef struct vw__error_text_mark {
     uint32_t letter, raw;
-} vw__letter_mark;
+} vw__error_text_mark;
 
-typedef struct vw__letters {
-    char text[VW__LETTERS_BYTES];
-    vw__letter_mark marks[VW__LETTERS_BYTES / VW__LETTERS_PER_MARK +
-                          VW__LETTERS_BYTES / VW__BYTES_PER_MARK + 2];
+typedef struct vw__error_text_letters {
+    char text[VW__ERROR_TEXT_LETTERS_BYTES];
+    vw__error_text_mark marks[VW__ERROR_TEXT_LETTERS_BYTES / VW__ERROR_TEXT_LETTERS_PER_MARK +
+                              VW__ERROR_TEXT_LETTERS_BYTES / VW__ERROR_TEXT_BYTES_PER_MARK + 2];
     size_t mark_count;
-} vw__letters;
+} vw__error_text_letters;
 
 /* Squeezes the lines of raw bytes from `at` to `end` into letters->text, without their prefixes.
  * `is_line_start`: of the first. Returns how many letters there are. */
-size_t vw__letters_squeeze(vw__letters *letters, const char *raw, size_t at, size_t end,
-                           bool is_line_start);
+size_t vw__error_text_letters_squeeze(vw__error_text_letters *letters, const char *raw, size_t at,
+                                      size_t end, bool is_line_start);
 
 /* The raw byte that a letter came from. `raw` and `end` are those that were squeezed. `*known`, all
  * zero at first, is an earlier answer to go on from, and becomes this one. */
-size_t vw__letters_raw_of(const vw__letters *letters, const char *raw, size_t letter, size_t end,
-                          vw__letter_mark *known);
+size_t vw__error_text_letters_raw_of(const vw__error_text_letters *letters, const char *raw,
+                                     size_t letter, size_t end, vw__error_text_mark *known);
 
 #endif /* VW_FORMAT_ERROR_TEXT_WORDS_H */

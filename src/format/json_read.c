@@ -431,7 +431,7 @@ static vw_status read_all(json_reader *reader, vw__value *root)
     return vw__document_close(reader->document, value, root);
 }
 
-vw_status vw__json_read(vw__byte_source *source, vw__document *document, vw__value *root)
+vw_status vw__document_read_json(vw__byte_source *source, vw__document *document, vw__value *root)
 {
     json_reader reader = {.source = source, .document = document, .line = 1};
     vw__byte_buffer_init(&reader.text);

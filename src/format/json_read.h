@@ -22,7 +22,7 @@
  * VW_ERR_CORRUPT_FILE   not JSON: what was expected, what was found, line and column
  * VW_ERR_UNSUPPORTED    a limit above, or one of the document's
  * others                of the source and of the listener */
-VW_MUST_CHECK vw_status vw__json_read(vw__byte_source *source, vw__document *document,
-                                      vw__value *root);
+VW_MUST_CHECK vw_status vw__document_read_json(vw__byte_source *source, vw__document *document,
+                                               vw__value *root);
 
 #endif /* VW_FORMAT_JSON_READ_H */

@@ -23,25 +23,25 @@
 #include <stdint.h>
 
 #include "vramwise/status.h"
-#include "model/memory_model.h" /* VW__UNKNOWN_BYTES */
+#include "model/memory_model.h" /* VW__MODEL_UNKNOWN_BYTES */
 
 #define VW__STEP_LOG_MOST 16384 /* points that are kept; a power of two */
 #define VW__STEP_LOG_NAME_BYTES 64
 
-typedef struct vw__step_point {
+typedef struct vw__step_log_point {
     double step;              /* as written; counted where the line has none */
     uint64_t allocated_bytes; /* or whatever memory the line names; see is_free, is_share */
-    uint64_t reserved_bytes;  /* VW__UNKNOWN_BYTES */
-} vw__step_point;
+    uint64_t reserved_bytes;  /* VW__MODEL_UNKNOWN_BYTES */
+} vw__step_log_point;
 
-#define VW__STEP_SHARE_OF_ALL 100000000 /* a hundred percent, in a log of shares */
+#define VW__STEP_LOG_SHARE_OF_ALL 100000000 /* a hundred percent, in a log of shares */
 
 typedef struct vw__step_log_scan vw__step_log_scan;
 
 typedef struct vw__step_log vw__step_log;
 
 struct vw__step_log {
-    const vw__step_point *points; /* the scan's, in the text's order */
+    const vw__step_log_point *points; /* the scan's, in the text's order */
     size_t point_count;
     uint64_t line_count;  /* of the text */
     uint64_t found_count; /* points before thinning; an estimate where lines were sampled */
@@ -55,7 +55,7 @@ struct vw__step_log {
     bool is_peak;  /* max_memory..., max_mem, peak: never falls, so a step of it is no leak */
     bool is_host;  /* memory of the host */
     bool is_free;  /* what is free on the card: falls as memory grows */
-    bool is_share; /* of the card, in units of which VW__STEP_SHARE_OF_ALL are all of it */
+    bool is_share; /* of the card, in units of which VW__STEP_LOG_SHARE_OF_ALL are all of it */
     const vw__step_log *others; /* the scan's: of other ranks, and of the host; without others */
     size_t other_count;
 };

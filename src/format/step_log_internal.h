@@ -228,10 +228,10 @@ typedef struct vw__step_log_series {
 typedef struct vw__step_log_series_set {
     vw__step_log_series all[VW__STEP_LOG_MOST_SERIES];
     size_t count;
-    uint64_t sighted_count; /* sightings so far, of any form */
-    uint64_t most_stride;   /* of any series: how rarely sightings are kept */
-    bool has_failed;        /* host memory, while the walk went on */
-    vw__step_point *result; /* owned */
+    uint64_t sighted_count;     /* sightings so far, of any form */
+    uint64_t most_stride;       /* of any series: how rarely sightings are kept */
+    bool has_failed;            /* host memory, while the walk went on */
+    vw__step_log_point *result; /* owned */
     vw__step_log others[VW__STEP_LOG_MOST_SERIES];
 } vw__step_log_series_set;
 

@@ -253,19 +253,19 @@ static bool has_fractions_of_epochs(const vw__step_log_series *from)
 }
 
 /* `points` has room for all of them. */
-static vw__step_log log_of(const vw__step_log_series *from, vw__step_point *points,
+static vw__step_log log_of(const vw__step_log_series *from, vw__step_log_point *points,
                            uint64_t line_count)
 {
-    double unit_bytes = from->kind == VW__STEP_LOG_OF_SHARE ? VW__STEP_SHARE_OF_ALL / 100.0
+    double unit_bytes = from->kind == VW__STEP_LOG_OF_SHARE ? VW__STEP_LOG_SHARE_OF_ALL / 100.0
                                                             : guessed_unit_bytes(from);
     bool counts_lines = has_fractions_of_epochs(from);
     for (size_t i = 0; i < from->count; i++) {
         const vw__step_log_raw_point *point = &from->points[i];
-        points[i] = (vw__step_point){
+        points[i] = (vw__step_log_point){
             .step = counts_lines ? (double)(i * from->stride) : point->step,
             .allocated_bytes = to_bytes(point->allocated * unit_bytes),
-            .reserved_bytes =
-                point->reserved >= 0 ? to_bytes(point->reserved * unit_bytes) : VW__UNKNOWN_BYTES,
+            .reserved_bytes = point->reserved >= 0 ? to_bytes(point->reserved * unit_bytes)
+                                                   : VW__MODEL_UNKNOWN_BYTES,
         };
     }
     vw__step_log log = {

@@ -19,8 +19,8 @@ const char *const vw__snapshot_names[VW__SNAPSHOT_NAME_COUNT] = {
 #undef VW__SNAPSHOT_WORD_TEXT
 };
 
-void vw__snapshot_describe_value(const vw__document *document, vw__value value, char *text,
-                                 size_t text_bytes)
+static void describe_value(const vw__document *document, vw__value value, char *text,
+                           size_t text_bytes)
 {
     enum { MOST_SHOWN = 40 };
     if (vw__value_get_kind(value) != VW__VALUE_STRING) {
@@ -51,7 +51,7 @@ vw_status vw__snapshot_wrong_field(const vw__snapshot_fields *fields, vw__snapsh
 {
     char record[64], value[128];
     describe_record(fields, record, sizeof record);
-    vw__snapshot_describe_value(fields->document, found, value, sizeof value);
+    describe_value(fields->document, found, value, sizeof value);
     return vw__fail(VW_ERR_CORRUPT_FILE, "%s: %s: expected %s, found %s", record,
                     vw__snapshot_names[key], expected, value);
 }
@@ -77,8 +77,8 @@ static bool read_digits(const char *text, size_t size_bytes, uint64_t *out)
     return size_bytes != 0;
 }
 
-vw_status vw__snapshot_get_count(const vw__snapshot_fields *fields, vw__snapshot_name key,
-                                 uint64_t *out)
+/* A number of an annotation, whose values PyTorch writes as text. */
+static vw_status get_count(const vw__snapshot_fields *fields, vw__snapshot_name key, uint64_t *out)
 {
     if (!vw__snapshot_has_field(fields, key))
         return VW_OK;
@@ -117,7 +117,7 @@ vw_status vw__snapshot_get_device(const vw__snapshot_fields *fields, int *out)
 {
     int64_t number = *out;
     VW__TRY(vw__snapshot_get_signed(fields, VW__SNAPSHOT_KEY_DEVICE, &number));
-    if (number < VW__HOST_DEVICE || number > INT_MAX)
+    if (number < VW__MODEL_HOST_DEVICE || number > INT_MAX)
         return vw__snapshot_wrong_field(fields, VW__SNAPSHOT_KEY_DEVICE, "the number of a device",
                                         fields->values[VW__SNAPSHOT_KEY_DEVICE]);
     *out = (int)number;
@@ -175,7 +175,8 @@ vw_status vw__snapshot_folded_list_add(vw__snapshot_fold *fold, vw__snapshot_fol
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-const char *vw__snapshot_folded_kind_name(unsigned kind)
+/* "a trace entry", for messages. */
+static const char *folded_kind_name(unsigned kind)
 {
     switch (kind) {
     case VW__SNAPSHOT_FOLDED_ENTRY:
@@ -206,7 +207,7 @@ const char *vw__snapshot_folded_kind_name(unsigned kind)
 const char *vw__snapshot_value_name(vw__value value)
 {
     vw__value_kind kind = vw__value_get_kind(value);
-    return kind == VW__VALUE_FOLDED ? vw__snapshot_folded_kind_name(vw__value_folded_kind(value))
+    return kind == VW__VALUE_FOLDED ? folded_kind_name(vw__value_folded_kind(value))
                                     : vw__value_kind_name(kind);
 }
 
@@ -368,7 +369,7 @@ vw_status vw__snapshot_fold_list(void *context, vw__document *document, const vw
 vw_status vw__snapshot_get_context(vw__snapshot_fold *fold, uint32_t *context)
 {
     if (!vw__snapshot_has_field(&fold->fields, VW__SNAPSHOT_KEY_FRAMES)) {
-        *context = VW__NO_CONTEXT;
+        *context = VW__MODEL_NO_CONTEXT;
         return VW_OK;
     }
     vw__value value = fold->fields.values[VW__SNAPSHOT_KEY_FRAMES];
@@ -392,14 +393,14 @@ vw_status vw__snapshot_get_context(vw__snapshot_fold *fold, uint32_t *context)
 /* A frame that is but a name. */
 static vw_status add_forward_frame(vw__snapshot_fold *fold, vw__value name, uint32_t *id)
 {
-    vw__model_frame frame = {.filename = VW__NO_STRING, .line = 0};
+    vw__model_frame frame = {.filename = VW__MODEL_NO_STRING, .line = 0};
     VW__TRY(vw__snapshot_fold_string(fold, name, &frame.name));
     return vw__model_add_frame(fold->builder, &frame, id);
 }
 
 vw_status vw__snapshot_get_forward_stack(vw__snapshot_fold *fold, uint32_t *stack)
 {
-    *stack = VW__EMPTY_STACK;
+    *stack = VW__MODEL_EMPTY_STACK;
     if (!vw__snapshot_has_field(&fold->fields, VW__SNAPSHOT_KEY_FORWARD_FRAMES))
         return VW_OK;
     vw__value item, value = vw__document_resolve(
@@ -431,7 +432,7 @@ vw_status vw__snapshot_get_forward_stack(vw__snapshot_fold *fold, uint32_t *stac
 
 static vw_status fold_frame(vw__snapshot_fold *fold, vw__value *folded)
 {
-    vw__model_frame frame = {VW__NO_STRING, VW__NO_STRING, 0};
+    vw__model_frame frame = {VW__MODEL_NO_STRING, VW__MODEL_NO_STRING, 0};
     int64_t line = 0;
     uint32_t id;
     fold->fields.record = "frame";
@@ -453,16 +454,17 @@ static vw_status fold_frame(vw__snapshot_fold *fold, vw__value *folded)
 
 static vw_status get_move(const vw__snapshot_fields *fields, vw__model_move *move)
 {
-    VW__TRY(vw__snapshot_get_count(fields, VW__SNAPSHOT_KEY_MOVED_BYTES, &move->moved_bytes));
-    VW__TRY(vw__snapshot_get_count(fields, VW__SNAPSHOT_KEY_MOVED_HANDLES, &move->moved_handles));
-    VW__TRY(vw__snapshot_get_count(fields, VW__SNAPSHOT_KEY_SPILLED_BYTES, &move->spilled_bytes));
-    return vw__snapshot_get_count(fields, VW__SNAPSHOT_KEY_WAIT_US, &move->wait_us);
+    VW__TRY(get_count(fields, VW__SNAPSHOT_KEY_MOVED_BYTES, &move->moved_bytes));
+    VW__TRY(get_count(fields, VW__SNAPSHOT_KEY_MOVED_HANDLES, &move->moved_handles));
+    VW__TRY(get_count(fields, VW__SNAPSHOT_KEY_SPILLED_BYTES, &move->spilled_bytes));
+    return get_count(fields, VW__SNAPSHOT_KEY_WAIT_US, &move->wait_us);
 }
 
 static vw_status fold_annotation(vw__snapshot_fold *fold, vw__value *folded)
 {
     const vw__snapshot_fields *fields = &fold->fields;
-    vw__model_annotation annotation = {.time_us = VW__UNKNOWN_TIME, .name = VW__NO_STRING};
+    vw__model_annotation annotation = {.time_us = VW__MODEL_UNKNOWN_TIME,
+                                       .name = VW__MODEL_NO_STRING};
     uint32_t place;
     fold->fields.record = "annotation";
     fold->fields.number = fold->annotations.count;

@@ -62,11 +62,11 @@
     X(EXPANDABLE_SEGMENTS, "expandable_segments")                                                  \
     X(STREAM_REUSE, "graph_capture_record_stream_reuse")                                           \
     X(MAX_CACHED_SIZE, "max_cached_size")                                                          \
-    X(ENGINE, VW__ENGINE_KEY)                                                                      \
-    X(DEVICE_BYTES, VW__DEVICE_BYTES_KEY)                                                          \
-    X(LIMIT_BYTES, VW__LIMIT_BYTES_KEY)
+    X(ENGINE, VW__MODEL_ENGINE_KEY)                                                                \
+    X(DEVICE_BYTES, VW__MODEL_DEVICE_BYTES_KEY)                                                    \
+    X(LIMIT_BYTES, VW__MODEL_LIMIT_BYTES_KEY)
 
-/* The actions stand in the order of vw_action, and of VW__ACTION_ANNOTATE behind it. */
+/* The actions stand in the order of vw_action, and of VW__MODEL_ACTION_ANNOTATE behind it. */
 #define VW__SNAPSHOT_WORDS(X)                                                                      \
     X(ALLOC, "alloc")                                                                              \
     X(FREE_REQUESTED, "free_requested")                                                            \
@@ -157,13 +157,10 @@ __attribute__((cold)) vw_status vw__snapshot_wrong_field(const vw__snapshot_fiel
                                                          const char *expected, vw__value found);
 
 /* Writes a string itself, cut, and the kind of any other value. */
-__attribute__((cold)) void vw__snapshot_describe_value(const vw__document *document,
-                                                       vw__value value, char *text,
-                                                       size_t text_bytes);
-
+__attribute__((cold))
 /* A number of bytes. */
-static inline vw_status vw__snapshot_get_size(const vw__snapshot_fields *fields,
-                                              vw__snapshot_name key, uint64_t *out)
+static inline vw_status
+vw__snapshot_get_size(const vw__snapshot_fields *fields, vw__snapshot_name key, uint64_t *out)
 {
     if (!vw__snapshot_has_field(fields, key) ||
         vw__value_get_u64(fields->document, fields->values[key], out))
@@ -196,10 +193,6 @@ static inline vw_status vw__snapshot_get_signed(const vw__snapshot_fields *field
     return vw__snapshot_wrong_field(fields, key, "an integer", fields->values[key]);
 }
 
-/* A number of an annotation, whose values PyTorch writes as text. */
-VW_MUST_CHECK vw_status vw__snapshot_get_count(const vw__snapshot_fields *fields,
-                                               vw__snapshot_name key, uint64_t *out);
-
 VW_MUST_CHECK vw_status vw__snapshot_get_number(const vw__snapshot_fields *fields,
                                                 vw__snapshot_name key, double *out);
 VW_MUST_CHECK vw_status vw__snapshot_get_boolean(const vw__snapshot_fields *fields,
@@ -228,8 +221,6 @@ typedef enum vw__snapshot_folded_kind {
     VW__SNAPSHOT_FOLDED_ANNOTATION,    /* `annotations` below */
     VW__SNAPSHOT_FOLDED_POOL,          /* two integers: the builder's pools */
 } vw__snapshot_folded_kind;
-
-const char *vw__snapshot_folded_kind_name(unsigned kind); /* "a trace entry", for messages */
 
 typedef struct vw__snapshot_folded_list {
     void *items; /* the document's memory, owned */
@@ -322,7 +313,7 @@ vw_status vw__snapshot_fold_past(vw__snapshot_fold *fold, vw__value *folded);
 
 /* ---- fields that several kinds have -----------------------------------------------------------*/
 
-/* `frames`: VW__NO_CONTEXT where there are none. */
+/* `frames`: VW__MODEL_NO_CONTEXT where there are none. */
 VW_MUST_CHECK vw_status vw__snapshot_get_context(vw__snapshot_fold *fold, uint32_t *context);
 
 /* `forward_frames`: the empty stack where there are none. */

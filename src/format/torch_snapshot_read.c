@@ -74,7 +74,7 @@ static vw_status tell_encoding(vw__byte_source *source, vw__snapshot_encoding *e
     if (size_bytes == 0)
         return vw__fail(VW_ERR_CORRUPT_FILE, "the file is empty; %s", expected);
     if (bytes[0] == 0x80 || bytes[0] == '(' || bytes[0] == ']' || bytes[0] == '}') {
-        *encoding = VW__ENCODING_PICKLE;
+        *encoding = VW__SNAPSHOT_ENCODING_PICKLE;
         return VW_OK;
     }
     if (begins_with(bytes, size_bytes, "\xEF\xBB\xBF"))
@@ -86,7 +86,7 @@ static vw_status tell_encoding(vw__byte_source *source, vw__snapshot_encoding *e
                         size_bytes, expected);
     if (bytes[at] != '{' && bytes[at] != '[')
         return refuse(bytes + at, size_bytes - at);
-    *encoding = VW__ENCODING_JSON;
+    *encoding = VW__SNAPSHOT_ENCODING_JSON;
     return VW_OK;
 }
 
@@ -108,8 +108,9 @@ static vw_status read_document(vw__byte_source *source, vw__snapshot_encoding en
     vw__document *document;
     vw__value root;
     VW__TRY(vw__document_create(&limits, &listener, &document));
-    vw_status status = encoding == VW__ENCODING_PICKLE ? vw__unpickle_read(source, document, &root)
-                                                       : vw__json_read(source, document, &root);
+    vw_status status = encoding == VW__SNAPSHOT_ENCODING_PICKLE
+                           ? vw__unpickle_read(source, document, &root)
+                           : vw__document_read_json(source, document, &root);
     if (status == VW_OK)
         status = vw__snapshot_read_root(&fold, document, root);
     vw__snapshot_fold_deinit(&fold);
@@ -117,8 +118,8 @@ static vw_status read_document(vw__byte_source *source, vw__snapshot_encoding en
     return status;
 }
 
-vw_status vw__torch_snapshot_read(vw__byte_source *source, size_t memory_limit_bytes,
-                                  vw__model **out, vw__snapshot_encoding *encoding)
+vw_status vw__snapshot_read(vw__byte_source *source, size_t memory_limit_bytes, vw__model **out,
+                            vw__snapshot_encoding *encoding)
 {
     size_t limit_bytes = memory_limit_bytes != 0 ? memory_limit_bytes : DEFAULT_LIMIT_BYTES;
     vw__snapshot_encoding found;
@@ -127,7 +128,7 @@ vw_status vw__torch_snapshot_read(vw__byte_source *source, size_t memory_limit_b
     VW__TRY(vw__model_builder_create(limit_bytes / 2, &builder));
     vw_status status = read_document(source, found, limit_bytes, builder);
     if (status == VW_OK) {
-        vw__model_builder_features(builder)->has_identity = found == VW__ENCODING_PICKLE;
+        vw__model_builder_features(builder)->has_identity = found == VW__SNAPSHOT_ENCODING_PICKLE;
         status = vw__model_finish(builder, out);
     }
     if (status != VW_OK) {

@@ -10,15 +10,15 @@
 #include "model/memory_model.h"
 
 typedef enum vw__snapshot_encoding {
-    VW__ENCODING_PICKLE,
-    VW__ENCODING_JSON,
+    VW__SNAPSHOT_ENCODING_PICKLE,
+    VW__SNAPSHOT_ENCODING_JSON,
 } vw__snapshot_encoding;
 
 /* `memory_limit_bytes`: of everything this needs; 0 = a default fit for the largest recordings.
  *
  * VW_ERR_CORRUPT_FILE   no snapshot: what was expected, what was found, where
  * VW_ERR_UNSUPPORTED    beyond a limit */
-VW_MUST_CHECK vw_status vw__torch_snapshot_read(vw__byte_source *source, size_t memory_limit_bytes,
-                                                vw__model **out, vw__snapshot_encoding *encoding);
+VW_MUST_CHECK vw_status vw__snapshot_read(vw__byte_source *source, size_t memory_limit_bytes,
+                                          vw__model **out, vw__snapshot_encoding *encoding);
 
 #endif /* VW_FORMAT_TORCH_SNAPSHOT_READ_H */

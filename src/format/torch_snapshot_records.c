@@ -10,14 +10,14 @@
 /* ---- trace entries --------------------------------------------------------------------------- */
 
 _Static_assert((int)VW__SNAPSHOT_WORD_ANNOTATE - (int)VW__SNAPSHOT_WORD_ALLOC ==
-                   (int)VW__ACTION_ANNOTATE,
+                   (int)VW__MODEL_ACTION_ANNOTATE,
                "the words of actions stand in the order of their numbers");
 
-/* A note for an entry that has something unusual; VW__NO_NOTE for most. */
+/* A note for an entry that has something unusual; VW__MODEL_NO_NOTE for most. */
 static vw_status get_text(vw__snapshot_fold *fold, vw__snapshot_name key, vw__snapshot_name nothing,
                           uint32_t *id)
 {
-    *id = VW__NO_STRING;
+    *id = VW__MODEL_NO_STRING;
     if (!vw__snapshot_has_field(&fold->fields, key))
         return VW_OK;
     vw__value value = fold->fields.values[key];
@@ -30,17 +30,17 @@ static vw_status get_text(vw__snapshot_fold *fold, vw__snapshot_name key, vw__sn
 
 static vw_status get_note(vw__snapshot_fold *fold, vw__model_event *event)
 {
-    vw__model_note note = {.action = VW__NO_STRING};
+    vw__model_note note = {.action = VW__MODEL_NO_STRING};
     VW__TRY(get_text(fold, VW__SNAPSHOT_KEY_COMPILE_CONTEXT, VW__SNAPSHOT_WORD_NOT_AVAILABLE,
                      &note.compile_context));
     VW__TRY(get_text(fold, VW__SNAPSHOT_KEY_USER_METADATA, VW__SNAPSHOT_WORD_NOTHING,
                      &note.user_metadata));
     VW__TRY(vw__snapshot_get_forward_stack(fold, &note.forward_stack));
-    if (event->action == VW__ACTION_OTHER)
+    if (event->action == VW__MODEL_ACTION_OTHER)
         VW__TRY(vw__snapshot_fold_string(fold, fold->fields.values[VW__SNAPSHOT_KEY_ACTION],
                                          &note.action));
-    if (note.action != VW__NO_STRING || note.compile_context != VW__NO_STRING ||
-        note.user_metadata != VW__NO_STRING || note.forward_stack != VW__EMPTY_STACK)
+    if (note.action != VW__MODEL_NO_STRING || note.compile_context != VW__MODEL_NO_STRING ||
+        note.user_metadata != VW__MODEL_NO_STRING || note.forward_stack != VW__MODEL_EMPTY_STACK)
         VW__TRY(vw__model_add_note(fold->builder, &note, &event->note));
     return VW_OK;
 }
@@ -52,7 +52,7 @@ static vw_status get_action(const vw__snapshot_fields *fields, uint8_t *action)
         return vw__snapshot_wrong_field(fields, VW__SNAPSHOT_KEY_ACTION, "a string", value);
     uint32_t number =
         vw__value_string_id(value) - VW__SNAPSHOT_WORD_ALLOC; /* wraps for other words */
-    *action = (uint8_t)(number <= VW__ACTION_ANNOTATE ? number : VW__ACTION_OTHER);
+    *action = (uint8_t)(number <= VW__MODEL_ACTION_ANNOTATE ? number : VW__MODEL_ACTION_OTHER);
     return VW_OK;
 }
 
@@ -74,8 +74,9 @@ static vw_status get_place(const vw__snapshot_fields *fields, vw__model_event *e
 vw_status vw__snapshot_fold_entry(vw__snapshot_fold *fold, vw__value *folded)
 {
     vw__snapshot_fields *fields = &fold->fields;
-    vw__model_event event = {
-        .time_us = VW__UNKNOWN_TIME, .note = VW__NO_NOTE, .pool = VW__UNKNOWN_POOL};
+    vw__model_event event = {.time_us = VW__MODEL_UNKNOWN_TIME,
+                             .note = VW__MODEL_NO_NOTE,
+                             .pool = VW__MODEL_UNKNOWN_POOL};
     size_t index;
     fields->record = "trace entry";
     fields->number = vw__model_builder_event_count(fold->builder);
@@ -88,7 +89,7 @@ vw_status vw__snapshot_fold_entry(vw__snapshot_fold *fold, vw__value *folded)
     VW__TRY(get_note(fold, &event));
     VW__TRY(vw__model_add_event(fold->builder, &event, &index));
     fold->entry_keys |= fields->present;
-    fold->has_contexts = fold->has_contexts || event.context != VW__NO_CONTEXT;
+    fold->has_contexts = fold->has_contexts || event.context != VW__MODEL_NO_CONTEXT;
     *folded =
         vw__value_folded(VW__SNAPSHOT_FOLDED_ENTRY, (uint32_t)index); /* the builder's limit */
     return VW_OK;
@@ -155,8 +156,9 @@ vw_status vw__snapshot_fold_usual_entry(vw__snapshot_fold *fold, const vw__value
         vw__value_make(VW__VALUE_STRING, VW__SNAPSHOT_WORD_NOT_AVAILABLE);
     const vw__value nothing = vw__value_make(VW__VALUE_STRING, VW__SNAPSHOT_WORD_NOTHING);
     const vw__value first_action = vw__value_make(VW__VALUE_STRING, VW__SNAPSHOT_WORD_ALLOC);
-    const vw__value no_context = vw__value_folded(VW__SNAPSHOT_FOLDED_CONTEXT, VW__NO_CONTEXT);
-    const vw__value no_pool = vw__value_folded(VW__SNAPSHOT_FOLDED_POOL, VW__UNKNOWN_POOL);
+    const vw__value no_context =
+        vw__value_folded(VW__SNAPSHOT_FOLDED_CONTEXT, VW__MODEL_NO_CONTEXT);
+    const vw__value no_pool = vw__value_folded(VW__SNAPSHOT_FOLDED_POOL, VW__MODEL_UNKNOWN_POOL);
     vw__value action = pairs[usual->places[VW__SNAPSHOT_KEY_ACTION]] - first_action;
     vw__value address = pairs[usual->places[VW__SNAPSHOT_KEY_ADDR]] ^ zero;
     vw__value size = pairs[usual->places[VW__SNAPSHOT_KEY_SIZE]] ^ zero;
@@ -170,14 +172,14 @@ vw_status vw__snapshot_fold_usual_entry(vw__snapshot_fold *fold, const vw__value
         usual_value(usual, pairs, VW__SNAPSHOT_KEY_USER_METADATA, nothing) ^ nothing;
     if ((address | size | stream | time) >= (uint64_t)VW__VALUE_INTEGER_INLINE_LIMIT ||
         (context | pool) > UINT32_MAX || (compile_context | metadata) != 0 ||
-        action > VW__ACTION_ANNOTATE)
+        action > VW__MODEL_ACTION_ANNOTATE)
         return VW_OK;
     vw__model_event event = {
         .address = address,
         .size_bytes = size,
         .time_us = (int64_t)time,
         .context = (uint32_t)(context ^ no_context),
-        .note = VW__NO_NOTE,
+        .note = VW__MODEL_NO_NOTE,
         .pool = (uint16_t)(pool ^ no_pool),
         .action = (uint8_t)action,
     };
@@ -185,7 +187,7 @@ vw_status vw__snapshot_fold_usual_entry(vw__snapshot_fold *fold, const vw__value
     VW__TRY(vw__snapshot_fold_stream(fold, stream, &event.stream));
     VW__TRY(vw__model_add_event(fold->builder, &event, &index));
     fold->entry_keys |= usual->present;
-    fold->has_contexts |= event.context != VW__NO_CONTEXT;
+    fold->has_contexts |= event.context != VW__MODEL_NO_CONTEXT;
     *folded =
         vw__value_folded(VW__SNAPSHOT_FOLDED_ENTRY, (uint32_t)index); /* the builder's limit */
     return VW_OK;
@@ -195,7 +197,7 @@ vw_status vw__snapshot_fold_usual_entry(vw__snapshot_fold *fold, const vw__value
 
 vw_status vw__snapshot_fold_past(vw__snapshot_fold *fold, vw__value *folded)
 {
-    vw__snapshot_past past = {VW__UNKNOWN_BYTES, VW__NO_CONTEXT};
+    vw__snapshot_past past = {VW__MODEL_UNKNOWN_BYTES, VW__MODEL_NO_CONTEXT};
     uint32_t place;
     fold->fields.record = "entry of a history";
     fold->fields.number = fold->pasts.count;
@@ -249,8 +251,8 @@ static vw_status get_past(vw__snapshot_fold *fold, vw__snapshot_past *past)
 vw_status vw__snapshot_fold_block(vw__snapshot_fold *fold, vw__value *folded)
 {
     vw__snapshot_fields *fields = &fold->fields;
-    vw__model_block block = {.address = NO_ADDRESS, .requested_bytes = VW__UNKNOWN_BYTES};
-    vw__snapshot_past past = {VW__UNKNOWN_BYTES, VW__NO_CONTEXT};
+    vw__model_block block = {.address = NO_ADDRESS, .requested_bytes = VW__MODEL_UNKNOWN_BYTES};
+    vw__snapshot_past past = {VW__MODEL_UNKNOWN_BYTES, VW__MODEL_NO_CONTEXT};
     size_t index;
     fields->record = "block";
     fields->number = fold->block_count++;
@@ -260,9 +262,9 @@ vw_status vw__snapshot_fold_block(vw__snapshot_fold *fold, vw__value *folded)
     VW__TRY(get_state(fields, &block.state));
     VW__TRY(vw__snapshot_get_context(fold, &block.context));
     VW__TRY(get_past(fold, &past));
-    if (block.requested_bytes == VW__UNKNOWN_BYTES)
+    if (block.requested_bytes == VW__MODEL_UNKNOWN_BYTES)
         block.requested_bytes = past.real_bytes;
-    if (block.context == VW__NO_CONTEXT)
+    if (block.context == VW__MODEL_NO_CONTEXT)
         block.context = past.context;
     VW__TRY(vw__model_add_block(fold->builder, &block, &index));
     fold->block_keys |= fields->present;
@@ -365,7 +367,8 @@ static vw_status get_segment_type(const vw__snapshot_fields *fields, bool *is_la
 vw_status vw__snapshot_fold_segment(vw__snapshot_fold *fold, vw__value *folded)
 {
     vw__snapshot_fields *fields = &fold->fields;
-    vw__model_segment segment = {.requested_bytes = VW__UNKNOWN_BYTES, .pool = VW__UNKNOWN_POOL};
+    vw__model_segment segment = {.requested_bytes = VW__MODEL_UNKNOWN_BYTES,
+                                 .pool = VW__MODEL_UNKNOWN_POOL};
     uint32_t place;
     fields->record = "segment";
     fields->number = fold->segments.count;

@@ -44,7 +44,7 @@ static vw_status add_segments(vw__snapshot_fold *fold, vw__value list, const cha
         vw__model_segment segment =
             ((const vw__model_segment *)fold->segments.items)[vw__value_folded_id(item)];
         if (is_host)
-            segment.device = VW__HOST_DEVICE;
+            segment.device = VW__MODEL_HOST_DEVICE;
         VW__TRY(vw__model_add_segment(fold->builder, &segment));
     }
     return VW_OK;
@@ -176,7 +176,7 @@ static vw_status add_host_trace(vw__snapshot_fold *fold, vw__value lists, const 
     }
     if (trace.event_count == 0)
         return VW_OK;
-    return end_trace(fold, VW__HOST_DEVICE, &trace, first_free_event);
+    return end_trace(fold, VW__MODEL_HOST_DEVICE, &trace, first_free_event);
 }
 
 /* ---- annotations, features ------------------------------------------------------------------- */

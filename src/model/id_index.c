@@ -25,7 +25,7 @@ size_t vw__id_index_wanted_bytes(const vw__id_index *index)
     return capacity * sizeof *index->slots;
 }
 
-static void put(vw__id_slot *slots, size_t capacity, vw__id_slot slot)
+static void put(vw__id_index_slot *slots, size_t capacity, vw__id_index_slot slot)
 {
     size_t at = slot.hash & (capacity - 1);
     while (slots[at].id_plus_one != 0)
@@ -38,7 +38,7 @@ bool vw__id_index_reserve(vw__id_index *index)
     if (!is_full(index))
         return true;
     size_t capacity = index->capacity != 0 ? 2 * index->capacity : FIRST_CAPACITY;
-    vw__id_slot *slots = vw__host_alloc_zeroed(capacity, sizeof *slots);
+    vw__id_index_slot *slots = vw__host_alloc_zeroed(capacity, sizeof *slots);
     if (slots == NULL)
         return false;
     for (size_t i = 0; i < index->capacity; i++)
@@ -53,6 +53,6 @@ bool vw__id_index_reserve(vw__id_index *index)
 void vw__id_index_insert(vw__id_index *index, uint32_t hash, uint32_t id)
 {
     VW_ASSERT(!is_full(index) && id != UINT32_MAX);
-    put(index->slots, index->capacity, (vw__id_slot){hash, id + 1});
+    put(index->slots, index->capacity, (vw__id_index_slot){hash, id + 1});
     index->count++;
 }

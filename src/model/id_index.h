@@ -16,15 +16,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct vw__id_slot {
+typedef struct vw__id_index_slot {
     uint32_t hash;
     uint32_t id_plus_one; /* 0: empty */
-} vw__id_slot;
+} vw__id_index_slot;
 
 typedef struct vw__id_index {
-    vw__id_slot *slots; /* owned */
-    size_t capacity;    /* 0 or a power of two */
-    size_t count;       /* 2 * count <= capacity */
+    vw__id_index_slot *slots; /* owned */
+    size_t capacity;          /* 0 or a power of two */
+    size_t count;             /* 2 * count <= capacity */
 } vw__id_index;
 
 void vw__id_index_deinit(vw__id_index *index);
@@ -46,7 +46,7 @@ static inline bool vw__id_index_next(const vw__id_index *index, uint32_t hash, s
     if (index->capacity == 0)
         return false;
     for (;;) {
-        const vw__id_slot *slot = &index->slots[(hash + *cursor) & mask];
+        const vw__id_index_slot *slot = &index->slots[(hash + *cursor) & mask];
         if (slot->id_plus_one == 0)
             return false;
         (*cursor)++;
@@ -58,13 +58,13 @@ static inline bool vw__id_index_next(const vw__id_index *index, uint32_t hash, s
 }
 
 /* A hash over 64-bit words: begin with the seed, add each word, end. */
-static inline uint64_t vw__id_hash_add(uint64_t state, uint64_t word)
+static inline uint64_t vw__id_index_hash_add(uint64_t state, uint64_t word)
 {
     state = (state ^ word) * UINT64_C(0x9E3779B97F4A7C15);
     return state ^ (state >> 29);
 }
 
-static inline uint32_t vw__id_hash_end(uint64_t state)
+static inline uint32_t vw__id_index_hash_end(uint64_t state)
 {
     state = (state ^ (state >> 32)) * UINT64_C(0xD6E8FEB86659FD93);
     return (uint32_t)(state >> 32);

@@ -8,24 +8,24 @@
 
 const char *vw__model_action_name(unsigned action)
 {
-    static const char *const names[VW__ACTION_KINDS] = {
+    static const char *const names[VW__MODEL_ACTION_KINDS] = {
 #define VW__ACTION_TEXT(upper, lower) [VW_ACTION_##upper] = #lower,
         VW_ACTION_LIST(VW__ACTION_TEXT)
 #undef VW__ACTION_TEXT
-            [VW__ACTION_ANNOTATE] = "annotate",
-        [VW__ACTION_OTHER] = "other",
+            [VW__MODEL_ACTION_ANNOTATE] = "annotate",
+        [VW__MODEL_ACTION_OTHER] = "other",
     };
-    return action < VW__ACTION_KINDS ? names[action] : "other";
+    return action < VW__MODEL_ACTION_KINDS ? names[action] : "other";
 }
 
 const char *vw__model_string(const vw__model *model, uint32_t id)
 {
-    return id != VW__NO_STRING ? vw__string_table_get(&model->strings, id).bytes : "";
+    return id != VW__MODEL_NO_STRING ? vw__string_table_get(&model->strings, id).bytes : "";
 }
 
 vw__model_stack vw__model_stack_of(const vw__model *model, uint32_t context)
 {
-    if (context == VW__NO_CONTEXT)
+    if (context == VW__MODEL_NO_CONTEXT)
         return (vw__model_stack){0, 0};
     VW_ASSERT(context < model->context_count);
     return model->stacks[model->contexts[context]];

@@ -35,21 +35,24 @@
 #include "base/arena.h"
 #include "base/string_table.h"
 
-#define VW__NO_STRING UINT32_MAX
-#define VW__NO_CONTEXT UINT32_MAX /* no stack was captured; an empty stack is another thing */
-#define VW__NO_NOTE UINT32_MAX
-#define VW__EMPTY_STACK UINT32_C(0) /* stacks[0] always has no frames */
-#define VW__UNKNOWN_BYTES UINT64_MAX
-#define VW__UNKNOWN_TIME INT64_MIN
-#define VW__UNKNOWN_POOL UINT16_MAX  /* before PyTorch 2.12 events do not say */
-#define VW__DEFAULT_POOL UINT16_C(0) /* pools[0] always is (0, 0) */
-#define VW__HOST_DEVICE (-1)         /* the device of pinned host memory's traces and segments */
+#define VW__MODEL_NO_STRING UINT32_MAX
+#define VW__MODEL_NO_CONTEXT                                                                       \
+    UINT32_MAX /* no stack was captured; an empty stack is another thing                           \
+                */
+#define VW__MODEL_NO_NOTE UINT32_MAX
+#define VW__MODEL_EMPTY_STACK UINT32_C(0) /* stacks[0] always has no frames */
+#define VW__MODEL_UNKNOWN_BYTES UINT64_MAX
+#define VW__MODEL_UNKNOWN_TIME INT64_MIN
+#define VW__MODEL_UNKNOWN_POOL UINT16_MAX  /* before PyTorch 2.12 events do not say */
+#define VW__MODEL_DEFAULT_POOL UINT16_C(0) /* pools[0] always is (0, 0) */
+#define VW__MODEL_HOST_DEVICE (-1) /* the device of pinned host memory's traces and segments */
 
 /* vw_action's, and what only files have. */
 enum {
-    VW__ACTION_ANNOTATE = VW_ACTION_OOM + 1, /* text in the note's user_metadata; since 2.14 */
-    VW__ACTION_OTHER, /* not known to us: the name is in the note's `action` */
-    VW__ACTION_KINDS
+    VW__MODEL_ACTION_ANNOTATE =
+        VW_ACTION_OOM + 1,  /* text in the note's user_metadata; since 2.14 */
+    VW__MODEL_ACTION_OTHER, /* not known to us: the name is in the note's `action` */
+    VW__MODEL_ACTION_KINDS
 };
 
 typedef struct vw__model_frame {
@@ -65,20 +68,20 @@ typedef struct vw__model_stack {
 
 /* Fields that few events have. Each distinct note is stored once. */
 typedef struct vw__model_note {
-    uint32_t action;          /* strings; only of VW__ACTION_OTHER, else VW__NO_STRING */
-    uint32_t compile_context; /* strings, or VW__NO_STRING for none ("N/A") */
-    uint32_t user_metadata;   /* strings, or VW__NO_STRING for none ("") */
-    uint32_t forward_stack;   /* stacks (frames with a name only), or VW__EMPTY_STACK */
+    uint32_t action; /* strings; only of VW__MODEL_ACTION_OTHER, else VW__MODEL_NO_STRING */
+    uint32_t compile_context; /* strings, or VW__MODEL_NO_STRING for none ("N/A") */
+    uint32_t user_metadata;   /* strings, or VW__MODEL_NO_STRING for none ("") */
+    uint32_t forward_stack;   /* stacks (frames with a name only), or VW__MODEL_EMPTY_STACK */
 } vw__model_note;
 
 typedef struct vw__model_event {
     uint64_t address; /* of an oom: the device's free bytes, as the driver said */
     uint64_t size_bytes;
-    int64_t time_us;  /* since 1970, or VW__UNKNOWN_TIME */
-    uint32_t context; /* contexts, or VW__NO_CONTEXT */
-    uint32_t note;    /* notes, or VW__NO_NOTE */
+    int64_t time_us;  /* since 1970, or VW__MODEL_UNKNOWN_TIME */
+    uint32_t context; /* contexts, or VW__MODEL_NO_CONTEXT */
+    uint32_t note;    /* notes, or VW__MODEL_NO_NOTE */
     uint16_t stream;  /* streams */
-    uint16_t pool;    /* pools, or VW__UNKNOWN_POOL */
+    uint16_t pool;    /* pools, or VW__MODEL_UNKNOWN_POOL */
     uint8_t action;   /* vw_action, or VW__ACTION_... */
     uint8_t unused[3];
 } vw__model_event;
@@ -88,7 +91,7 @@ _Static_assert(sizeof(vw__model_event) == 40, "660,000 events are to take 26 MB"
 typedef struct vw__model_trace {
     const vw__model_event *events;
     size_t event_count;
-    int device; /* VW__HOST_DEVICE for pinned host memory */
+    int device; /* VW__MODEL_HOST_DEVICE for pinned host memory */
 } vw__model_trace;
 
 typedef struct vw__model_segment {
@@ -96,13 +99,13 @@ typedef struct vw__model_segment {
     uint64_t total_bytes;
     uint64_t allocated_bytes;
     uint64_t active_bytes;
-    uint64_t requested_bytes; /* VW__UNKNOWN_BYTES before 2.0 */
+    uint64_t requested_bytes; /* VW__MODEL_UNKNOWN_BYTES before 2.0 */
     size_t first_block;       /* in blocks */
     size_t block_count;
-    uint32_t context; /* contexts, or VW__NO_CONTEXT */
+    uint32_t context; /* contexts, or VW__MODEL_NO_CONTEXT */
     int device;
     uint16_t stream; /* streams; before 1.13 the default one, for want of better */
-    uint16_t pool;   /* pools, or VW__UNKNOWN_POOL before 2.1 */
+    uint16_t pool;   /* pools, or VW__MODEL_UNKNOWN_POOL before 2.1 */
     bool is_large;
     bool is_expandable;
 } vw__model_segment;
@@ -110,8 +113,8 @@ typedef struct vw__model_segment {
 typedef struct vw__model_block {
     uint64_t address;
     uint64_t size_bytes;
-    uint64_t requested_bytes; /* VW__UNKNOWN_BYTES where the file has none */
-    uint32_t context;         /* contexts, or VW__NO_CONTEXT */
+    uint64_t requested_bytes; /* VW__MODEL_UNKNOWN_BYTES where the file has none */
+    uint32_t context;         /* contexts, or VW__MODEL_NO_CONTEXT */
     uint8_t state;            /* vw_block_state */
 } vw__model_block;
 
@@ -133,9 +136,9 @@ typedef struct vw__model_annotation {
 } vw__model_annotation;
 
 /* Entries of allocator_settings that our recorder adds. PyTorch's tools show them unchanged. */
-#define VW__ENGINE_KEY "vramwise_engine"
-#define VW__DEVICE_BYTES_KEY "vramwise_device_bytes"
-#define VW__LIMIT_BYTES_KEY "vramwise_limit_bytes"
+#define VW__MODEL_ENGINE_KEY "vramwise_engine"
+#define VW__MODEL_DEVICE_BYTES_KEY "vramwise_device_bytes"
+#define VW__MODEL_LIMIT_BYTES_KEY "vramwise_limit_bytes"
 
 /* One entry of allocator_settings, as text for people. */
 typedef struct vw__model_setting {
@@ -144,14 +147,14 @@ typedef struct vw__model_setting {
 } vw__model_setting;
 
 typedef struct vw__model_settings {
-    bool is_known;          /* the file has allocator_settings (2.3 and later) */
-    uint32_t conf;          /* strings: PYTORCH_CUDA_ALLOC_CONF; VW__NO_STRING where not known */
+    bool is_known; /* the file has allocator_settings (2.3 and later) */
+    uint32_t conf; /* strings: PYTORCH_CUDA_ALLOC_CONF; VW__MODEL_NO_STRING where not known */
     int64_t max_split_size; /* -1 = unlimited */
     double garbage_collection_threshold;
     bool is_expandable;
 
     /* Of a recording of our own recorder: the pool as it was when the file was written. */
-    uint32_t engine;       /* strings: "torch", "vramwise"; VW__NO_STRING: somebody else wrote it */
+    uint32_t engine; /* strings: "torch", "vramwise"; VW__MODEL_NO_STRING: somebody else wrote it */
     uint64_t device_bytes; /* that the device has; 0: not known */
     uint64_t limit_bytes;  /* that the pool may reserve; 0: no limit, or not known */
 
@@ -222,10 +225,10 @@ bool vw__model_is_move(const vw__model *model, const vw__model_annotation *annot
 /* "alloc", "segment_map": as PyTorch writes it. `action` of an event that is not OTHER. */
 const char *vw__model_action_name(unsigned action);
 
-/* Text of a string id; "" for VW__NO_STRING. Zero-terminated, owned by the model. */
+/* Text of a string id; "" for VW__MODEL_NO_STRING. Zero-terminated, owned by the model. */
 const char *vw__model_string(const vw__model *model, uint32_t id);
 
-/* The stack of a context; the empty one for VW__NO_CONTEXT. */
+/* The stack of a context; the empty one for VW__MODEL_NO_CONTEXT. */
 vw__model_stack vw__model_stack_of(const vw__model *model, uint32_t context);
 
 /* The trace of a device, or NULL. */

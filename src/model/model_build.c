@@ -198,11 +198,11 @@ vw_status vw__model_builder_create(size_t limit_bytes, vw__model_builder **out)
     size_t string_limit_bytes = limit_bytes / 4;
     builder->array_limit_bytes = limit_bytes - string_limit_bytes;
     builder->seed =
-        vw__id_hash_add((uint64_t)(uintptr_t)builder, (uint64_t)vw__clock_monotonic_ns());
+        vw__id_index_hash_add((uint64_t)(uintptr_t)builder, (uint64_t)vw__clock_monotonic_ns());
     vw__arena_init(&model->arena, string_limit_bytes);
     vw__string_table_init(&model->strings, &model->arena, UINT32_MAX, string_limit_bytes);
-    model->settings.conf = VW__NO_STRING;
-    model->settings.engine = VW__NO_STRING;
+    model->settings.conf = VW__MODEL_NO_STRING;
+    model->settings.engine = VW__MODEL_NO_STRING;
     model->settings.max_split_size = -1;
     status = add_fixed_entries(builder);
     if (status != VW_OK)
@@ -275,23 +275,23 @@ static vw_status intern(vw__model_builder *builder, array_name name, index_name 
 vw_status vw__model_add_frame(vw__model_builder *builder, const vw__model_frame *frame,
                               uint32_t *id)
 {
-    uint64_t state = vw__id_hash_add(builder->seed, frame->name);
-    state = vw__id_hash_add(state, (uint64_t)frame->filename << 32 | frame->line);
-    return intern(builder, FRAMES, FRAME_INDEX, vw__id_hash_end(state), frame, id);
+    uint64_t state = vw__id_index_hash_add(builder->seed, frame->name);
+    state = vw__id_index_hash_add(state, (uint64_t)frame->filename << 32 | frame->line);
+    return intern(builder, FRAMES, FRAME_INDEX, vw__id_index_hash_end(state), frame, id);
 }
 
 vw_status vw__model_add_note(vw__model_builder *builder, const vw__model_note *note, uint32_t *id)
 {
     uint64_t state =
-        vw__id_hash_add(builder->seed, (uint64_t)note->action << 32 | note->compile_context);
-    state = vw__id_hash_add(state, (uint64_t)note->user_metadata << 32 | note->forward_stack);
-    return intern(builder, NOTES, NOTE_INDEX, vw__id_hash_end(state), note, id);
+        vw__id_index_hash_add(builder->seed, (uint64_t)note->action << 32 | note->compile_context);
+    state = vw__id_index_hash_add(state, (uint64_t)note->user_metadata << 32 | note->forward_stack);
+    return intern(builder, NOTES, NOTE_INDEX, vw__id_index_hash_end(state), note, id);
 }
 
 vw_status vw__model_add_stream(vw__model_builder *builder, vw_stream stream, uint16_t *id)
 {
     uint32_t place;
-    uint32_t hash = vw__id_hash_end(vw__id_hash_add(builder->seed, stream));
+    uint32_t hash = vw__id_index_hash_end(vw__id_index_hash_add(builder->seed, stream));
     VW__TRY(intern(builder, STREAMS, STREAM_INDEX, hash, &stream, &place));
     *id = (uint16_t)place; /* MOST_STREAMS */
     return VW_OK;
@@ -300,8 +300,9 @@ vw_status vw__model_add_stream(vw__model_builder *builder, vw_stream stream, uin
 vw_status vw__model_add_pool(vw__model_builder *builder, vw_private_id pool, uint16_t *id)
 {
     uint32_t place;
-    uint64_t state = vw__id_hash_add(vw__id_hash_add(builder->seed, pool.first), pool.second);
-    VW__TRY(intern(builder, POOLS, POOL_INDEX, vw__id_hash_end(state), &pool, &place));
+    uint64_t state =
+        vw__id_index_hash_add(vw__id_index_hash_add(builder->seed, pool.first), pool.second);
+    VW__TRY(intern(builder, POOLS, POOL_INDEX, vw__id_index_hash_end(state), &pool, &place));
     *id = (uint16_t)place; /* MOST_POOLS */
     return VW_OK;
 }
@@ -310,17 +311,17 @@ vw_status vw__model_add_pool(vw__model_builder *builder, vw_private_id pool, uin
 static uint32_t hash_of_stack(const vw__model_builder *builder, const uint32_t *frame_ids,
                               size_t frame_count)
 {
-    uint64_t even = vw__id_hash_add(builder->seed, frame_count), odd = ~even;
+    uint64_t even = vw__id_index_hash_add(builder->seed, frame_count), odd = ~even;
     size_t i = 0;
     for (; i + 4 <= frame_count; i += 4) {
         uint64_t words[2];
         memcpy(words, frame_ids + i, sizeof words);
-        even = vw__id_hash_add(even, words[0]);
-        odd = vw__id_hash_add(odd, words[1]);
+        even = vw__id_index_hash_add(even, words[0]);
+        odd = vw__id_index_hash_add(odd, words[1]);
     }
     for (; i < frame_count; i++)
-        even = vw__id_hash_add(even, frame_ids[i]);
-    return vw__id_hash_end(vw__id_hash_add(even, odd));
+        even = vw__id_index_hash_add(even, frame_ids[i]);
+    return vw__id_index_hash_end(vw__id_index_hash_add(even, odd));
 }
 
 vw_status vw__model_add_stack(vw__model_builder *builder, const uint32_t *frame_ids,

@@ -17,12 +17,12 @@
 
 static bool is_string(const vw__model *model, uint32_t id)
 {
-    return id == VW__NO_STRING || id < vw__string_table_count(&model->strings);
+    return id == VW__MODEL_NO_STRING || id < vw__string_table_count(&model->strings);
 }
 
 static bool is_context(const vw__model *model, uint32_t context)
 {
-    return context == VW__NO_CONTEXT || context < model->context_count;
+    return context == VW__MODEL_NO_CONTEXT || context < model->context_count;
 }
 
 static vw_status check_frames(const vw__model *model)
@@ -40,7 +40,7 @@ static vw_status check_frames(const vw__model *model)
 
 static vw_status check_stacks(const vw__model *model)
 {
-    if (model->stack_count == 0 || model->stacks[VW__EMPTY_STACK].count != 0)
+    if (model->stack_count == 0 || model->stacks[VW__MODEL_EMPTY_STACK].count != 0)
         return vw__fail(VW_ERR_CORRUPT_FILE, "the first stack is not the empty one");
     for (size_t i = 0; i < model->stack_count; i++) {
         vw__model_stack stack = model->stacks[i];
@@ -63,8 +63,8 @@ static vw_status check_other_tables(const vw__model *model)
             !is_string(model, note->user_metadata) || note->forward_stack >= model->stack_count)
             return vw__fail(VW_ERR_CORRUPT_FILE, "note %zu: no such string or stack", i);
     }
-    if (model->pool_count == 0 || model->pools[VW__DEFAULT_POOL].first != 0 ||
-        model->pools[VW__DEFAULT_POOL].second != 0)
+    if (model->pool_count == 0 || model->pools[VW__MODEL_DEFAULT_POOL].first != 0 ||
+        model->pools[VW__MODEL_DEFAULT_POOL].second != 0)
         return vw__fail(VW_ERR_CORRUPT_FILE, "the first pool is not the default one");
     for (size_t i = 0; i < model->annotation_count; i++)
         if (!is_string(model, model->annotations[i].name))
@@ -96,10 +96,11 @@ static vw_status check_events(const vw__model *model)
     for (size_t i = 0; i < model->event_count; i++) {
         const vw__model_event *event = &model->events[i];
         /* One branch for the usual case: there are many of these. */
-        bool is_sound = (event->action < VW__ACTION_KINDS) & is_context(model, event->context) &
-                        ((event->note == VW__NO_NOTE) | (event->note < model->note_count)) &
-                        (event->stream < model->stream_count) &
-                        ((event->pool == VW__UNKNOWN_POOL) | (event->pool < model->pool_count));
+        bool is_sound =
+            (event->action < VW__MODEL_ACTION_KINDS) & is_context(model, event->context) &
+            ((event->note == VW__MODEL_NO_NOTE) | (event->note < model->note_count)) &
+            (event->stream < model->stream_count) &
+            ((event->pool == VW__MODEL_UNKNOWN_POOL) | (event->pool < model->pool_count));
         if (!is_sound)
             return bad_event(model, i);
     }
@@ -114,7 +115,7 @@ static unsigned device_rank(int device)
 
 static bool are_within(const vw__model_event_bounds *bounds, const vw__model *model)
 {
-    return bounds->highest_action < VW__ACTION_KINDS &&
+    return bounds->highest_action < VW__MODEL_ACTION_KINDS &&
            bounds->context_end <= model->context_count && bounds->note_end <= model->note_count &&
            bounds->highest_stream < model->stream_count && bounds->pool_end <= model->pool_count;
 }
@@ -126,7 +127,7 @@ static vw_status check_traces(const vw__model *model)
         size_t first = trace->event_count != 0 ? (size_t)(trace->events - model->events) : 0;
         if (first > model->event_count || trace->event_count > model->event_count - first)
             return vw__fail(VW_ERR_CORRUPT_FILE, "trace %zu reaches past the events", i);
-        if (trace->device < VW__HOST_DEVICE)
+        if (trace->device < VW__MODEL_HOST_DEVICE)
             return vw__fail(VW_ERR_CORRUPT_FILE, "trace %zu: no device %d", i, trace->device);
         if (i != 0 && device_rank(model->traces[i - 1].device) >= device_rank(trace->device))
             return vw__fail(VW_ERR_CORRUPT_FILE,
@@ -186,7 +187,7 @@ static vw_status check_blocks(const vw__model *model, const vw__model_segment *s
         sums.live_bytes += block->state == VW_BLOCK_LIVE ? block->size_bytes : 0;
         sums.active_bytes += block->state != VW_BLOCK_FREE ? block->size_bytes : 0;
     }
-    if (segment->device == VW__HOST_DEVICE)
+    if (segment->device == VW__MODEL_HOST_DEVICE)
         return VW_OK;
     if (next != end)
         return vw__fail(VW_ERR_CORRUPT_FILE,
@@ -212,7 +213,7 @@ static vw_status check_segment(const vw__model *model, size_t index)
                         "segment %#" PRIx64 ": %" PRIu64
                         " bytes reach past the end of all addresses",
                         segment->address, segment->total_bytes);
-    if (segment->device < VW__HOST_DEVICE)
+    if (segment->device < VW__MODEL_HOST_DEVICE)
         return vw__fail(VW_ERR_CORRUPT_FILE, "segment %#" PRIx64 ": no device %d", segment->address,
                         segment->device);
     if (segment->allocated_bytes > segment->active_bytes ||
@@ -223,7 +224,7 @@ static vw_status check_segment(const vw__model *model, size_t index)
                         segment->address, segment->allocated_bytes, segment->active_bytes,
                         segment->total_bytes);
     if (!is_context(model, segment->context) || segment->stream >= model->stream_count ||
-        (segment->pool != VW__UNKNOWN_POOL && segment->pool >= model->pool_count))
+        (segment->pool != VW__MODEL_UNKNOWN_POOL && segment->pool >= model->pool_count))
         return vw__fail(
             VW_ERR_CORRUPT_FILE,
             "segment %#" PRIx64 ": context %" PRIu32 ", stream %u or pool %u is not in its table",

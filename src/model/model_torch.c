@@ -30,11 +30,11 @@ vw_status vw__model_add_conf(vw__model_builder *builder, const char *key, const 
     settings->is_known = true;
     if (strcmp(key, "PYTORCH_CUDA_ALLOC_CONF") == 0)
         VW__TRY(vw__model_add_string(builder, value, strlen(value), &settings->conf));
-    else if (strcmp(key, VW__ENGINE_KEY) == 0)
+    else if (strcmp(key, VW__MODEL_ENGINE_KEY) == 0)
         VW__TRY(vw__model_add_string(builder, value, strlen(value), &settings->engine));
-    else if (strcmp(key, VW__DEVICE_BYTES_KEY) == 0)
+    else if (strcmp(key, VW__MODEL_DEVICE_BYTES_KEY) == 0)
         settings->device_bytes = strtoull(value, NULL, 10);
-    else if (strcmp(key, VW__LIMIT_BYTES_KEY) == 0)
+    else if (strcmp(key, VW__MODEL_LIMIT_BYTES_KEY) == 0)
         settings->limit_bytes = strtoull(value, NULL, 10);
     else if (strcmp(key, "max_split_size") == 0)
         settings->max_split_size = strtoll(value, NULL, 10);

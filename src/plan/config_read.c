@@ -34,7 +34,7 @@ static vw_status read_root(vw__byte_source *source, vw__config_file *file)
     const vw__document_limits limits = {
         .memory_bytes = MOST_MEMORY_BYTES, .depth = MOST_DEPTH, .value_count = MOST_VALUES};
     VW__TRY(vw__document_create(&limits, NULL, &file->document));
-    VW__TRY(vw__json_read(source, file->document, &file->root));
+    VW__TRY(vw__document_read_json(source, file->document, &file->root));
     file->root = vw__document_resolve(file->document, file->root);
     vw__value_kind kind = vw__value_get_kind(file->root);
     if (kind != VW__VALUE_DICT)

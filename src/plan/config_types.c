@@ -14,10 +14,10 @@ static vw_status read_activation(const vw__config *config, const vw__config_key 
     static const char *const names[] = {
         "gelu", "gelu_pytorch_tanh", "gelu_new", "gelu_fast", "silu", "swish", "relu", "quick_gelu",
     };
-    static const vw__activation meanings[] = {
-        VW__ACTIVATION_GELU,     VW__ACTIVATION_GELU,       VW__ACTIVATION_GELU_NEW,
-        VW__ACTIVATION_GELU_NEW, VW__ACTIVATION_SILU,       VW__ACTIVATION_SILU,
-        VW__ACTIVATION_RELU,     VW__ACTIVATION_QUICK_GELU,
+    static const vw__plan_activation meanings[] = {
+        VW__PLAN_ACTIVATION_GELU,     VW__PLAN_ACTIVATION_GELU,       VW__PLAN_ACTIVATION_GELU_NEW,
+        VW__PLAN_ACTIVATION_GELU_NEW, VW__PLAN_ACTIVATION_SILU,       VW__PLAN_ACTIVATION_SILU,
+        VW__PLAN_ACTIVATION_RELU,     VW__PLAN_ACTIVATION_QUICK_GELU,
     };
     enum { COUNT = sizeof names / sizeof names[0] };
     size_t place = COUNT;
@@ -33,10 +33,10 @@ static vw_status read_activation(const vw__config *config, const vw__config_key 
 static vw_status read_head_width(const vw__config *config, const vw__config_key *key, void *into)
 {
     vw_plan_model *model = into;
-    vw__transformer *shape = &model->shape;
+    vw__plan_shape *shape = &model->shape;
     (void)key;
     if (vw__config_has(config, "head_dim"))
-        return vw__config_number(config, "head_dim", 1, VW__MOST_WIDTH,
+        return vw__config_number(config, "head_dim", 1, VW__CONFIG_MOST_WIDTH,
                                  &shape->attention.head_width);
     if (shape->attention.head_width > 0)
         return VW_OK;
@@ -100,7 +100,7 @@ static vw_status read_window(const vw__config *config, const vw__config_key *key
     vw_plan_model *model = into;
     uint64_t *window = &model->shape.attention.window;
     *window = vw__config_is_null(config, "sliding_window") ? 0 : key->most;
-    return vw__config_number_if(config, "sliding_window", 1, VW__MOST_POSITIONS, window);
+    return vw__config_number_if(config, "sliding_window", 1, VW__CONFIG_MOST_POSITIONS, window);
 }
 
 /* Newer files say layer by layer which have the window. */
@@ -143,8 +143,8 @@ static vw_status read_late_window(const vw__config *config, const vw__config_key
     if (shape->window == 0)
         return VW_OK;
     shape->window_from = 28;
-    VW__TRY(
-        vw__config_number_if(config, "max_window_layers", 0, VW__MOST_LAYERS, &shape->window_from));
+    VW__TRY(vw__config_number_if(config, "max_window_layers", 0, VW__CONFIG_MOST_LAYERS,
+                                 &shape->window_from));
     return read_layer_types(config, key, model);
 }
 
@@ -154,7 +154,7 @@ static vw_status read_experts(const vw__config *config, const vw__config_key *ke
 {
     vw_plan_model *model = into;
     vw__plan_mlp *shape = &model->shape.mlp;
-    VW__TRY(vw__config_number(config, key->name, 1, VW__MOST_EXPERTS, &shape->experts));
+    VW__TRY(vw__config_number(config, key->name, 1, VW__CONFIG_MOST_EXPERTS, &shape->experts));
     shape->experts_per_token = shape->experts < key->most ? shape->experts : key->most;
     return vw__config_number_if(config, "num_experts_per_tok", 1, shape->experts,
                                 &shape->experts_per_token);
@@ -182,7 +182,7 @@ static vw_status read_position_offset(const vw__config *config, const vw__config
     vw__plan_embedding *shape = &model->shape.embedding;
     uint64_t padding = 1;
     (void)key;
-    VW__TRY(vw__config_number_if(config, "pad_token_id", 0, VW__MOST_VOCABULARY, &padding));
+    VW__TRY(vw__config_number_if(config, "pad_token_id", 0, VW__CONFIG_MOST_VOCABULARY, &padding));
     shape->position_offset = padding + 1;
     if (shape->position_offset < shape->positions)
         return VW_OK;
@@ -197,11 +197,11 @@ static vw_status read_t5_feed(const vw__config *config, const vw__config_key *ke
     static const char *const names[] = {"relu",       "gated-gelu", "gelu",
                                         "gated-silu", "silu",       "gelu_new"};
     static const struct {
-        vw__activation activation;
+        vw__plan_activation activation;
         bool is_gated;
-    } meanings[] = {{VW__ACTIVATION_RELU, false}, {VW__ACTIVATION_GELU_NEW, true},
-                    {VW__ACTIVATION_GELU, false}, {VW__ACTIVATION_SILU, true},
-                    {VW__ACTIVATION_SILU, false}, {VW__ACTIVATION_GELU_NEW, false}};
+    } meanings[] = {{VW__PLAN_ACTIVATION_RELU, false}, {VW__PLAN_ACTIVATION_GELU_NEW, true},
+                    {VW__PLAN_ACTIVATION_GELU, false}, {VW__PLAN_ACTIVATION_SILU, true},
+                    {VW__PLAN_ACTIVATION_SILU, false}, {VW__PLAN_ACTIVATION_GELU_NEW, false}};
     size_t place = 0;
     VW__TRY(vw__config_choice_if(config, key->name, names, sizeof names / sizeof names[0], &place));
     model->shape.mlp.activation = meanings[place].activation;
@@ -216,7 +216,7 @@ static vw_status read_labels(const vw__config *config, const vw__config_key *key
     const size_t names = vw__config_count(config, "id2label");
     (void)key;
     model->shape.head.labels = names > 0 ? names : 2;
-    return vw__config_number_if(config, "num_labels", 1, VW__MOST_VOCABULARY,
+    return vw__config_number_if(config, "num_labels", 1, VW__CONFIG_MOST_VOCABULARY,
                                 &model->shape.head.labels);
 }
 
@@ -264,7 +264,7 @@ static vw_status begin_resnet(const vw__config *config, const vw__config_key *ke
 static vw_status read_widths(const vw__config *config, const vw__config_key *key, void *into)
 {
     vw__plan_resnet *resnet = &((vw_plan_model *)into)->resnet;
-    VW__TRY(read_stages(config, key->name, VW__MOST_WIDTH, resnet->channels));
+    VW__TRY(read_stages(config, key->name, VW__CONFIG_MOST_WIDTH, resnet->channels));
     for (size_t i = 0; i < STAGES && resnet->is_bottleneck; i++)
         if (resnet->channels[i] % REDUCTION != 0)
             return vw__config_refuse(config, key->name, VW_ERR_UNSUPPORTED,
@@ -275,7 +275,8 @@ static vw_status read_widths(const vw__config *config, const vw__config_key *key
 
 static vw_status read_depths(const vw__config *config, const vw__config_key *key, void *into)
 {
-    return read_stages(config, key->name, VW__MOST_LAYERS, ((vw_plan_model *)into)->resnet.blocks);
+    return read_stages(config, key->name, VW__CONFIG_MOST_LAYERS,
+                       ((vw_plan_model *)into)->resnet.blocks);
 }
 
 /* ---- the keys of each type ------------------------------------------------------------------- */
@@ -301,11 +302,11 @@ static vw_status read_depths(const vw__config *config, const vw__config_key *key
 #define END {.kind = VW__CONFIG_KEY_END}
 
 #define USUAL_KEYS                                                                                 \
-    NUMBER("hidden_size", hidden, VW__MOST_WIDTH),                                                 \
-    NUMBER("num_hidden_layers", layers, VW__MOST_LAYERS),                                          \
-    NUMBER("num_attention_heads", attention.heads, VW__MOST_HEADS),                                \
-    NUMBER("intermediate_size", mlp.inner, VW__MOST_INNER)
-#define VOCABULARY NUMBER("vocab_size", embedding.vocabulary, VW__MOST_VOCABULARY)
+    NUMBER("hidden_size", hidden, VW__CONFIG_MOST_WIDTH),                                                 \
+    NUMBER("num_hidden_layers", layers, VW__CONFIG_MOST_LAYERS),                                          \
+    NUMBER("num_attention_heads", attention.heads, VW__CONFIG_MOST_HEADS),                                \
+    NUMBER("intermediate_size", mlp.inner, VW__CONFIG_MOST_INNER)
+#define VOCABULARY NUMBER("vocab_size", embedding.vocabulary, VW__CONFIG_MOST_VOCABULARY)
 #define WHOLE_HEADS                                                                                \
     MULTIPLE("hidden_size", hidden, "num_attention_heads", attention.heads)
 #define TIED FLAG("tie_word_embeddings", head.is_tied)
@@ -313,10 +314,10 @@ static vw_status read_depths(const vw__config *config, const vw__config_key *key
 #define DECODER_KEYS                                                                               \
     USUAL_KEYS,                                                                                    \
     VOCABULARY,                                                                                    \
-    NUMBER_IF("num_key_value_heads", attention.key_heads, VW__MOST_HEADS),                         \
+    NUMBER_IF("num_key_value_heads", attention.key_heads, VW__CONFIG_MOST_HEADS),                         \
     MULTIPLE("num_attention_heads", attention.heads, "num_key_value_heads", attention.key_heads),  \
     CALL(read_head_width),                                                                         \
-    NUMBER_IF("max_position_embeddings", embedding.positions, VW__MOST_POSITIONS),                 \
+    NUMBER_IF("max_position_embeddings", embedding.positions, VW__CONFIG_MOST_POSITIONS),                 \
     ACTIVATION("hidden_act"),                                                                      \
     DROPOUT("attention_dropout", attention.has_dropout),                                           \
     TIED
@@ -335,16 +336,16 @@ static vw_status read_depths(const vw__config *config, const vw__config_key *key
     USUAL_KEYS,                                                                                    \
     WHOLE_HEADS,                                                                                   \
     VOCABULARY,                                                                                    \
-    NUMBER("max_position_embeddings", embedding.positions, VW__MOST_POSITIONS),                    \
-    NUMBER_IF("type_vocab_size", embedding.token_types, VW__MOST_VOCABULARY)
+    NUMBER("max_position_embeddings", embedding.positions, VW__CONFIG_MOST_POSITIONS),                    \
+    NUMBER_IF("type_vocab_size", embedding.token_types, VW__CONFIG_MOST_VOCABULARY)
 
 static const vw__config_key gpt2_keys[] = {
-    EITHER("n_embd", "hidden_size", hidden, VW__MOST_WIDTH),
-    EITHER("n_layer", "num_hidden_layers", layers, VW__MOST_LAYERS),
-    EITHER("n_head", "num_attention_heads", attention.heads, VW__MOST_HEADS),
-    EITHER("n_positions", "max_position_embeddings", embedding.positions, VW__MOST_POSITIONS),
+    EITHER("n_embd", "hidden_size", hidden, VW__CONFIG_MOST_WIDTH),
+    EITHER("n_layer", "num_hidden_layers", layers, VW__CONFIG_MOST_LAYERS),
+    EITHER("n_head", "num_attention_heads", attention.heads, VW__CONFIG_MOST_HEADS),
+    EITHER("n_positions", "max_position_embeddings", embedding.positions, VW__CONFIG_MOST_POSITIONS),
     VOCABULARY,
-    NUMBER_IF("n_inner", mlp.inner, VW__MOST_INNER),
+    NUMBER_IF("n_inner", mlp.inner, VW__CONFIG_MOST_INNER),
     MULTIPLE("n_embd", hidden, "n_head", attention.heads),
     ACTIVATION("activation_function"),
     DROPOUT("embd_pdrop", embedding.has_dropout),
@@ -371,7 +372,7 @@ static const vw__config_key gemma2_keys[] = {
     GEMMA_KEYS,
     CAP("final_logit_softcapping", head.is_capped),
     CAP("attn_logit_softcapping", attention.has_capped_scores),
-    NUMBER_IF("sliding_window_pattern", attention.window_period, VW__MOST_LAYERS),
+    NUMBER_IF("sliding_window_pattern", attention.window_period, VW__CONFIG_MOST_LAYERS),
     CALL(read_window, .most = 4096),
     CALL(read_layer_types),
     END};
@@ -414,7 +415,7 @@ static const vw__config_key qwen3_moe_keys[] = {
     REFUSED("output_router_logits"),
     EXACTLY("decoder_sparse_step", 1),
     CALL(refuse_plain_layers),
-    NUMBER("moe_intermediate_size", mlp.inner, VW__MOST_INNER),
+    NUMBER("moe_intermediate_size", mlp.inner, VW__CONFIG_MOST_INNER),
     CALL(read_experts, .name = "num_experts", .most = 8),
     ATTENTION_BIAS,
     CALL(read_switched_window, .most = 4096),
@@ -426,15 +427,15 @@ static const vw__config_key roberta_keys[] = {
     BERT_BEGINS, CALL(read_position_offset), ACTIVATION("hidden_act"), BERT_DROPOUTS, TIED, END};
 
 static const vw__config_key t5_keys[] = {
-    EITHER("d_model", "hidden_size", hidden, VW__MOST_WIDTH),
-    EITHER("num_heads", "num_attention_heads", attention.heads, VW__MOST_HEADS),
-    NUMBER("d_kv", attention.head_width, VW__MOST_WIDTH),
-    NUMBER("d_ff", mlp.inner, VW__MOST_INNER),
-    EITHER("num_layers", "num_hidden_layers", layers, VW__MOST_LAYERS),
-    {VW__CONFIG_KEY_NUMBER_OR, "num_decoder_layers", FIELD(decoder_layers), .most = VW__MOST_LAYERS,
+    EITHER("d_model", "hidden_size", hidden, VW__CONFIG_MOST_WIDTH),
+    EITHER("num_heads", "num_attention_heads", attention.heads, VW__CONFIG_MOST_HEADS),
+    NUMBER("d_kv", attention.head_width, VW__CONFIG_MOST_WIDTH),
+    NUMBER("d_ff", mlp.inner, VW__CONFIG_MOST_INNER),
+    EITHER("num_layers", "num_hidden_layers", layers, VW__CONFIG_MOST_LAYERS),
+    {VW__CONFIG_KEY_NUMBER_OR, "num_decoder_layers", FIELD(decoder_layers), .most = VW__CONFIG_MOST_LAYERS,
      .other_field = offsetof(vw_plan_model, shape.layers)},
     VOCABULARY,
-    NUMBER_IF("relative_attention_num_buckets", attention.buckets, VW__MOST_WIDTH),
+    NUMBER_IF("relative_attention_num_buckets", attention.buckets, VW__CONFIG_MOST_WIDTH),
     CALL(read_t5_feed, .name = "feed_forward_proj"),
     DROPOUT("dropout_rate", embedding.has_dropout),
     DROPOUT("dropout_rate", attention.has_dropout),
@@ -445,9 +446,9 @@ static const vw__config_key t5_keys[] = {
 static const vw__config_key vit_keys[] = {
     USUAL_KEYS,
     WHOLE_HEADS,
-    NUMBER("image_size", embedding.image, VW__MOST_PIXELS),
-    NUMBER("patch_size", embedding.patch, VW__MOST_PIXELS),
-    NUMBER_IF("num_channels", embedding.channels, VW__MOST_WIDTH),
+    NUMBER("image_size", embedding.image, VW__CONFIG_MOST_PIXELS),
+    NUMBER("patch_size", embedding.patch, VW__CONFIG_MOST_PIXELS),
+    NUMBER_IF("num_channels", embedding.channels, VW__CONFIG_MOST_WIDTH),
     MULTIPLE("image_size", embedding.image, "patch_size", embedding.patch),
     CALL(read_labels),
     ACTIVATION("hidden_act"),
@@ -459,8 +460,8 @@ static const vw__config_key vit_keys[] = {
 static const vw__config_key resnet_keys[] = {
     CALL(begin_resnet),
     WORD("hidden_act", "relu"),
-    {VW__CONFIG_KEY_NUMBER_IF, "num_channels", OF_RESNET(colors), .most = VW__MOST_WIDTH},
-    {VW__CONFIG_KEY_NUMBER_IF, "embedding_size", OF_RESNET(stem), .most = VW__MOST_WIDTH},
+    {VW__CONFIG_KEY_NUMBER_IF, "num_channels", OF_RESNET(colors), .most = VW__CONFIG_MOST_WIDTH},
+    {VW__CONFIG_KEY_NUMBER_IF, "embedding_size", OF_RESNET(stem), .most = VW__CONFIG_MOST_WIDTH},
     CALL(read_widths, .name = "hidden_sizes"),
     {VW__CONFIG_KEY_FLAG, "downsample_in_first_stage", OF_RESNET(halves_first)},
     {VW__CONFIG_KEY_FLAG, "downsample_in_bottleneck", OF_RESNET(strides_in_first_conv)},
@@ -470,60 +471,60 @@ static const vw__config_key resnet_keys[] = {
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-#define SILU_GATE .mlp = {.activation = VW__ACTIVATION_SILU, .is_gated = true}
-#define GELU_GATE .mlp = {.activation = VW__ACTIVATION_GELU, .is_gated = true}
+#define SILU_GATE .mlp = {.activation = VW__PLAN_ACTIVATION_SILU, .is_gated = true}
+#define GELU_GATE .mlp = {.activation = VW__PLAN_ACTIVATION_GELU, .is_gated = true}
 #define POSITIONS(count) .embedding = {.positions = count}
 #define BERT_DEFAULTS                                                                              \
-    .mlp = {.activation = VW__ACTIVATION_GELU}, .attention = {.has_dropout = true},                \
+    .mlp = {.activation = VW__PLAN_ACTIVATION_GELU}, .attention = {.has_dropout = true},                \
     .embedding = {.token_types = 2, .has_dropout = true}, .has_residual_dropout = true,            \
     .head = {.is_tied = true}
 
 const vw__config_type vw__config_types[] = {
-    {"gpt2", "GPT2LMHeadModel", &vw__family_gpt2,
-     {.mlp = {.activation = VW__ACTIVATION_GELU_NEW}, .attention = {.has_dropout = true},
+    {"gpt2", "GPT2LMHeadModel", &vw__plan_family_gpt2,
+     {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU_NEW}, .attention = {.has_dropout = true},
       .embedding = {.has_dropout = true}, .has_residual_dropout = true, .head = {.is_tied = true}},
      gpt2_keys},
-    {"llama", "LlamaForCausalLM", &vw__family_llama, {SILU_GATE, POSITIONS(2048)}, llama_keys},
-    {"mistral", "MistralForCausalLM", &vw__family_llama, {SILU_GATE, POSITIONS(2048)},
+    {"llama", "LlamaForCausalLM", &vw__plan_family_llama, {SILU_GATE, POSITIONS(2048)}, llama_keys},
+    {"mistral", "MistralForCausalLM", &vw__plan_family_llama, {SILU_GATE, POSITIONS(2048)},
      mistral_keys},
-    {"qwen2", "Qwen2ForCausalLM", &vw__family_llama,
+    {"qwen2", "Qwen2ForCausalLM", &vw__plan_family_llama,
      {SILU_GATE, POSITIONS(2048), .attention = {.has_query_bias = true}}, qwen2_keys},
-    {"qwen3", "Qwen3ForCausalLM", &vw__family_llama,
+    {"qwen3", "Qwen3ForCausalLM", &vw__plan_family_llama,
      {SILU_GATE, POSITIONS(2048), .attention = {.head_width = 128, .has_query_norm = true}},
      qwen3_keys},
-    {"gemma", "GemmaForCausalLM", &vw__family_gemma,
+    {"gemma", "GemmaForCausalLM", &vw__plan_family_gemma,
      {GELU_GATE, POSITIONS(8192), .attention = {.head_width = 256}, .head = {.is_tied = true}},
      gemma_keys},
-    {"gemma2", "Gemma2ForCausalLM", &vw__family_gemma,
+    {"gemma2", "Gemma2ForCausalLM", &vw__plan_family_gemma,
      {GELU_GATE, POSITIONS(8192), .norm = {.has_outer = true},
       .attention = {.head_width = 256, .window_period = 2, .has_capped_scores = true},
       .head = {.is_tied = true, .is_capped = true}},
      gemma2_keys},
-    {"gemma3_text", "Gemma3ForCausalLM", &vw__family_gemma,
+    {"gemma3_text", "Gemma3ForCausalLM", &vw__plan_family_gemma,
      {GELU_GATE, POSITIONS(8192), .norm = {.has_outer = true},
       .attention = {.head_width = 256, .window_period = 6, .has_query_norm = true},
       .head = {.is_tied = true}},
      gemma2_keys},
-    {"phi", "PhiForCausalLM", &vw__family_phi,
-     {.mlp = {.activation = VW__ACTIVATION_GELU_NEW}, POSITIONS(2048)}, phi_keys},
-    {"phi3", "Phi3ForCausalLM", &vw__family_phi3, {SILU_GATE, POSITIONS(4096)}, phi3_keys},
-    {"mixtral", "MixtralForCausalLM", &vw__family_mixtral, {SILU_GATE, POSITIONS(4096)},
+    {"phi", "PhiForCausalLM", &vw__plan_family_phi,
+     {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU_NEW}, POSITIONS(2048)}, phi_keys},
+    {"phi3", "Phi3ForCausalLM", &vw__plan_family_phi3, {SILU_GATE, POSITIONS(4096)}, phi3_keys},
+    {"mixtral", "MixtralForCausalLM", &vw__plan_family_mixtral, {SILU_GATE, POSITIONS(4096)},
      mixtral_keys},
-    {"qwen3_moe", "Qwen3MoeForCausalLM", &vw__family_mixtral,
+    {"qwen3_moe", "Qwen3MoeForCausalLM", &vw__plan_family_mixtral,
      {SILU_GATE, POSITIONS(32768), .attention = {.has_query_norm = true}}, qwen3_moe_keys},
-    {"bert", "BertForMaskedLM", &vw__family_bert, {BERT_DEFAULTS}, bert_keys},
-    {"roberta", "RobertaForMaskedLM", &vw__family_bert, {BERT_DEFAULTS}, roberta_keys},
-    {"t5", "T5ForConditionalGeneration", &vw__family_t5,
-     {.mlp = {.activation = VW__ACTIVATION_RELU}, .attention = {.buckets = 32, .has_dropout = true},
+    {"bert", "BertForMaskedLM", &vw__plan_family_bert, {BERT_DEFAULTS}, bert_keys},
+    {"roberta", "RobertaForMaskedLM", &vw__plan_family_bert, {BERT_DEFAULTS}, roberta_keys},
+    {"t5", "T5ForConditionalGeneration", &vw__plan_family_t5,
+     {.mlp = {.activation = VW__PLAN_ACTIVATION_RELU}, .attention = {.buckets = 32, .has_dropout = true},
       .embedding = {.has_dropout = true}, .has_residual_dropout = true, .head = {.is_tied = true}},
      t5_keys},
-    {"vit", "ViTForImageClassification", &vw__family_vit,
-     {.mlp = {.activation = VW__ACTIVATION_GELU}, .attention = {.has_query_bias = true},
+    {"vit", "ViTForImageClassification", &vw__plan_family_vit,
+     {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU}, .attention = {.has_query_bias = true},
       .embedding = {.channels = 3}},
      vit_keys},
-    {"resnet", "ResNetForImageClassification", &vw__family_resnet, {.layers = 0}, resnet_keys},
-    {"gpt_neox", "GPTNeoXForCausalLM", &vw__family_gpt_neox,
-     {.mlp = {.activation = VW__ACTIVATION_GELU}, POSITIONS(2048),
+    {"resnet", "ResNetForImageClassification", &vw__plan_family_resnet, {.layers = 0}, resnet_keys},
+    {"gpt_neox", "GPTNeoXForCausalLM", &vw__plan_family_gpt_neox,
+     {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU}, POSITIONS(2048),
       .attention = {.has_query_bias = true, .has_output_bias = true}},
      gpt_neox_keys},
 };
@@ -539,7 +540,7 @@ const vw__config_type *vw__config_type_find(const char *name)
     return NULL;
 }
 
-void vw__config_complete(vw__transformer *shape)
+void vw__config_complete(vw__plan_shape *shape)
 {
     vw__plan_attention *attention = &shape->attention;
     if (attention->key_heads == 0)

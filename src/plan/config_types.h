@@ -11,20 +11,20 @@
 #include "plan/plan_model.h"
 
 /* Limits beyond which a value is a mistake, and not a model. */
-#define VW__MOST_LAYERS UINT64_C(4096)
-#define VW__MOST_HEADS UINT64_C(65536)
-#define VW__MOST_WIDTH (UINT64_C(1) << 20)
-#define VW__MOST_INNER (UINT64_C(1) << 24)
-#define VW__MOST_VOCABULARY (UINT64_C(1) << 27)
-#define VW__MOST_POSITIONS (UINT64_C(1) << 30)
-#define VW__MOST_EXPERTS UINT64_C(1024)
-#define VW__MOST_PIXELS UINT64_C(65536)
+#define VW__CONFIG_MOST_LAYERS UINT64_C(4096)
+#define VW__CONFIG_MOST_HEADS UINT64_C(65536)
+#define VW__CONFIG_MOST_WIDTH (UINT64_C(1) << 20)
+#define VW__CONFIG_MOST_INNER (UINT64_C(1) << 24)
+#define VW__CONFIG_MOST_VOCABULARY (UINT64_C(1) << 27)
+#define VW__CONFIG_MOST_POSITIONS (UINT64_C(1) << 30)
+#define VW__CONFIG_MOST_EXPERTS UINT64_C(1024)
+#define VW__CONFIG_MOST_PIXELS UINT64_C(65536)
 
 typedef struct vw__config_type {
     const char *name;       /* "model_type" */
     const char *class_name; /* whose forward pass is planned */
-    const vw__family *family;
-    vw__transformer defaults;   /* of fields that a file may leave out */
+    const vw__plan_family *family;
+    vw__plan_shape defaults;    /* of fields that a file may leave out */
     const vw__config_key *keys; /* into a vw_plan_model */
 } vw__config_type;
 
@@ -40,6 +40,6 @@ VW_MUST_CHECK vw_status vw__config_type_read(const vw__config_type *type, const 
 
 /* Fills in what follows from the other numbers, where it was not given: as many key heads as heads,
  * heads that fill the hidden width, an MLP four times as wide. */
-void vw__config_complete(vw__transformer *shape);
+void vw__config_complete(vw__plan_shape *shape);
 
 #endif /* VW_PLAN_CONFIG_TYPES_H */

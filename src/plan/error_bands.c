@@ -17,12 +17,13 @@
      .offload = VW_OFFLOAD_##offload_,                                                             \
      .sharding = VW_SHARDING_##sharding_,                                                          \
      .error = __VA_ARGS__},
-const vw__measured_case vw__measured_cases[] = {
+const vw__plan_measured_case vw__plan_measured_cases[] = {
 #include "plan/measured_cases.def"
 };
 #undef CASE
 
-const size_t vw__measured_case_count = sizeof vw__measured_cases / sizeof vw__measured_cases[0];
+const size_t vw__plan_measured_case_count =
+    sizeof vw__plan_measured_cases / sizeof vw__plan_measured_cases[0];
 
 static vw_precision precision_kind(vw_precision precision)
 {
@@ -51,7 +52,7 @@ static vw_optimizer optimizer_kind(vw_optimizer optimizer)
     }
 }
 
-static bool has_same_states(const vw__measured_case *found, const vw_plan_settings *settings)
+static bool has_same_states(const vw__plan_measured_case *found, const vw_plan_settings *settings)
 {
     bool has_optimizer = settings->mode == VW_PLAN_MODE_TRAIN;
     return precision_kind(found->precision) == precision_kind(settings->precision) &&
@@ -61,7 +62,8 @@ static bool has_same_states(const vw__measured_case *found, const vw_plan_settin
            found->offload == settings->offload && found->sharding == settings->sharding;
 }
 
-static bool has_same_activations(const vw__measured_case *found, const vw_plan_settings *settings)
+static bool has_same_activations(const vw__plan_measured_case *found,
+                                 const vw_plan_settings *settings)
 {
     return found->mode == settings->mode && found->checkpointing == settings->checkpointing &&
            found->attention == settings->attention &&
@@ -71,13 +73,14 @@ static bool has_same_activations(const vw__measured_case *found, const vw_plan_s
            found->is_generating == (settings->generate > 0);
 }
 
-vw__error_band vw__error_band_among(const vw__measured_case *cases, size_t case_count,
-                                    const char *family, const vw_plan_settings *settings)
+vw__plan_error_band vw__plan_error_band_among(const vw__plan_measured_case *cases,
+                                              size_t case_count, const char *family,
+                                              const vw_plan_settings *settings)
 {
-    vw__error_band band = {.case_count = 0};
+    vw__plan_error_band band = {.case_count = 0};
     bool is_one_gpu = settings->gpus <= 1; /* several were never measured */
     for (size_t i = 0; is_one_gpu && i < case_count; i++) {
-        const vw__measured_case *found = &cases[i];
+        const vw__plan_measured_case *found = &cases[i];
         if (strcmp(found->family, family) != 0 || !has_same_states(found, settings) ||
             !has_same_activations(found, settings))
             continue;
@@ -90,7 +93,8 @@ vw__error_band vw__error_band_among(const vw__measured_case *cases, size_t case_
     return band;
 }
 
-vw__error_band vw__error_band_of(const char *family, const vw_plan_settings *settings)
+vw__plan_error_band vw__plan_error_band_of(const char *family, const vw_plan_settings *settings)
 {
-    return vw__error_band_among(vw__measured_cases, vw__measured_case_count, family, settings);
+    return vw__plan_error_band_among(vw__plan_measured_cases, vw__plan_measured_case_count, family,
+                                     settings);
 }

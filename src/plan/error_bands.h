@@ -11,7 +11,7 @@
 
 #include "vramwise/plan.h"
 
-typedef struct vw__measured_case {
+typedef struct vw__plan_measured_case {
     const char *family;
     vw_plan_mode mode;
     vw_precision precision;
@@ -22,20 +22,21 @@ typedef struct vw__measured_case {
     vw_sharding sharding;
     bool has_master_weights, has_chunks, has_lora, is_quantized, is_generating;
     double error; /* of the peak: predicted / measured - 1 */
-} vw__measured_case;
+} vw__plan_measured_case;
 
-extern const vw__measured_case vw__measured_cases[];
-extern const size_t vw__measured_case_count;
+extern const vw__plan_measured_case vw__plan_measured_cases[];
+extern const size_t vw__plan_measured_case_count;
 
-typedef struct vw__error_band {
+typedef struct vw__plan_error_band {
     size_t case_count; /* 0: nothing of the kind was measured */
     double low, high;
-} vw__error_band;
+} vw__plan_error_band;
 
-vw__error_band vw__error_band_of(const char *family, const vw_plan_settings *settings);
+vw__plan_error_band vw__plan_error_band_of(const char *family, const vw_plan_settings *settings);
 
 /* The same among other cases. */
-vw__error_band vw__error_band_among(const vw__measured_case *cases, size_t case_count,
-                                    const char *family, const vw_plan_settings *settings);
+vw__plan_error_band vw__plan_error_band_among(const vw__plan_measured_case *cases,
+                                              size_t case_count, const char *family,
+                                              const vw_plan_settings *settings);
 
 #endif /* VW_PLAN_ERROR_BANDS_H */

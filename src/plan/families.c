@@ -30,7 +30,7 @@
 static uint64_t usual_length(const vw_plan_model *model)
 {
     enum { TRAINED_WITH = 512 }; /* by T5, whose relative positions have no end */
-    const vw__transformer *shape = &model->shape;
+    const vw__plan_shape *shape = &model->shape;
     if (shape->embedding.patch > 0)
         return shape->embedding.image;
     if (shape->attention.buckets > 0)
@@ -43,7 +43,7 @@ static uint64_t usual_length(const vw_plan_model *model)
     .build = vw__plan_transformer_build
 
 #define DECODER(family, row)                                                                       \
-    TRANSFORMER(family, row), .forward = vw__plan_transformer_forward, .generate = vw__generate
+    TRANSFORMER(family, row), .forward = vw__plan_transformer_forward, .generate = vw__plan_generate
 
 /* ---- decoders -------------------------------------------------------------------------------- */
 
@@ -57,7 +57,7 @@ static const vw__plan_style gpt2_style = {
     .last_norm = "ln_f",
     .head = "lm_head",
     .order = {VW__PLAN_NORM_1, VW__PLAN_ATTENTION, VW__PLAN_NORM_2, VW__PLAN_MLP},
-    .norm = VW__NORM_LAYER,
+    .norm = VW__MODULE_NORM_LAYER,
     .scope = VW__PLAN_SCOPE_DROPOUT,
     .packing = VW__PLAN_SPLIT,
     .holds = {.heads = VW__PLAN_DROPPED,
@@ -74,7 +74,7 @@ static const vw__plan_style gpt2_style = {
     .embedding_holds = VW__PLAN_HOLDS_ROWS,
 };
 
-const vw__family vw__family_gpt2 = {
+const vw__plan_family vw__plan_family_gpt2 = {
     DECODER("gpt2", gpt2_style),
     .has_position_table = true,
     .has_plain_softmax = true,
@@ -85,12 +85,12 @@ static const vw__plan_style llama_style = {
     LLAMA_MLP,
     LLAMA_KIND,
     .order = {VW__PLAN_ATTENTION, VW__PLAN_MLP, VW__PLAN_NORM_1, VW__PLAN_NORM_2},
-    .norm = VW__NORM_RMS,
+    .norm = VW__MODULE_NORM_RMS,
     .rotary = VW__PLAN_ROTATED,
 };
 
-const vw__family vw__family_llama = {DECODER("llama", llama_style)};
-const vw__family vw__family_mixtral = {DECODER("mixtral", llama_style)};
+const vw__plan_family vw__plan_family_llama = {DECODER("llama", llama_style)};
+const vw__plan_family vw__plan_family_mixtral = {DECODER("mixtral", llama_style)};
 
 static const vw__plan_style gemma_style = {
     LLAMA_ATTENTION,
@@ -101,12 +101,12 @@ static const vw__plan_style gemma_style = {
     .after_mlp = "post_feedforward_layernorm",
     .order = {VW__PLAN_ATTENTION, VW__PLAN_MLP, VW__PLAN_NORM_1, VW__PLAN_AFTER_ATTENTION,
               VW__PLAN_NORM_2, VW__PLAN_AFTER_MLP},
-    .norm = VW__NORM_GEMMA,
+    .norm = VW__MODULE_NORM_GEMMA,
     .rotary = VW__PLAN_ROTATED,
     .is_embedding_scaled = true,
 };
 
-const vw__family vw__family_gemma = {DECODER("gemma", gemma_style)};
+const vw__plan_family vw__plan_family_gemma = {DECODER("gemma", gemma_style)};
 
 static const vw__plan_style phi3_style = {
     .packed = "qkv_proj",
@@ -115,13 +115,13 @@ static const vw__plan_style phi3_style = {
     .outer = "down_proj",
     LLAMA_KIND,
     .order = {VW__PLAN_ATTENTION, VW__PLAN_MLP, VW__PLAN_NORM_1, VW__PLAN_NORM_2},
-    .norm = VW__NORM_RMS,
+    .norm = VW__MODULE_NORM_RMS,
     .packing = VW__PLAN_SLICED,
     .rotary = VW__PLAN_ROTATED_IN_PART,
     .is_query_joined = true,
 };
 
-const vw__family vw__family_phi3 = {DECODER("phi3", phi3_style)};
+const vw__plan_family vw__plan_family_phi3 = {DECODER("phi3", phi3_style)};
 
 /* Attention and MLP read the same norm. */
 static const vw__plan_style phi_style = {
@@ -136,7 +136,7 @@ static const vw__plan_style phi_style = {
     .head = "lm_head",
     .has_head_bias = true,
     .order = {VW__PLAN_ATTENTION, VW__PLAN_MLP, VW__PLAN_NORM_1},
-    .norm = VW__NORM_LAYER,
+    .norm = VW__MODULE_NORM_LAYER,
     .topology = VW__PLAN_PARALLEL,
     .rotary = VW__PLAN_ROTATED_IN_PART,
     .rotates_in_turn = true,
@@ -148,7 +148,7 @@ static const vw__plan_style phi_style = {
     .embedding_holds = VW__PLAN_HOLDS_RESULT,
 };
 
-const vw__family vw__family_phi = {DECODER("phi", phi_style)};
+const vw__plan_family vw__plan_family_phi = {DECODER("phi", phi_style)};
 
 /* Attention and MLP read the same input, through a norm each. */
 static const vw__plan_style gpt_neox_style = {
@@ -161,7 +161,7 @@ static const vw__plan_style gpt_neox_style = {
     .last_norm = "final_layer_norm",
     .head = "embed_out",
     .order = {VW__PLAN_NORM_1, VW__PLAN_NORM_2, VW__PLAN_ATTENTION, VW__PLAN_MLP},
-    .norm = VW__NORM_LAYER,
+    .norm = VW__MODULE_NORM_LAYER,
     .topology = VW__PLAN_PARALLEL,
     .packing = VW__PLAN_SPLIT,
     .rotary = VW__PLAN_ROTATED_IN_PART,
@@ -173,14 +173,14 @@ static const vw__plan_style gpt_neox_style = {
     .embedding_holds = VW__PLAN_HOLDS_ROWS,
 };
 
-const vw__family vw__family_gpt_neox = {DECODER("gpt_neox", gpt_neox_style)};
+const vw__plan_family vw__plan_family_gpt_neox = {DECODER("gpt_neox", gpt_neox_style)};
 
 /* ---- encoders -------------------------------------------------------------------------------- */
 
 #define ENCODER_LAYER                                                                              \
     .query = "query", .key = "key", .value = "value", .output = "output", .inner = "intermediate", \
-    .outer = "output", .norm = VW__NORM_LAYER, .has_output_bias = true, .has_mlp_bias = true,      \
-    .has_embedding_scope = true, .has_head_bias = true
+    .outer = "output", .norm = VW__MODULE_NORM_LAYER, .has_output_bias = true,                     \
+    .has_mlp_bias = true, .has_embedding_scope = true, .has_head_bias = true
 
 /* With the head for masked words. */
 static const vw__plan_style bert_style = {
@@ -205,7 +205,7 @@ static const vw__plan_style bert_style = {
     .has_positions = true,
 };
 
-const vw__family vw__family_bert = {
+const vw__plan_family vw__plan_family_bert = {
     TRANSFORMER("bert", bert_style), .forward = vw__plan_transformer_forward,
     .has_position_table = true,      .keeps_logits_type = true,
     .has_plain_softmax = true,
@@ -230,7 +230,7 @@ static const vw__plan_style vit_style = {
     .embedding_holds = VW__PLAN_HOLDS_RESULT,
 };
 
-const vw__family vw__family_vit = {
+const vw__plan_family vw__plan_family_vit = {
     TRANSFORMER("vit", vit_style),
     .forward = vw__plan_transformer_forward,
     .has_images = true,
@@ -253,7 +253,7 @@ static const vw__plan_style t5_style = {
     .last_norm = "final_layer_norm",
     .head = "lm_head",
     .order = {VW__PLAN_NORM_1, VW__PLAN_ATTENTION, VW__PLAN_CROSS, VW__PLAN_MLP, VW__PLAN_NORM_2},
-    .norm = VW__NORM_T5,
+    .norm = VW__MODULE_NORM_T5,
     .scope = VW__PLAN_SCOPE_ALL,
     .holds = {.heads = VW__PLAN_OUTPUT_ENDS,
               .context = VW__PLAN_OUTPUT_ENDS,
@@ -268,7 +268,7 @@ static const vw__plan_style t5_style = {
     .embedding_holds = VW__PLAN_HOLDS_ROWS,
 };
 
-const vw__family vw__family_t5 = {
+const vw__plan_family vw__plan_family_t5 = {
     TRANSFORMER("t5", t5_style),
     .forward = vw__plan_encoder_decoder_forward,
     .generate = vw__plan_encoder_decoder_generate,

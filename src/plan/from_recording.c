@@ -27,12 +27,12 @@ typedef struct scaled_draft {
 
 /* What the result is computed from. */
 typedef struct scaled_work {
-    vw__recorded_run run;
+    vw__plan_recorded_run run;
     uint64_t *peaks; /* owned; by step */
-    vw__step_question question;
-    vw__step_laws laws;
-    vw__scaled_peak now, then;
-    vw__scaled_step scaled; /* the step of `then` */
+    vw__plan_step_question question;
+    vw__plan_step_laws laws;
+    vw__plan_scaled_peak now, then;
+    vw__plan_scaled_step scaled; /* the step of `then` */
 } scaled_work;
 
 /* ---- what is asked --------------------------------------------------------------------------- */
@@ -84,7 +84,7 @@ static vw_status choose_step(const scaled_work *work, vw_plan_scaling *scaling)
                         "steps are known by annotations, by an optimizer in the stacks, or by a "
                         "rhythm of live bytes");
     if (scaling->step == VW_UNKNOWN)
-        scaling->step = vw__recorded_step_choose(&work->run, work->peaks);
+        scaling->step = vw__plan_recorded_step_choose(&work->run, work->peaks);
     if (scaling->step >= step_count)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a step from 0 to %zu, found %llu",
                         step_count - 1, (unsigned long long)scaling->step);
@@ -94,44 +94,44 @@ static vw_status choose_step(const scaled_work *work, vw_plan_scaling *scaling)
 /* ---- its peak -------------------------------------------------------------------------------- */
 
 /* The step that is asked about, at that batch. */
-static vw__scale scale_for(const vw_plan_scaling *scaling, uint64_t batch)
+static vw__plan_scale scale_for(const vw_plan_scaling *scaling, uint64_t batch)
 {
     double length =
         scaling->sequence_now == 0 ? 1 : (double)scaling->sequence / (double)scaling->sequence_now;
-    return (vw__scale){.multiples = {.batch = (double)batch / (double)scaling->batch_now,
-                                     .length = length,
-                                     .second_length = length}};
+    return (vw__plan_scale){.multiples = {.batch = (double)batch / (double)scaling->batch_now,
+                                          .length = length,
+                                          .second_length = length}};
 }
 
 static vw_status scale_all(scaled_work *work, const vw_plan_scaling *scaling,
                            uint64_t *peak_if_square)
 {
-    const vw__scale same = {.multiples = {.batch = 1, .length = 1, .second_length = 1}};
-    vw__scale asked = scale_for(scaling, scaling->batch);
-    vw__scaled_peak square;
+    const vw__plan_scale same = {.multiples = {.batch = 1, .length = 1, .second_length = 1}};
+    vw__plan_scale asked = scale_for(scaling, scaling->batch);
+    vw__plan_scaled_peak square;
     uint32_t step = work->question.step;
-    VW__TRY(vw__recorded_step_scale(&work->run, step, &work->laws, same, &work->now));
-    VW__TRY(vw__recorded_step_scale(&work->run, step, &work->laws, asked, &work->then));
+    VW__TRY(vw__plan_recorded_step_scale(&work->run, step, &work->laws, same, &work->now));
+    VW__TRY(vw__plan_recorded_step_scale(&work->run, step, &work->laws, asked, &work->then));
     *peak_if_square = VW_UNKNOWN;
     if (work->then.maybe_square_bytes == 0 || scaling->sequence == scaling->sequence_now)
         return VW_OK;
     asked.are_maybes_square = true;
-    VW__TRY(vw__recorded_step_scale(&work->run, step, &work->laws, asked, &square));
+    VW__TRY(vw__plan_recorded_step_scale(&work->run, step, &work->laws, asked, &square));
     *peak_if_square = square.bytes;
     return VW_OK;
 }
 
-static const char *phase_at(const vw__recorded_run *run, uint32_t instant)
+static const char *phase_at(const vw__plan_recorded_run *run, uint32_t instant)
 {
     uint32_t pass = vw__roles_pass_at(&run->roles, instant == 0 ? 0 : instant - 1);
-    switch ((vw__pass_kind)run->roles.passes[pass].kind) {
-    case VW__PASS_FORWARD:
+    switch ((vw__roles_pass_kind)run->roles.passes[pass].kind) {
+    case VW__ROLES_PASS_FORWARD:
         return "forward";
-    case VW__PASS_BACKWARD:
+    case VW__ROLES_PASS_BACKWARD:
         return "backward";
-    case VW__PASS_OPTIMIZER:
+    case VW__ROLES_PASS_OPTIMIZER:
         return "optimizer step";
-    case VW__PASS_OTHER:
+    case VW__ROLES_PASS_OTHER:
     default:
         return "other";
     }
@@ -140,16 +140,17 @@ static const char *phase_at(const vw__recorded_run *run, uint32_t instant)
 /* ---- how wrong it is on known steps
  * ------------------------------------------------------------------------ */
 
-static vw_status check_one(const scaled_work *work, const vw__compared_step *other, double *error)
+static vw_status check_one(const scaled_work *work, const vw__plan_compared_step *other,
+                           double *error)
 {
-    vw__step_question question = work->question;
-    vw__step_laws laws;
-    vw__scaled_peak peak;
-    vw__scale scale = {.multiples = other->multiples};
+    vw__plan_step_question question = work->question;
+    vw__plan_step_laws laws;
+    vw__plan_scaled_peak peak;
+    vw__plan_scale scale = {.multiples = other->multiples};
     question.unseen_step = other->step;
-    VW__TRY(vw__step_laws_find(&work->run, &question, &laws));
-    vw_status status = vw__recorded_step_scale(&work->run, question.step, &laws, scale, &peak);
-    vw__step_laws_deinit(&laws);
+    VW__TRY(vw__plan_step_laws_find(&work->run, &question, &laws));
+    vw_status status = vw__plan_recorded_step_scale(&work->run, question.step, &laws, scale, &peak);
+    vw__plan_step_laws_deinit(&laws);
     if (status == VW_OK)
         *error = (double)peak.bytes / (double)work->peaks[other->step] - 1;
     return status;
@@ -193,9 +194,10 @@ static vw_status need_of_batch(void *context, uint64_t batch, uint64_t *need_byt
 {
     const batch_question *asked = context;
     const scaled_work *work = asked->work;
-    vw__scaled_peak peak;
-    vw_status status = vw__recorded_step_scale(&work->run, work->question.step, &work->laws,
-                                               scale_for(&asked->shown->scaling, batch), &peak);
+    vw__plan_scaled_peak peak;
+    vw_status status =
+        vw__plan_recorded_step_scale(&work->run, work->question.step, &work->laws,
+                                     scale_for(&asked->shown->scaling, batch), &peak);
     if (status == VW_OK)
         *need_bytes = device_bytes_of(asked->shown, peak.bytes);
     else if (status == VW_ERR_UNSUPPORTED)
@@ -207,7 +209,7 @@ static vw_status judge_card(const scaled_work *work, vw_plan_scaled *shown)
 {
     vw_plan_settings settings;
     vw_plan_settings_init(&settings);
-    shown->context_bytes = vw__context_bytes(&settings);
+    shown->context_bytes = vw__plan_context_bytes(&settings);
     shown->peak_device_bytes = shown->peak_allocated_bytes + shown->context_bytes;
     shown->is_card_known = shown->scaling.card_bytes != 0;
     if (!shown->is_card_known)
@@ -226,25 +228,25 @@ static vw_status judge_card(const scaled_work *work, vw_plan_scaled *shown)
 /* Fills `portions`, by lifetime of the recording. */
 static vw_status find_portions(const scaled_work *work, uint8_t *portions)
 {
-    const vw__recorded_run *run = &work->run;
+    const vw__plan_recorded_run *run = &work->run;
     bool is_request_of_it;
-    const vw__loss_question question = {
+    const vw__portion_loss_question question = {
         .model = run->model,
         .timeline = &run->timeline,
         .roles = &run->roles,
         .instant = work->now.instant,
         .live_bytes = work->now.bytes,
-        .request_context = VW__NO_CONTEXT,
+        .request_context = VW__MODEL_NO_CONTEXT,
         .request_portion = VW__PORTION_REST,
     };
     for (size_t i = 0; i < run->timeline.lifetime_count; i++)
         portions[i] = (uint8_t)vw__portion_of_role((vw__role)run->roles.roles[i],
                                                    run->roles.passes[run->roles.pass_of[i]].kind);
-    return vw__portions_part_loss(&question, portions, &is_request_of_it);
+    return vw__portion_part_loss(&question, portions, &is_request_of_it);
 }
 
-static void describe_peak(const vw__scaled_step *scaled, const uint8_t *portions, uint32_t instant,
-                          vw__bargain *deal)
+static void describe_peak(const vw__plan_scaled_step *scaled, const uint8_t *portions,
+                          uint32_t instant, vw__plan_bargain *deal)
 {
     for (size_t i = 0; i < scaled->timeline.lifetime_count; i++) {
         const vw__lifetime *block = &scaled->timeline.lifetimes[i];
@@ -257,19 +259,19 @@ static void describe_peak(const vw__scaled_step *scaled, const uint8_t *portions
 }
 
 /* A batch can be split only into parts that divide it. */
-static bool can_be_done(const vw__offer *offer, const vw_plan_scaling *scaling)
+static bool can_be_done(const vw__plan_offer *offer, const vw_plan_scaling *scaling)
 {
     return offer->batch_parts == 0 || scaling->batch % offer->batch_parts == 0;
 }
 
-static void keep_offers(scaled_draft *draft, const vw__bargain *deal)
+static void keep_offers(scaled_draft *draft, const vw__plan_bargain *deal)
 {
     vw_plan_scaled_choice *choices =
         vw__arena_alloc_array(&draft->arena, deal->offer_count, sizeof *choices, sizeof(uint64_t));
     size_t count = 0;
     draft->has_failed = draft->has_failed || choices == NULL;
     for (size_t i = 0; choices != NULL && i < deal->offer_count; i++) {
-        const vw__offer *offer = &deal->offers[i];
+        const vw__plan_offer *offer = &deal->offers[i];
         if (can_be_done(offer, &draft->shown.scaling))
             choices[count++] = (vw_plan_scaled_choice){
                 .action = offer->action,
@@ -288,23 +290,23 @@ static void keep_offers(scaled_draft *draft, const vw__bargain *deal)
 static vw_status bargain(scaled_draft *draft, const scaled_work *work, const uint8_t *portions)
 {
     const vw_plan_scaled *shown = &draft->shown;
-    vw__bargain deal = {
+    vw__plan_bargain deal = {
         .arena = &draft->arena,
         .run = {.timeline = &work->scaled.timeline,
                 .portion_of = portions,
                 .last_instant = work->scaled.last_instant,
                 .request_portion = VW__PORTION_REST},
-        .uses = vw__program_uses_find(work->run.model, &work->run.roles, UINT32_MAX),
+        .uses = vw__plan_uses_find(work->run.model, &work->run.roles, UINT32_MAX),
     };
     describe_peak(&work->scaled, portions, work->then.instant, &deal);
-    vw_status status = vw__bargain_begin(&deal);
+    vw_status status = vw__plan_bargain_begin(&deal);
     if (status == VW_OK) {
         deal.missing_bytes = device_bytes_of(shown, deal.base_bytes) - shown->scaling.card_bytes;
-        status = vw__bargain_strike(&deal);
+        status = vw__plan_bargain_strike(&deal);
     }
     if (status == VW_OK)
         keep_offers(draft, &deal);
-    vw__bargain_end(&deal);
+    vw__plan_bargain_end(&deal);
     return status;
 }
 
@@ -362,11 +364,11 @@ static void note_the_evidence(scaled_draft *draft, const scaled_work *work)
 /* Doubts the batch if no data of the step is a multiple of it. */
 static void note_the_batch(scaled_draft *draft, const scaled_work *work)
 {
-    const vw__recorded_run *run = &work->run;
+    const vw__plan_recorded_run *run = &work->run;
     uint64_t batch = draft->shown.scaling.batch_now;
     uint32_t begin, end;
     size_t count = 0, fitting = 0;
-    vw__recorded_step_range(run, work->question.step, &begin, &end);
+    vw__plan_recorded_step_range(run, work->question.step, &begin, &end);
     for (uint32_t i = begin; i < end; i++) {
         uint32_t place = run->lifetime_of[i];
         if (place == UINT32_MAX || run->roles.roles[place] != VW__ROLE_DATA)
@@ -386,22 +388,22 @@ static void note_doubts(scaled_draft *draft)
 {
     enum { LEAST_PART = 20 }; /* of the peak: less is not worth a sentence */
     const vw_plan_scaled *shown = &draft->shown;
-    char size[VW__SIZE_TEXT_BYTES], peak[VW__SIZE_TEXT_BYTES];
+    char size[VW__HUMAN_SIZE_BYTES], peak[VW__HUMAN_SIZE_BYTES];
     if (shown->irregular_bytes > shown->now_peak_bytes / LEAST_PART)
         note(draft,
              vw__arena_format(
                  &draft->arena,
                  "%s of the recorded peak went by no rule from step to step, and are taken to grow "
                  "with batch and length; are batch and length those of step %llu?",
-                 vw__format_size(shown->irregular_bytes, size),
+                 vw__human_size(shown->irregular_bytes, size),
                  (unsigned long long)shown->scaling.step));
     if (shown->peak_if_square_bytes != VW_UNKNOWN)
         note(draft, vw__arena_format(
                         &draft->arena,
                         "%s asked for by attention may be scores, and grow with the square of the "
                         "length: the peak is then %s",
-                        vw__format_size(shown->perhaps_square_bytes, size),
-                        vw__format_size(shown->peak_if_square_bytes, peak)));
+                        vw__human_size(shown->perhaps_square_bytes, size),
+                        vw__human_size(shown->peak_if_square_bytes, peak)));
 }
 
 static void add_notes(scaled_draft *draft, const scaled_work *work)
@@ -457,9 +459,9 @@ static vw_status fill(scaled_work *work, scaled_draft *draft)
     shown->peak_phase = phase_at(&work->run, work->then.instant);
     shown->perhaps_square_bytes = work->now.maybe_square_bytes;
     shown->irregular_bytes = work->now.irregular_bytes;
-    VW__TRY(vw__scaled_step_init(&work->scaled, &work->run, work->question.step, &work->laws,
-                                 scale_for(&shown->scaling, shown->scaling.batch)));
-    VW__TRY(vw__scaled_reserved(&work->scaled, work->then.bytes, shown->reserved_bytes));
+    VW__TRY(vw__plan_scaled_step_init(&work->scaled, &work->run, work->question.step, &work->laws,
+                                      scale_for(&shown->scaling, shown->scaling.batch)));
+    VW__TRY(vw__plan_scaled_reserved(&work->scaled, work->then.bytes, shown->reserved_bytes));
     VW__TRY(judge_card(work, shown));
     VW__TRY(add_choices(draft, work));
     add_parts(draft, work);
@@ -471,18 +473,18 @@ static vw_status fill(scaled_work *work, scaled_draft *draft)
 static vw_status make(const vw_recording *recording, scaled_work *work, scaled_draft *draft)
 {
     vw_plan_scaling *scaling = &draft->shown.scaling;
-    VW__TRY(vw__recorded_run_init(&work->run, recording, scaling->device));
+    VW__TRY(vw__plan_recorded_run_init(&work->run, recording, scaling->device));
     size_t room = work->run.steps.end_count + 1;
     work->peaks = vw__host_alloc_zeroed(room, sizeof *work->peaks);
     if (work->peaks == NULL)
         return vw__fail_host_memory(room * sizeof *work->peaks, "the peaks of steps");
-    VW__TRY(vw__recorded_step_peaks(&work->run, work->peaks));
+    VW__TRY(vw__plan_recorded_step_peaks(&work->run, work->peaks));
     VW__TRY(choose_step(work, scaling));
-    work->question = (vw__step_question){.step = (uint32_t)scaling->step,
-                                         .batch_now = scaling->batch_now,
-                                         .sequence_now = scaling->sequence_now,
-                                         .unseen_step = VW__NO_STEP};
-    VW__TRY(vw__step_laws_find(&work->run, &work->question, &work->laws));
+    work->question = (vw__plan_step_question){.step = (uint32_t)scaling->step,
+                                              .batch_now = scaling->batch_now,
+                                              .sequence_now = scaling->sequence_now,
+                                              .unseen_step = VW__PLAN_NO_STEP};
+    VW__TRY(vw__plan_step_laws_find(&work->run, &work->question, &work->laws));
     return fill(work, draft);
 }
 
@@ -498,9 +500,9 @@ vw_status vw_plan_from_recording(const vw_recording *recording, const vw_plan_sc
     vw__arena_init(&draft->arena, VW__ARENA_NO_LIMIT);
     draft->shown.scaling = checked;
     vw_status status = make(recording, &work, draft);
-    vw__scaled_step_deinit(&work.scaled);
-    vw__step_laws_deinit(&work.laws);
-    vw__recorded_run_deinit(&work.run);
+    vw__plan_scaled_step_deinit(&work.scaled);
+    vw__plan_step_laws_deinit(&work.laws);
+    vw__plan_recorded_run_deinit(&work.run);
     vw__host_free(work.peaks);
     if (status == VW_OK)
         *out = &draft->shown;

@@ -11,19 +11,19 @@ typedef struct cached_tensor {
     uint64_t window; /* of its layer; 0: none */
 } cached_tensor;
 
-struct vw__key_cache {
+struct vw__plan_key_cache {
     cached_tensor *tensors; /* keys and values of each layer, in turn */
     size_t count, capacity;
     size_t next;     /* in this forward pass */
     uint64_t tokens; /* read in earlier passes; of an encoder-decoder, by the decoder */
 };
 
-bool vw__is_generating(const vw__plan_run *run)
+bool vw__plan_is_generating(const vw__plan_run *run)
 {
     return run->keys != NULL;
 }
 
-uint64_t vw__tokens_before(const vw__plan_run *run)
+uint64_t vw__plan_tokens_before(const vw__plan_run *run)
 {
     return run->keys == NULL ? 0 : run->keys->tokens;
 }
@@ -34,45 +34,47 @@ static uint64_t kept_tokens(uint64_t window, uint64_t tokens)
     return window > 0 && tokens > window ? window : tokens;
 }
 
-static cached_tensor *cached(vw__key_cache *cache, size_t number, uint64_t window)
+static cached_tensor *cached(vw__plan_key_cache *cache, size_t number, uint64_t window)
 {
     while (cache->count <= number && cache->count < cache->capacity)
-        cache->tensors[cache->count++] = (cached_tensor){vw__no_tensor(), window};
+        cache->tensors[cache->count++] = (cached_tensor){vw__tensor_none(), window};
     return number < cache->count ? &cache->tensors[number] : NULL;
 }
 
-vw__tensor vw__cache_keys(vw__plan_run *run, vw__tensor keys, const vw__attention_shape *shape)
+vw__tensor vw__plan_cache_keys(vw__plan_run *run, vw__tensor keys,
+                               const vw__op_attention_shape *shape)
 {
     cached_tensor *place = cached(run->keys, run->keys->next++, shape->window);
     uint64_t token = shape->batch * shape->key_heads * shape->width;
     if (place == NULL || token == 0)
-        return vw__hold(run->tape, keys);
-    uint64_t before = vw__is_tensor(place->tensor) ? place->tensor.elements / token : 0;
+        return vw__tensor_hold(run->tape, keys);
+    uint64_t before = vw__tensor_exists(place->tensor) ? place->tensor.elements / token : 0;
     uint64_t tokens = kept_tokens(place->window, before + keys.elements / token);
-    vw__use use = vw__tape_set_use(run->tape, VW__USE_ACTIVATIONS);
-    vw__enter(run->tape, "cache", -1);
-    vw__rebind(run->tape, &place->tensor,
-               vw__tensor_new(run->tape, vw__times(run->tape, tokens, token), keys.dtype));
-    vw__leave(run->tape);
+    vw__tape_use use = vw__tape_set_use(run->tape, VW__TAPE_USE_ACTIVATIONS);
+    vw__tape_enter(run->tape, "cache", -1);
+    vw__tensor_rebind(
+        run->tape, &place->tensor,
+        vw__tensor_new(run->tape, vw__tape_times(run->tape, tokens, token), keys.dtype));
+    vw__tape_leave(run->tape);
     vw__tape_set_use(run->tape, use);
-    return vw__hold(run->tape, place->tensor);
+    return vw__tensor_hold(run->tape, place->tensor);
 }
 
 /* Grows it by `more` tokens at once. */
 static void grow_cache(vw__plan_run *run, uint64_t more)
 {
-    vw__key_cache *cache = run->keys;
-    vw__enter(run->tape, "cache", -1);
+    vw__plan_key_cache *cache = run->keys;
+    vw__tape_enter(run->tape, "cache", -1);
     for (size_t i = 0; i < cache->count; i++) {
         vw__tensor *tensor = &cache->tensors[i].tensor;
         uint64_t from = kept_tokens(cache->tensors[i].window, cache->tokens);
         uint64_t to = kept_tokens(cache->tensors[i].window, cache->tokens + more);
         if (from == 0 || to <= from)
             continue;
-        uint64_t elements = vw__times(run->tape, tensor->elements / from, to);
-        vw__rebind(run->tape, tensor, vw__tensor_new(run->tape, elements, tensor->dtype));
+        uint64_t elements = vw__tape_times(run->tape, tensor->elements / from, to);
+        vw__tensor_rebind(run->tape, tensor, vw__tensor_new(run->tape, elements, tensor->dtype));
     }
-    vw__leave(run->tape);
+    vw__tape_leave(run->tape);
     cache->tokens += more;
 }
 
@@ -80,10 +82,10 @@ static void grow_cache(vw__plan_run *run, uint64_t more)
 static void run_once(vw__plan_run *run, uint64_t tokens)
 {
     run->keys->next = 0;
-    vw__tensor logits = vw__run_forward(run);
-    vw__tensor floats = vw__tensor_new(run->tape, logits.elements, VW__FLOAT32);
-    vw__drop(run->tape, &logits);
-    vw__drop(run->tape, &floats);
+    vw__tensor logits = vw__plan_run_forward(run);
+    vw__tensor floats = vw__tensor_new(run->tape, logits.elements, VW__DTYPE_FLOAT32);
+    vw__tensor_drop(run->tape, &logits);
+    vw__tensor_drop(run->tape, &floats);
     run->keys->tokens += tokens;
 }
 
@@ -107,23 +109,23 @@ static uint64_t first_tokens(const vw__plan_run *run)
     return run->model->shape.decoder_layers > 0 ? 1 : run->settings->sequence;
 }
 
-void vw__generate(vw__plan_run *run)
+void vw__plan_generate(vw__plan_run *run)
 {
-    vw__key_cache cache = {
+    vw__plan_key_cache cache = {
         .capacity = 2 * (size_t)(run->model->shape.layers + run->model->shape.decoder_layers)};
-    cache.tensors = vw__run_alloc(run, cache.capacity, sizeof *cache.tensors);
+    cache.tensors = vw__module_alloc(run, cache.capacity, sizeof *cache.tensors);
     if (vw__tape_status(run->tape) != VW_OK)
         return;
     run->keys = &cache;
-    vw__enter(run->tape, "prompt", -1);
+    vw__tape_enter(run->tape, "prompt", -1);
     run_once(run, first_tokens(run));
-    vw__leave(run->tape);
+    vw__tape_leave(run->tape);
     if (run->settings->generate > 1) {
-        vw__enter(run->tape, "generation", -1);
+        vw__tape_enter(run->tape, "generation", -1);
         run_tokens(run, run->settings->generate - 1);
-        vw__leave(run->tape);
+        vw__tape_leave(run->tape);
     }
     for (size_t i = 0; i < cache.count; i++)
-        vw__drop(run->tape, &cache.tensors[i].tensor);
+        vw__tensor_drop(run->tape, &cache.tensors[i].tensor);
     run->keys = NULL;
 }

@@ -98,13 +98,13 @@ struct vw__layers_line {
     uint64_t rows;    /* of a table */
     uint64_t groups, heads, key_heads;
     uint64_t count; /* of a repeat */
-    vw__window window;
+    vw__op_window window;
     bool has_bias, has_dropout, is_in_place, is_causal, is_packed;
     const vw__layers_line *lines, *shortcut; /* of residual and repeat */
     size_t line_count, shortcut_count;
 };
 
 /* Reads a description into the model, whose arena it fills. */
-VW_MUST_CHECK vw_status vw__read_layers(const vw__config *config, vw_plan_model *model);
+VW_MUST_CHECK vw_status vw__layers_read(const vw__config *config, vw_plan_model *model);
 
 #endif /* VW_PLAN_LAYERS_H */

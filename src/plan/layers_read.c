@@ -65,24 +65,24 @@ static vw_status complete_window(const vw__config *config, const vw__config_key 
 
 /* The fields of each kind, beside "kind" and "name". The shape inference checks linear's "in". */
 static const vw__config_key kind_keys[VW__LAYERS_KIND_COUNT][MOST_KEYS] = {
-    [VW__LAYERS_ATTENTION] = {NUMBER("heads", heads, VW__MOST_HEADS),
-                             NUMBER_IF("key_heads", key_heads, VW__MOST_HEADS),
+    [VW__LAYERS_ATTENTION] = {NUMBER("heads", heads, VW__CONFIG_MOST_HEADS),
+                             NUMBER_IF("key_heads", key_heads, VW__CONFIG_MOST_HEADS),
                              FLAG("causal", is_causal), FLAG("packed", is_packed),
                              FLAG("bias", has_bias), CALL(complete_attention),
                              CALL(read_dropout, .name = "dropout")},
     [VW__LAYERS_AVG_POOL] = {WINDOW},
-    [VW__LAYERS_CONV2D] = {NUMBER_IF("in", in, VW__MOST_INNER), NUMBER("out", out, VW__MOST_INNER),
-                          NUMBER_IF("groups", groups, VW__MOST_INNER), FLAG("bias", has_bias),
+    [VW__LAYERS_CONV2D] = {NUMBER_IF("in", in, VW__CONFIG_MOST_INNER), NUMBER("out", out, VW__CONFIG_MOST_INNER),
+                          NUMBER_IF("groups", groups, VW__CONFIG_MOST_INNER), FLAG("bias", has_bias),
                           WINDOW},
     [VW__LAYERS_DROPOUT] = {CALL(read_dropout, .name = "p", .usual = 0.5)},
-    [VW__LAYERS_EMBEDDING] = {NUMBER("rows", rows, VW__MOST_VOCABULARY),
-                             NUMBER("width", out, VW__MOST_INNER)},
-    [VW__LAYERS_GROUP_NORM] = {NUMBER("groups", groups, VW__MOST_INNER)},
+    [VW__LAYERS_EMBEDDING] = {NUMBER("rows", rows, VW__CONFIG_MOST_VOCABULARY),
+                             NUMBER("width", out, VW__CONFIG_MOST_INNER)},
+    [VW__LAYERS_GROUP_NORM] = {NUMBER("groups", groups, VW__CONFIG_MOST_INNER)},
     [VW__LAYERS_LAYER_NORM] = {FLAG("bias", has_bias)},
-    [VW__LAYERS_LINEAR] = {NUMBER_IF("in", in, UINT64_MAX), NUMBER("out", out, VW__MOST_VOCABULARY),
+    [VW__LAYERS_LINEAR] = {NUMBER_IF("in", in, UINT64_MAX), NUMBER("out", out, VW__CONFIG_MOST_VOCABULARY),
                           FLAG("bias", has_bias)},
     [VW__LAYERS_MAX_POOL] = {WINDOW},
-    [VW__LAYERS_POSITIONS] = {NUMBER("rows", rows, VW__MOST_POSITIONS)},
+    [VW__LAYERS_POSITIONS] = {NUMBER("rows", rows, VW__CONFIG_MOST_POSITIONS)},
     [VW__LAYERS_RELU] = {FLAG("in_place", is_in_place)},
     [VW__LAYERS_REPEAT] = {NUMBER("count", count, VW__LAYERS_MOST), LISTS("layers")},
     [VW__LAYERS_RESIDUAL] = {FLAG("in_place", is_in_place), LISTS("layers"), LISTS("shortcut")},
@@ -209,7 +209,7 @@ static vw_status read_list_input(const vw__config *config, vw__layers_shape *sha
     enum { ROW = 1, IMAGE = 3 };
     uint64_t numbers[IMAGE] = {0};
     size_t count = 0;
-    VW__TRY(vw__config_numbers(config, "input", 1, VW__MOST_INNER, IMAGE, numbers, &count));
+    VW__TRY(vw__config_numbers(config, "input", 1, VW__CONFIG_MOST_INNER, IMAGE, numbers, &count));
     if (count != ROW && count != IMAGE)
         return vw__config_refuse(config, "input", VW_ERR_CORRUPT_FILE,
                                  "[channels, height, width] or [width]");
@@ -218,7 +218,7 @@ static vw_status read_list_input(const vw__config *config, vw__layers_shape *sha
                            .width = numbers[0],
                            .height = numbers[1],
                            .across = numbers[2]};
-    if (numbers[1] > VW__MOST_PIXELS || numbers[2] > VW__MOST_PIXELS)
+    if (numbers[1] > VW__CONFIG_MOST_PIXELS || numbers[2] > VW__CONFIG_MOST_PIXELS)
         return vw__config_refuse(config, "input", VW_ERR_UNSUPPORTED,
                                  "an image of at most 65536 pixels a side");
     return VW_OK;
@@ -236,8 +236,8 @@ static vw_status read_input(const vw__config *config, vw__layers_shape *shape)
     VW__TRY(vw__config_object(config, "input", &input));
     VW__TRY(vw__config_only(&input, fields, 2));
     *shape = (vw__layers_shape){.flow = VW__LAYERS_FLOW_IDS};
-    VW__TRY(vw__config_number(&input, "tokens", 1, VW__MOST_POSITIONS, &shape->length));
-    VW__TRY(vw__config_number_if(&input, "width", 1, VW__MOST_INNER, &shape->width));
+    VW__TRY(vw__config_number(&input, "tokens", 1, VW__CONFIG_MOST_POSITIONS, &shape->length));
+    VW__TRY(vw__config_number_if(&input, "width", 1, VW__CONFIG_MOST_INNER, &shape->width));
     if (shape->width > 0)
         shape->flow = VW__LAYERS_FLOW_TOKENS;
     return VW_OK;
@@ -253,7 +253,7 @@ static vw_status check_output(const vw__config *config, const vw__layers_shape *
         return vw__fail(VW_ERR_UNSUPPORTED,
                         "loss: cross_entropy takes tokens or features, and gets %s",
                         vw__layers_shape_words(out).text);
-    VW__TRY(vw__config_number_if(config, "classes", 1, VW__MOST_VOCABULARY, &classes));
+    VW__TRY(vw__config_number_if(config, "classes", 1, VW__CONFIG_MOST_VOCABULARY, &classes));
     if (classes == out->width)
         return VW_OK;
     return vw__config_refuse(config, "classes", VW_ERR_CORRUPT_FILE,
@@ -274,18 +274,18 @@ static void note_attention(const vw__layers_line *lines, size_t line_count, vw_p
     }
 }
 
-static const vw__family *family_of(vw__layers_flow flow)
+static const vw__plan_family *family_of(vw__layers_flow flow)
 {
     switch (flow) {
     case VW__LAYERS_FLOW_IMAGE:
-        return &vw__family_image_layers;
+        return &vw__plan_family_image_layers;
     case VW__LAYERS_FLOW_FEATURES:
-        return &vw__family_feature_layers;
+        return &vw__plan_family_feature_layers;
     case VW__LAYERS_FLOW_IDS:
     case VW__LAYERS_FLOW_TOKENS:
         break;
     }
-    return &vw__family_token_layers;
+    return &vw__plan_family_token_layers;
 }
 
 static vw_status read_head(const vw__config *config, vw_plan_model *model, vw__layers_shape *input)
@@ -303,7 +303,7 @@ static vw_status read_head(const vw__config *config, vw_plan_model *model, vw__l
     return read_input(config, input);
 }
 
-vw_status vw__read_layers(const vw__config *config, vw_plan_model *model)
+vw_status vw__layers_read(const vw__config *config, vw_plan_model *model)
 {
     layers_reader reader = {.model = model};
     vw__layers_shape *input =

@@ -109,18 +109,18 @@ static vw_status check_multiple(const vw__layers_line *line, const char *field, 
 
 static vw_status infer_window(const vw__layers_line *line, vw__layers_shape *shape)
 {
-    uint64_t height = vw__window_steps(&line->window, shape->height);
-    uint64_t across = vw__window_steps(&line->window, shape->across);
+    uint64_t height = vw__op_window_steps(&line->window, shape->height);
+    uint64_t across = vw__op_window_steps(&line->window, shape->across);
     if (height == 0 || across == 0)
         return vw__fail(
             VW_ERR_CORRUPT_FILE,
             "%s.kernel: expected one that fits into %s with its padding, found %" PRIu64,
             line->place, vw__layers_shape_words(shape).text, line->window.kernel);
-    if (height > VW__MOST_PIXELS || across > VW__MOST_PIXELS)
+    if (height > VW__CONFIG_MOST_PIXELS || across > VW__CONFIG_MOST_PIXELS)
         return vw__fail(VW_ERR_UNSUPPORTED,
                         "%s.padding: expected an image of at most %" PRIu64
                         " pixels a side to come out",
-                        line->place, VW__MOST_PIXELS);
+                        line->place, VW__CONFIG_MOST_PIXELS);
     shape->height = height;
     shape->across = across;
     return VW_OK;
@@ -244,14 +244,14 @@ uint64_t vw__layers_elements(vw__tape *tape, const vw__layers_shape *shape, uint
 {
     switch (shape->flow) {
     case VW__LAYERS_FLOW_IMAGE:
-        return vw__times(tape, vw__times(tape, batch, shape->width),
-                         vw__times(tape, shape->height, shape->across));
+        return vw__tape_times(tape, vw__tape_times(tape, batch, shape->width),
+                              vw__tape_times(tape, shape->height, shape->across));
     case VW__LAYERS_FLOW_IDS:
-        return vw__times(tape, batch, shape->length);
+        return vw__tape_times(tape, batch, shape->length);
     case VW__LAYERS_FLOW_TOKENS:
-        return vw__times(tape, vw__times(tape, batch, shape->length), shape->width);
+        return vw__tape_times(tape, vw__tape_times(tape, batch, shape->length), shape->width);
     case VW__LAYERS_FLOW_FEATURES:
         break;
     }
-    return vw__times(tape, batch, shape->width);
+    return vw__tape_times(tape, batch, shape->width);
 }

@@ -22,11 +22,11 @@ struct layer_module {
     const vw__layers_line *line;
     vw__layers_shape in, out;
     union {
-        vw__linear_module *heads; /* ATTENTION_PARTS */
-        vw__linear_module linear;
-        vw__conv_module conv;
-        vw__batch_norm_module batch_norm;
-        vw__norm_module norm;
+        vw__module_linear *heads; /* ATTENTION_PARTS */
+        vw__module_linear linear;
+        vw__module_conv conv;
+        vw__module_batch_norm batch_norm;
+        vw__module_norm norm;
         vw__tensor table;
         layer_row *rounds; /* of a repeat: line->count; of a residual: layers, and shortcut */
     };
@@ -48,34 +48,37 @@ static void build_attention(vw__plan_run *run, layer_module *module)
 {
     const vw__layers_line *line = module->line;
     uint64_t width = module->in.width, keys = width / line->heads * line->key_heads;
-    vw__linear_module *parts = vw__run_alloc(run, ATTENTION_PARTS, sizeof *parts);
+    vw__module_linear *parts = vw__module_alloc(run, ATTENTION_PARTS, sizeof *parts);
     module->heads = parts;
     if (line->is_packed) {
-        parts[QUERY] =
-            vw__make_linear(run, "qkv", width, 3 * width, line->has_bias, VW__LINEAR_ADAPTED);
+        parts[QUERY] = vw__module_make_linear(run, "qkv", width, 3 * width, line->has_bias,
+                                              VW__MODULE_LINEAR_ADAPTED);
     } else {
-        parts[QUERY] =
-            vw__make_linear(run, "query", width, width, line->has_bias, VW__LINEAR_ADAPTED);
-        parts[KEY] = vw__make_linear(run, "key", width, keys, line->has_bias, VW__LINEAR_PLAIN);
-        parts[VALUE] =
-            vw__make_linear(run, "value", width, keys, line->has_bias, VW__LINEAR_ADAPTED);
+        parts[QUERY] = vw__module_make_linear(run, "query", width, width, line->has_bias,
+                                              VW__MODULE_LINEAR_ADAPTED);
+        parts[KEY] = vw__module_make_linear(run, "key", width, keys, line->has_bias,
+                                            VW__MODULE_LINEAR_PLAIN);
+        parts[VALUE] = vw__module_make_linear(run, "value", width, keys, line->has_bias,
+                                              VW__MODULE_LINEAR_ADAPTED);
     }
-    parts[OUTPUT] = vw__make_linear(run, "output", width, width, line->has_bias, VW__LINEAR_PLAIN);
+    parts[OUTPUT] = vw__module_make_linear(run, "output", width, width, line->has_bias,
+                                           VW__MODULE_LINEAR_PLAIN);
 }
 
 static void build_norm(vw__plan_run *run, layer_module *module)
 {
-    vw__norm_kind kind = module->line->has_bias ? VW__NORM_LAYER : VW__NORM_LAYER_UNBIASED;
+    vw__module_norm_kind kind =
+        module->line->has_bias ? VW__MODULE_NORM_LAYER : VW__MODULE_NORM_LAYER_UNBIASED;
     if (module->line->kind == VW__LAYERS_RMS_NORM)
-        kind = VW__NORM_RMS;
-    module->norm = vw__make_norm(run, "norm", module->in.width, kind);
+        kind = VW__MODULE_NORM_RMS;
+    module->norm = vw__module_make_norm(run, "norm", module->in.width, kind);
 }
 
 static void build_rounds(vw__plan_run *run, layer_module *module)
 {
     const vw__layers_line *line = module->line;
     vw__layers_shape shape = module->in;
-    module->rounds = vw__run_alloc(run, line->count, sizeof *module->rounds);
+    module->rounds = vw__module_alloc(run, line->count, sizeof *module->rounds);
     for (uint64_t i = 0; i < line->count && vw__tape_status(run->tape) == VW_OK; i++)
         module->rounds[i] = build_row(run, line->lines, line->line_count, &shape);
 }
@@ -84,7 +87,7 @@ static void build_residual(vw__plan_run *run, layer_module *module)
 {
     const vw__layers_line *line = module->line;
     vw__layers_shape shape = module->in, beside = module->in;
-    module->rounds = vw__run_alloc(run, RESIDUAL_ROWS, sizeof *module->rounds);
+    module->rounds = vw__module_alloc(run, RESIDUAL_ROWS, sizeof *module->rounds);
     module->rounds[INSIDE] = build_row(run, line->lines, line->line_count, &shape);
     module->rounds[SHORTCUT] = build_row(run, line->shortcut, line->shortcut_count, &beside);
 }
@@ -97,15 +100,15 @@ static void build_module(vw__plan_run *run, layer_module *module)
         build_attention(run, module);
         break;
     case VW__LAYERS_BATCH_NORM:
-        module->batch_norm = vw__make_batch_norm(run, "norm", module->in.width);
+        module->batch_norm = vw__module_make_batch_norm(run, "norm", module->in.width);
         break;
     case VW__LAYERS_CONV2D:
-        module->conv = vw__make_conv2d(run, "conv", module->in.width, line->out, line->window,
-                                       line->groups, line->has_bias);
+        module->conv = vw__module_make_conv2d(run, "conv", module->in.width, line->out,
+                                              line->window, line->groups, line->has_bias);
         break;
     case VW__LAYERS_EMBEDDING:
     case VW__LAYERS_POSITIONS:
-        module->table = vw__make_table(run, line->rows, module->out.width);
+        module->table = vw__module_make_table(run, line->rows, module->out.width);
         break;
     case VW__LAYERS_GROUP_NORM:
     case VW__LAYERS_LAYER_NORM:
@@ -113,8 +116,8 @@ static void build_module(vw__plan_run *run, layer_module *module)
         build_norm(run, module);
         break;
     case VW__LAYERS_LINEAR:
-        module->linear = vw__make_linear(run, "linear", module->in.width, line->out, line->has_bias,
-                                         VW__LINEAR_PLAIN);
+        module->linear = vw__module_make_linear(run, "linear", module->in.width, line->out,
+                                                line->has_bias, VW__MODULE_LINEAR_PLAIN);
         break;
     case VW__LAYERS_REPEAT:
         build_rounds(run, module);
@@ -134,7 +137,7 @@ static layer_row build_row(vw__plan_run *run, const vw__layers_line *lines, size
     layer_row row = {.modules = NULL};
     if (count == 0)
         return row;
-    row.modules = vw__run_alloc(run, count, sizeof *row.modules);
+    row.modules = vw__module_alloc(run, count, sizeof *row.modules);
     for (size_t i = 0; i < count && vw__tape_status(run->tape) == VW_OK; i++) {
         layer_module *module = &row.modules[i];
         module->line = &lines[i];
@@ -172,7 +175,7 @@ static bool has_blocks(const vw_plan_model *model)
 static void build(vw__plan_run *run)
 {
     const vw_plan_model *model = run->model;
-    layers_modules *modules = vw__run_alloc(run, 1, sizeof *modules);
+    layers_modules *modules = vw__module_alloc(run, 1, sizeof *modules);
     run->modules = modules;
     modules->input = input_shape(run);
     vw__layers_shape shape = modules->input;
@@ -191,44 +194,44 @@ static vw__tensor run_row(vw__plan_run *run, const layer_row *row, vw__tensor x,
 static vw__tensor attend(vw__plan_run *run, const layer_module *module, vw__tensor x)
 {
     const vw__layers_line *line = module->line;
-    const vw__linear_module *linears = module->heads;
-    const vw__attention_shape attention = {.batch = run->settings->batch,
-                                           .heads = line->heads,
-                                           .key_heads = line->key_heads,
-                                           .length = module->in.length,
-                                           .key_length = module->in.length,
-                                           .width = module->in.width / line->heads,
-                                           .has_dropout = run->is_training && line->has_dropout,
-                                           .is_causal = line->is_causal};
+    const vw__module_linear *linears = module->heads;
+    const vw__op_attention_shape attention = {.batch = run->settings->batch,
+                                              .heads = line->heads,
+                                              .key_heads = line->key_heads,
+                                              .length = module->in.length,
+                                              .key_length = module->in.length,
+                                              .width = module->in.width / line->heads,
+                                              .has_dropout = run->is_training && line->has_dropout,
+                                              .is_causal = line->is_causal};
     vw__tape *tape = run->tape;
     vw__tensor parts[3];
-    parts[QUERY] = vw__apply_linear(run, x, &linears[QUERY]);
+    parts[QUERY] = vw__module_apply_linear(run, x, &linears[QUERY]);
     if (line->is_packed) {
         vw__tensor packed = parts[QUERY];
-        vw__split(tape, packed, 3, parts);
-        vw__drop(tape, &packed);
+        vw__op_split(tape, packed, 3, parts);
+        vw__tensor_drop(tape, &packed);
     } else {
-        parts[KEY] = vw__apply_linear(run, x, &linears[KEY]);
-        parts[VALUE] = vw__apply_linear(run, x, &linears[VALUE]);
+        parts[KEY] = vw__module_apply_linear(run, x, &linears[KEY]);
+        parts[VALUE] = vw__module_apply_linear(run, x, &linears[VALUE]);
     }
     vw__tensor mask =
-        line->is_causal ? vw__make_causal_mask(run, module->in.length) : vw__no_tensor();
+        line->is_causal ? vw__module_make_causal_mask(run, module->in.length) : vw__tensor_none();
     vw__tensor made =
-        vw__apply_attention(run, parts[QUERY], parts[KEY], parts[VALUE], mask, &attention);
-    vw__drop(tape, &mask);
+        vw__module_apply_attention(run, parts[QUERY], parts[KEY], parts[VALUE], mask, &attention);
+    vw__tensor_drop(tape, &mask);
     for (size_t i = 0; i < 3; i++)
-        vw__drop(tape, &parts[i]);
-    vw__rebind(tape, &made, vw__apply_linear(run, made, &linears[OUTPUT]));
+        vw__tensor_drop(tape, &parts[i]);
+    vw__tensor_rebind(tape, &made, vw__module_apply_linear(run, made, &linears[OUTPUT]));
     return made;
 }
 
 static vw__tensor add_positions(vw__plan_run *run, const layer_module *module, vw__tensor x)
 {
-    vw__tensor numbers = vw__make_ids(run, 1, module->in.length);
-    vw__tensor rows = vw__embedding(run->tape, numbers, module->table, module->in.width);
-    vw__tensor made = vw__add(run->tape, x, rows);
-    vw__drop(run->tape, &rows);
-    vw__drop(run->tape, &numbers);
+    vw__tensor numbers = vw__module_make_ids(run, 1, module->in.length);
+    vw__tensor rows = vw__op_embedding(run->tape, numbers, module->table, module->in.width);
+    vw__tensor made = vw__op_add(run->tape, x, rows);
+    vw__tensor_drop(run->tape, &rows);
+    vw__tensor_drop(run->tape, &numbers);
     return made;
 }
 
@@ -238,10 +241,10 @@ static vw__tensor run_residual(vw__plan_run *run, const layer_module *module, vw
     vw__tensor out = run_row(run, &module->rounds[INSIDE], x, false);
     vw__tensor identity = run_row(run, &module->rounds[SHORTCUT], x, false);
     if (module->line->is_in_place && out.dtype == identity.dtype)
-        vw__add_in_place(tape, &out, identity);
+        vw__op_add_in_place(tape, &out, identity);
     else
-        vw__rebind(tape, &out, vw__add(tape, out, identity));
-    vw__drop(tape, &identity);
+        vw__tensor_rebind(tape, &out, vw__op_add(tape, out, identity));
+    vw__tensor_drop(tape, &identity);
     return out;
 }
 
@@ -253,14 +256,15 @@ static vw__tensor run_round(vw__plan_run *run, const void *round, vw__tensor x)
 static vw__tensor run_repeat(vw__plan_run *run, const layer_module *module, vw__tensor x,
                              bool is_outermost)
 {
-    vw__tensor made = vw__hold(run->tape, x);
+    vw__tensor made = vw__tensor_hold(run->tape, x);
     size_t count = module->line->count;
     if (is_outermost)
-        return vw__run_blocks(run, run_round, module->rounds, sizeof *module->rounds, count, made);
+        return vw__module_run_blocks(run, run_round, module->rounds, sizeof *module->rounds, count,
+                                     made);
     for (size_t i = 0; i < count && vw__tape_status(run->tape) == VW_OK; i++) {
-        vw__enter(run->tape, "round", (int64_t)i);
-        vw__rebind(run->tape, &made, run_row(run, &module->rounds[i], made, false));
-        vw__leave(run->tape);
+        vw__tape_enter(run->tape, "round", (int64_t)i);
+        vw__tensor_rebind(run->tape, &made, run_row(run, &module->rounds[i], made, false));
+        vw__tape_leave(run->tape);
     }
     return made;
 }
@@ -268,25 +272,25 @@ static vw__tensor run_repeat(vw__plan_run *run, const layer_module *module, vw__
 static vw__tensor run_norm(vw__plan_run *run, const layer_module *module, vw__tensor x)
 {
     if (module->line->kind != VW__LAYERS_GROUP_NORM)
-        return vw__apply_norm(run, x, &module->norm);
-    uint64_t rows = vw__times(run->tape, run->settings->batch, module->line->groups);
-    return vw__layer_norm(run->tape, x, module->norm.weight, module->norm.bias, rows);
+        return vw__module_apply_norm(run, x, &module->norm);
+    uint64_t rows = vw__tape_times(run->tape, run->settings->batch, module->line->groups);
+    return vw__op_layer_norm(run->tape, x, module->norm.weight, module->norm.bias, rows);
 }
 
 static vw__tensor rectify(vw__plan_run *run, const layer_module *module, vw__tensor x)
 {
     if (!module->line->is_in_place)
-        return vw__relu(run->tape, x);
-    vw__tensor made = vw__hold(run->tape, x);
-    vw__relu_in_place(run->tape, &made);
+        return vw__op_relu(run->tape, x);
+    vw__tensor made = vw__tensor_hold(run->tape, x);
+    vw__op_relu_in_place(run->tape, &made);
     return made;
 }
 
 static vw__tensor run_conv(vw__plan_run *run, const layer_module *module, vw__tensor x)
 {
-    vw__image_shape shape = {run->settings->batch, module->in.width, module->in.height,
-                             module->in.across};
-    return vw__apply_conv2d(run, x, &module->conv, &shape);
+    vw__op_image_shape shape = {run->settings->batch, module->in.width, module->in.height,
+                                module->in.across};
+    return vw__module_apply_conv2d(run, x, &module->conv, &shape);
 }
 
 /* Layers without parameters. */
@@ -296,28 +300,28 @@ static vw__tensor run_plain(vw__plan_run *run, const layer_module *module, vw__t
     uint64_t elements = vw__layers_elements(tape, &module->out, run->settings->batch);
     switch (module->line->kind) {
     case VW__LAYERS_AVG_POOL:
-        return vw__avg_pool(tape, x, elements);
+        return vw__op_avg_pool(tape, x, elements);
     case VW__LAYERS_DROPOUT:
-        return vw__apply_dropout(run, x, module->line->has_dropout);
+        return vw__module_apply_dropout(run, x, module->line->has_dropout);
     case VW__LAYERS_FIRST_TOKEN:
-        return vw__slice(tape, x, elements);
+        return vw__op_slice(tape, x, elements);
     case VW__LAYERS_GELU:
-        return vw__gelu(tape, x);
+        return vw__op_gelu(tape, x);
     case VW__LAYERS_MAX_POOL:
-        return vw__max_pool(tape, x, elements);
+        return vw__op_max_pool(tape, x, elements);
     case VW__LAYERS_MEAN_POOL:
-        return vw__mean(tape, x, elements);
+        return vw__op_mean(tape, x, elements);
     case VW__LAYERS_RELU:
         return rectify(run, module, x);
     case VW__LAYERS_SILU:
-        return vw__silu(tape, x);
+        return vw__op_silu(tape, x);
     case VW__LAYERS_SIGMOID:
     case VW__LAYERS_TANH: /* both save their result */
-        return vw__tanh(tape, x);
+        return vw__op_tanh(tape, x);
     case VW__LAYERS_TOKENS: /* a transpose, which the next layer copies */
-        return vw__contiguous(tape, x);
+        return vw__op_contiguous(tape, x);
     default: /* flatten: a view */
-        return vw__view(tape, x);
+        return vw__op_view(tape, x);
     }
 }
 
@@ -328,17 +332,17 @@ static vw__tensor run_module(vw__plan_run *run, const layer_module *module, vw__
     case VW__LAYERS_ATTENTION:
         return attend(run, module, x);
     case VW__LAYERS_BATCH_NORM:
-        return vw__apply_batch_norm(run, x, &module->batch_norm);
+        return vw__module_apply_batch_norm(run, x, &module->batch_norm);
     case VW__LAYERS_CONV2D:
         return run_conv(run, module, x);
     case VW__LAYERS_EMBEDDING:
-        return vw__embedding(run->tape, x, module->table, module->out.width);
+        return vw__op_embedding(run->tape, x, module->table, module->out.width);
     case VW__LAYERS_GROUP_NORM:
     case VW__LAYERS_LAYER_NORM:
     case VW__LAYERS_RMS_NORM:
         return run_norm(run, module, x);
     case VW__LAYERS_LINEAR:
-        return vw__apply_linear(run, x, &module->linear);
+        return vw__module_apply_linear(run, x, &module->linear);
     case VW__LAYERS_POSITIONS:
         return add_positions(run, module, x);
     case VW__LAYERS_REPEAT:
@@ -353,12 +357,12 @@ static vw__tensor run_module(vw__plan_run *run, const layer_module *module, vw__
 /* input = module(input) for each; borrows `x`. */
 static vw__tensor run_row(vw__plan_run *run, const layer_row *row, vw__tensor x, bool is_outermost)
 {
-    vw__tensor made = vw__hold(run->tape, x);
+    vw__tensor made = vw__tensor_hold(run->tape, x);
     for (size_t i = 0; i < row->count && vw__tape_status(run->tape) == VW_OK; i++) {
         const vw__layers_line *line = row->modules[i].line;
-        vw__enter(run->tape, line->name, line->number);
-        vw__rebind(run->tape, &made, run_module(run, &row->modules[i], made, is_outermost));
-        vw__leave(run->tape);
+        vw__tape_enter(run->tape, line->name, line->number);
+        vw__tensor_rebind(run->tape, &made, run_module(run, &row->modules[i], made, is_outermost));
+        vw__tape_leave(run->tape);
     }
     return made;
 }
@@ -367,11 +371,11 @@ static vw__tensor run_row(vw__plan_run *run, const layer_row *row, vw__tensor x,
 
 static vw__tensor make_input(vw__plan_run *run, const layers_modules *modules)
 {
-    vw__use before = vw__tape_set_use(run->tape, VW__USE_DATA);
+    vw__tape_use before = vw__tape_set_use(run->tape, VW__TAPE_USE_DATA);
     const vw__layers_shape *shape = &modules->input;
     uint64_t elements = vw__layers_elements(run->tape, shape, run->settings->batch);
-    vw__tensor made = vw__tensor_new(run->tape, elements,
-                                     shape->flow == VW__LAYERS_FLOW_IDS ? VW__INT64 : run->dtype);
+    vw__tensor made = vw__tensor_new(
+        run->tape, elements, shape->flow == VW__LAYERS_FLOW_IDS ? VW__DTYPE_INT64 : run->dtype);
     vw__tape_set_use(run->tape, before);
     return made;
 }
@@ -379,7 +383,7 @@ static vw__tensor make_input(vw__plan_run *run, const layers_modules *modules)
 static uint64_t rows_of(const vw__plan_run *run, const vw__layers_shape *shape)
 {
     return shape->flow == VW__LAYERS_FLOW_TOKENS
-               ? vw__times(run->tape, run->settings->batch, shape->length)
+               ? vw__tape_times(run->tape, run->settings->batch, shape->length)
                : run->settings->batch;
 }
 
@@ -387,16 +391,16 @@ static vw__tensor make_loss(vw__plan_run *run, const vw__layers_shape *shape, vw
 {
     vw__tape *tape = run->tape;
     if (run->model->layers_loss == VW__LAYERS_MEAN)
-        return vw__mean(tape, x, 1);
+        return vw__op_mean(tape, x, 1);
     if (run->model->layers_loss == VW__LAYERS_MSE) {
         vw__tensor wanted = vw__tensor_new(tape, x.elements, run->dtype);
-        vw__tensor loss = vw__mse_loss(tape, x, wanted);
-        vw__drop(tape, &wanted);
+        vw__tensor loss = vw__op_mse_loss(tape, x, wanted);
+        vw__tensor_drop(tape, &wanted);
         return loss;
     }
-    vw__tensor labels = vw__tensor_new(tape, rows_of(run, shape), VW__INT64);
-    vw__tensor loss = vw__cross_entropy(tape, x, labels);
-    vw__drop(tape, &labels);
+    vw__tensor labels = vw__tensor_new(tape, rows_of(run, shape), VW__DTYPE_INT64);
+    vw__tensor loss = vw__op_cross_entropy(tape, x, labels);
+    vw__tensor_drop(tape, &labels);
     return loss;
 }
 
@@ -407,14 +411,14 @@ static vw__tensor forward(vw__plan_run *run)
     vw__tensor input = make_input(run, modules);
     vw__tensor x = run_row(run, &modules->row, input, true);
     if (vw__tape_status(tape) != VW_OK)
-        return vw__no_tensor();
-    vw__use before = vw__tape_set_use(tape, VW__USE_LOSS);
-    vw__enter(tape, "loss", -1);
+        return vw__tensor_none();
+    vw__tape_use before = vw__tape_set_use(tape, VW__TAPE_USE_LOSS);
+    vw__tape_enter(tape, "loss", -1);
     vw__tensor loss = make_loss(run, &modules->row.modules[modules->row.count - 1].out, x);
-    vw__leave(tape);
+    vw__tape_leave(tape);
     vw__tape_set_use(tape, before);
-    vw__drop(tape, &x);
-    vw__drop(tape, &input);
+    vw__tensor_drop(tape, &x);
+    vw__tensor_drop(tape, &input);
     return loss;
 }
 
@@ -430,8 +434,8 @@ static uint64_t usual_length(const vw_plan_model *model)
     .name = "layers", .keeps_logits_type = true, .usual_length = usual_length, .build = build,     \
     .forward = forward
 
-const vw__family vw__family_image_layers = {LAYERS_FAMILY, .has_images = true};
-const vw__family vw__family_token_layers = {LAYERS_FAMILY};
+const vw__plan_family vw__plan_family_image_layers = {LAYERS_FAMILY, .has_images = true};
+const vw__plan_family vw__plan_family_token_layers = {LAYERS_FAMILY};
 
 /* A row has no length: one "token", and no more. */
-const vw__family vw__family_feature_layers = {LAYERS_FAMILY, .has_position_table = true};
+const vw__plan_family vw__plan_family_feature_layers = {LAYERS_FAMILY, .has_position_table = true};

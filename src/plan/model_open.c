@@ -48,11 +48,13 @@ void vw_plan_model_close(vw_plan_model *model)
     vw__host_free(model);
 }
 
-vw_status vw__plan_model_note(vw_plan_model *model, const char *format, ...)
+/* More than VW__PLAN_MODEL_MOST_NOTES are left out. */
+__attribute__((format(printf, 2, 3))) static vw_status add_note(vw_plan_model *model,
+                                                                const char *format, ...)
 {
     char text[512];
     va_list args;
-    if (model->note_count == VW__MODEL_MOST_NOTES)
+    if (model->note_count == VW__PLAN_MODEL_MOST_NOTES)
         return VW_OK;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -134,12 +136,11 @@ static vw_status note_what_is_left_out(const vw__config *config, const vw__confi
 {
     const char *asked = vw__config_first_text(config, "architectures");
     if (asked != NULL && strcmp(asked, type->class_name) != 0)
-        VW__TRY(vw__plan_model_note(model, "planned as %s; the configuration names %.80s",
-                                    type->class_name, asked));
+        VW__TRY(add_note(model, "planned as %s; the configuration names %.80s", type->class_name,
+                         asked));
     if (vw__config_has(config, "quantization_config"))
-        VW__TRY(vw__plan_model_note(model,
-                                    "quantization_config is passed over: weights are planned in "
-                                    "the precision that the settings say"));
+        VW__TRY(add_note(model, "quantization_config is passed over: weights are planned in "
+                                "the precision that the settings say"));
     return VW_OK;
 }
 
@@ -150,7 +151,7 @@ static vw_status read_model(const vw__config *config, vw_plan_model *model)
     const char *name = NULL;
     VW__TRY(vw__config_text_if(config, "model_type", &name));
     if (name == NULL && vw__config_has_list(config, "layers"))
-        return vw__read_layers(config, model);
+        return vw__layers_read(config, model);
     if (name == NULL)
         return refuse_without_type(config);
     const vw__config_type *type = vw__config_type_find(name);
@@ -223,7 +224,7 @@ static vw_status refuse_name(const char *name)
 static vw_status open_known(const char *name, vw_plan_model **out, bool *is_known)
 {
     vw_plan_model found = {.name = NULL}, *model;
-    *is_known = vw__zoo_find(name, &found);
+    *is_known = vw__plan_zoo_find(name, &found);
     if (!*is_known)
         return VW_OK;
     VW__TRY(make_model(name, &model));

@@ -6,7 +6,7 @@
 #include "plan/plan_run.h"
 #include "plan/sharding.h"
 
-void *vw__run_alloc(vw__plan_run *run, size_t count, size_t item_bytes)
+void *vw__module_alloc(vw__plan_run *run, size_t count, size_t item_bytes)
 {
     static _Alignas(max_align_t) char nowhere[4096];
     void *memory = vw__arena_alloc_array(&run->arena, count, item_bytes, sizeof(max_align_t));
@@ -16,12 +16,12 @@ void *vw__run_alloc(vw__plan_run *run, size_t count, size_t item_bytes)
     return nowhere;
 }
 
-static void remember_weight(vw__plan_run *run, vw__weight weight)
+static void remember_weight(vw__plan_run *run, vw__plan_weight weight)
 {
     enum { FIRST_WEIGHTS = 32 };
     if (run->weight_count == run->weight_capacity) {
         size_t capacity = run->weight_capacity == 0 ? FIRST_WEIGHTS : 2 * run->weight_capacity;
-        vw__weight *grown = vw__run_alloc(run, capacity, sizeof *grown);
+        vw__plan_weight *grown = vw__module_alloc(run, capacity, sizeof *grown);
         if (vw__tape_status(run->tape) != VW_OK)
             return;
         if (run->weight_count > 0)
@@ -32,16 +32,16 @@ static void remember_weight(vw__plan_run *run, vw__weight weight)
     run->weights[run->weight_count++] = weight;
 }
 
-vw__tensor vw__make_weight_of(vw__plan_run *run, uint64_t elements, vw__matrix matrix,
-                              vw__dtype dtype, bool is_trained)
+vw__tensor vw__module_make_weight_of(vw__plan_run *run, uint64_t elements, vw__tape_matrix matrix,
+                                     vw__dtype dtype, bool is_trained)
 {
-    vw__weight made = {.shard = vw__no_tensor(), .next = UINT32_MAX};
+    vw__plan_weight made = {.shard = vw__tensor_none(), .next = UINT32_MAX};
     run->parameters += elements;
     run->trained_parameters += is_trained ? elements : 0;
     if (run->sharding != NULL)
-        vw__sharding_make_weight(run, elements, dtype, is_trained, &made);
+        vw__shard_make_weight(run, elements, dtype, is_trained, &made);
     else
-        made.full = vw__parameter(run->tape, elements, dtype, is_trained);
+        made.full = vw__tape_parameter(run->tape, elements, dtype, is_trained);
     vw__tape_set_matrix(run->tape, made.full, matrix.rows, matrix.width);
     remember_weight(run, made);
     return made.full;
@@ -52,125 +52,126 @@ static bool is_trained(const vw_plan_settings *settings)
     return settings->mode != VW_PLAN_MODE_INFERENCE && settings->lora_rank == 0;
 }
 
-vw__tensor vw__make_weight(vw__plan_run *run, uint64_t elements)
+vw__tensor vw__module_make_weight(vw__plan_run *run, uint64_t elements)
 {
-    return vw__make_weight_of(run, elements, (vw__matrix){.rows = 0}, run->dtype,
-                              is_trained(run->settings));
+    return vw__module_make_weight_of(run, elements, (vw__tape_matrix){.rows = 0}, run->dtype,
+                                     is_trained(run->settings));
 }
 
-vw__tensor vw__make_tables(vw__plan_run *run, uint64_t count, uint64_t rows, uint64_t width)
+vw__tensor vw__module_make_tables(vw__plan_run *run, uint64_t count, uint64_t rows, uint64_t width)
 {
-    uint64_t elements = vw__times(run->tape, count, vw__times(run->tape, rows, width));
-    return vw__make_weight_of(run, elements, (vw__matrix){.rows = rows, .width = width}, run->dtype,
-                              is_trained(run->settings));
+    uint64_t elements = vw__tape_times(run->tape, count, vw__tape_times(run->tape, rows, width));
+    return vw__module_make_weight_of(run, elements, (vw__tape_matrix){.rows = rows, .width = width},
+                                     run->dtype, is_trained(run->settings));
 }
 
-vw__tensor vw__make_table(vw__plan_run *run, uint64_t rows, uint64_t width)
+vw__tensor vw__module_make_table(vw__plan_run *run, uint64_t rows, uint64_t width)
 {
-    return vw__make_tables(run, 1, rows, width);
+    return vw__module_make_tables(run, 1, rows, width);
 }
 
-vw__linear_module vw__make_linear(vw__plan_run *run, const char *name, uint64_t in, uint64_t out,
-                                  bool has_bias, vw__linear_kind kind)
+vw__module_linear vw__module_make_linear(vw__plan_run *run, const char *name, uint64_t in,
+                                         uint64_t out, bool has_bias, vw__module_linear_kind kind)
 {
-    vw__linear_module made = {.name = name};
-    made.is_quantized = run->settings->is_quantized && kind != VW__LINEAR_HEAD;
-    made.weights = (vw__linear_weights){.in = in, .out = out, .bias = vw__no_tensor()};
-    made.weights.weight =
-        made.is_quantized ? vw__make_packed_weight(run, in, out) : vw__make_table(run, out, in);
+    vw__module_linear made = {.name = name};
+    made.is_quantized = run->settings->is_quantized && kind != VW__MODULE_LINEAR_HEAD;
+    made.weights = (vw__op_linear_weights){.in = in, .out = out, .bias = vw__tensor_none()};
+    made.weights.weight = made.is_quantized ? vw__module_make_packed_weight(run, in, out)
+                                            : vw__module_make_table(run, out, in);
     if (has_bias)
-        made.weights.bias = vw__make_weight(run, out);
-    if (run->settings->lora_rank > 0 && kind == VW__LINEAR_ADAPTED)
-        vw__make_adapter(run, &made);
+        made.weights.bias = vw__module_make_weight(run, out);
+    if (run->settings->lora_rank > 0 && kind == VW__MODULE_LINEAR_ADAPTED)
+        vw__module_make_adapter(run, &made);
     return made;
 }
 
-vw__linear_module vw__tied_head(vw__plan_run *run, vw__tensor table, uint64_t in, uint64_t out)
+vw__module_linear vw__module_tied_head(vw__plan_run *run, vw__tensor table, uint64_t in,
+                                       uint64_t out)
 {
     (void)run;
-    return (vw__linear_module){
+    return (vw__module_linear){
         .name = "lm_head",
-        .weights = {.weight = table, .bias = vw__no_tensor(), .in = in, .out = out}};
+        .weights = {.weight = table, .bias = vw__tensor_none(), .in = in, .out = out}};
 }
 
-vw__tensor vw__apply_linear(vw__plan_run *run, vw__tensor x, const vw__linear_module *module)
+vw__tensor vw__module_apply_linear(vw__plan_run *run, vw__tensor x, const vw__module_linear *module)
 {
-    vw__enter(run->tape, module->name, -1);
-    vw__tensor made = module->is_adapted     ? vw__apply_adapted(run, x, module)
-                      : module->is_quantized ? vw__apply_packed(run, x, module)
-                                             : vw__linear(run->tape, x, &module->weights);
-    vw__leave(run->tape);
+    vw__tape_enter(run->tape, module->name, -1);
+    vw__tensor made = module->is_adapted     ? vw__module_apply_adapted(run, x, module)
+                      : module->is_quantized ? vw__module_apply_packed(run, x, module)
+                                             : vw__op_linear(run->tape, x, &module->weights);
+    vw__tape_leave(run->tape);
     return made;
 }
 
-vw__norm_module vw__make_norm(vw__plan_run *run, const char *name, uint64_t width,
-                              vw__norm_kind kind)
+vw__module_norm vw__module_make_norm(vw__plan_run *run, const char *name, uint64_t width,
+                                     vw__module_norm_kind kind)
 {
-    vw__norm_module made = {.name = name, .width = width, .kind = kind, .bias = vw__no_tensor()};
-    made.weight = vw__make_weight(run, width);
-    if (kind == VW__NORM_LAYER)
-        made.bias = vw__make_weight(run, width);
+    vw__module_norm made = {.name = name, .width = width, .kind = kind, .bias = vw__tensor_none()};
+    made.weight = vw__module_make_weight(run, width);
+    if (kind == VW__MODULE_NORM_LAYER)
+        made.bias = vw__module_make_weight(run, width);
     return made;
 }
 
-static vw__tensor normalize(vw__tape *tape, vw__tensor x, const vw__norm_module *module)
+static vw__tensor normalize(vw__tape *tape, vw__tensor x, const vw__module_norm *module)
 {
     const uint64_t rows = module->width == 0 ? 0 : x.elements / module->width;
     switch (module->kind) {
-    case VW__NORM_RMS:
-        return vw__rms_norm(tape, x, module->weight, rows);
-    case VW__NORM_GEMMA:
-        return vw__gemma_norm(tape, x, module->weight, rows);
-    case VW__NORM_T5:
-        return vw__t5_norm(tape, x, module->weight, rows);
-    case VW__NORM_LAYER:
-    case VW__NORM_LAYER_UNBIASED:
+    case VW__MODULE_NORM_RMS:
+        return vw__op_rms_norm(tape, x, module->weight, rows);
+    case VW__MODULE_NORM_GEMMA:
+        return vw__op_gemma_norm(tape, x, module->weight, rows);
+    case VW__MODULE_NORM_T5:
+        return vw__op_t5_norm(tape, x, module->weight, rows);
+    case VW__MODULE_NORM_LAYER:
+    case VW__MODULE_NORM_LAYER_UNBIASED:
         break;
     }
-    return vw__layer_norm(tape, x, module->weight, module->bias, rows);
+    return vw__op_layer_norm(tape, x, module->weight, module->bias, rows);
 }
 
-vw__tensor vw__apply_norm(vw__plan_run *run, vw__tensor x, const vw__norm_module *module)
+vw__tensor vw__module_apply_norm(vw__plan_run *run, vw__tensor x, const vw__module_norm *module)
 {
-    vw__enter(run->tape, module->name, -1);
+    vw__tape_enter(run->tape, module->name, -1);
     vw__tensor made = normalize(run->tape, x, module);
-    vw__leave(run->tape);
+    vw__tape_leave(run->tape);
     return made;
 }
 
-vw__tensor vw__apply_activation(vw__plan_run *run, vw__tensor x)
+vw__tensor vw__module_apply_activation(vw__plan_run *run, vw__tensor x)
 {
     vw__tape *tape = run->tape;
-    vw__tensor made = vw__no_tensor();
-    vw__enter(tape, "act", -1);
+    vw__tensor made = vw__tensor_none();
+    vw__tape_enter(tape, "act", -1);
     switch (run->model->shape.mlp.activation) {
-    case VW__ACTIVATION_GELU:
-        made = vw__gelu(tape, x);
+    case VW__PLAN_ACTIVATION_GELU:
+        made = vw__op_gelu(tape, x);
         break;
-    case VW__ACTIVATION_GELU_NEW:
-        made = vw__gelu_new(tape, x);
+    case VW__PLAN_ACTIVATION_GELU_NEW:
+        made = vw__op_gelu_new(tape, x);
         break;
-    case VW__ACTIVATION_SILU:
-        made = vw__silu(tape, x);
+    case VW__PLAN_ACTIVATION_SILU:
+        made = vw__op_silu(tape, x);
         break;
-    case VW__ACTIVATION_RELU:
-        made = vw__relu(tape, x);
+    case VW__PLAN_ACTIVATION_RELU:
+        made = vw__op_relu(tape, x);
         break;
-    case VW__ACTIVATION_QUICK_GELU:
-        made = vw__quick_gelu(tape, x);
+    case VW__PLAN_ACTIVATION_QUICK_GELU:
+        made = vw__op_quick_gelu(tape, x);
         break;
     }
-    vw__leave(tape);
+    vw__tape_leave(tape);
     return made;
 }
 
-vw__tensor vw__apply_dropout(vw__plan_run *run, vw__tensor x, bool has_dropout)
+vw__tensor vw__module_apply_dropout(vw__plan_run *run, vw__tensor x, bool has_dropout)
 {
     if (!run->is_training || !has_dropout)
-        return vw__hold(run->tape, x);
-    vw__enter(run->tape, "dropout", -1);
-    vw__tensor made = vw__dropout(run->tape, x);
-    vw__leave(run->tape);
+        return vw__tensor_hold(run->tape, x);
+    vw__tape_enter(run->tape, "dropout", -1);
+    vw__tensor made = vw__op_dropout(run->tape, x);
+    vw__tape_leave(run->tape);
     return made;
 }
 
@@ -178,7 +179,7 @@ vw__tensor vw__apply_dropout(vw__plan_run *run, vw__tensor x, bool has_dropout)
 
 typedef struct block_call {
     vw__plan_run *run;
-    vw__block block;
+    vw__module_block block;
     const void *layer;
 } block_call;
 
@@ -199,9 +200,10 @@ static bool is_checkpointed(const vw_plan_settings *settings, size_t layer)
 static vw__tensor run_block(vw__plan_run *run, block_call *call, size_t layer, vw__tensor x)
 {
     if (run->settings->checkpointing == VW_CHECKPOINTING_SELECTIVE)
-        return vw__checkpoint_selectively(run->tape, call_block, call, x);
-    return is_checkpointed(run->settings, layer) ? vw__checkpoint(run->tape, call_block, call, x)
-                                                 : call->block(run, call->layer, x);
+        return vw__tape_checkpoint_selectively(run->tape, call_block, call, x);
+    return is_checkpointed(run->settings, layer)
+               ? vw__tape_checkpoint(run->tape, call_block, call, x)
+               : call->block(run, call->layer, x);
 }
 
 /* With frozen embeddings no input of a checkpoint has a gradient: PEFT gives it one
@@ -211,20 +213,20 @@ static bool needs_gradient(const vw_plan_settings *settings)
     return settings->lora_rank > 0 && settings->checkpointing != VW_CHECKPOINTING_NONE;
 }
 
-vw__tensor vw__run_blocks(vw__plan_run *run, vw__block block, const void *layers,
-                          size_t layer_bytes, size_t count, vw__tensor x)
+vw__tensor vw__module_run_blocks(vw__plan_run *run, vw__module_block block, const void *layers,
+                                 size_t layer_bytes, size_t count, vw__tensor x)
 {
-    block_call *calls = vw__run_alloc(run, count, sizeof *calls);
+    block_call *calls = vw__module_alloc(run, count, sizeof *calls);
     if (needs_gradient(run->settings))
-        vw__rebind(run->tape, &x, vw__require_gradient(run->tape, x));
+        vw__tensor_rebind(run->tape, &x, vw__tape_require_gradient(run->tape, x));
     for (size_t i = 0; i < count && vw__tape_status(run->tape) == VW_OK; i++) {
         calls[i] = (block_call){run, block, (const char *)layers + i * layer_bytes};
         size_t number = ++run->block_count;
-        vw__enter(run->tape, "layer", (int64_t)i);
-        vw__rebind(run->tape, &x, vw__sharding_enter_block(run, number, x));
-        vw__rebind(run->tape, &x, run_block(run, &calls[i], i, x));
-        vw__rebind(run->tape, &x, vw__sharding_leave_block(run, number, x));
-        vw__leave(run->tape);
+        vw__tape_enter(run->tape, "layer", (int64_t)i);
+        vw__tensor_rebind(run->tape, &x, vw__shard_enter_block(run, number, x));
+        vw__tensor_rebind(run->tape, &x, run_block(run, &calls[i], i, x));
+        vw__tensor_rebind(run->tape, &x, vw__shard_leave_block(run, number, x));
+        vw__tape_leave(run->tape);
     }
     return x;
 }

@@ -3,19 +3,19 @@
 
 /* matmul() wants its operands as stacks of matrices: heads that lie beside each other are copied,
  * unless there is only one sample. */
-static vw__tensor as_stack(vw__plan_run *run, vw__tensor x, const vw__attention_shape *shape)
+static vw__tensor as_stack(vw__plan_run *run, vw__tensor x, const vw__op_attention_shape *shape)
 {
-    return shape->batch > 1 ? vw__contiguous(run->tape, x) : vw__hold(run->tape, x);
+    return shape->batch > 1 ? vw__op_contiguous(run->tape, x) : vw__tensor_hold(run->tape, x);
 }
 
 static vw__tensor product(vw__plan_run *run, vw__tensor a, vw__tensor b, uint64_t elements,
-                          const vw__attention_shape *shape, bool is_a_stacked)
+                          const vw__op_attention_shape *shape, bool is_a_stacked)
 {
-    vw__tensor left = is_a_stacked ? vw__hold(run->tape, a) : as_stack(run, a, shape);
+    vw__tensor left = is_a_stacked ? vw__tensor_hold(run->tape, a) : as_stack(run, a, shape);
     vw__tensor right = as_stack(run, b, shape);
-    vw__tensor made = vw__matmul(run->tape, left, right, elements);
-    vw__drop(run->tape, &right);
-    vw__drop(run->tape, &left);
+    vw__tensor made = vw__op_matmul(run->tape, left, right, elements);
+    vw__tensor_drop(run->tape, &right);
+    vw__tensor_drop(run->tape, &left);
     return made;
 }
 
@@ -23,61 +23,61 @@ static vw__tensor product(vw__plan_run *run, vw__tensor a, vw__tensor b, uint64_
 static vw__tensor chances_of(vw__plan_run *run, vw__tensor scores, vw__dtype dtype)
 {
     vw__tensor made = run->model->family->has_plain_softmax
-                          ? vw__softmax(run->tape, scores)
-                          : vw__softmax_float32(run->tape, scores);
-    vw__rebind(run->tape, &made, vw__to(run->tape, made, dtype));
+                          ? vw__op_softmax(run->tape, scores)
+                          : vw__op_softmax_float32(run->tape, scores);
+    vw__tensor_rebind(run->tape, &made, vw__op_to(run->tape, made, dtype));
     return made;
 }
 
 static vw__tensor eager(vw__plan_run *run, vw__tensor query, vw__tensor key, vw__tensor value,
-                        vw__tensor mask, const vw__attention_shape *shape)
+                        vw__tensor mask, const vw__op_attention_shape *shape)
 {
     vw__tape *tape = run->tape;
     uint64_t pairs =
-        vw__times(tape, shape->batch * shape->heads * shape->length, shape->key_length);
-    vw__tensor keys = vw__repeat_heads(tape, key, shape),
-               values = vw__repeat_heads(tape, value, shape);
+        vw__tape_times(tape, shape->batch * shape->heads * shape->length, shape->key_length);
+    vw__tensor keys = vw__op_repeat_heads(tape, key, shape),
+               values = vw__op_repeat_heads(tape, value, shape);
     vw__tensor scores = product(run, query, keys, pairs, shape, false);
-    vw__rebind(tape, &scores, vw__mul_scalar(tape, scores));
+    vw__tensor_rebind(tape, &scores, vw__op_mul_scalar(tape, scores));
     if (shape->has_capped_scores)
-        vw__cap(tape, &scores);
-    if (vw__is_tensor(mask))
-        vw__rebind(tape, &scores, vw__add(tape, scores, mask));
-    vw__rebind(tape, &scores, chances_of(run, scores, value.dtype));
-    vw__rebind(tape, &scores, vw__apply_dropout(run, scores, shape->has_dropout));
+        vw__op_cap(tape, &scores);
+    if (vw__tensor_exists(mask))
+        vw__tensor_rebind(tape, &scores, vw__op_add(tape, scores, mask));
+    vw__tensor_rebind(tape, &scores, chances_of(run, scores, value.dtype));
+    vw__tensor_rebind(tape, &scores, vw__module_apply_dropout(run, scores, shape->has_dropout));
     vw__tensor made = product(run, scores, values, query.elements, shape, true);
-    vw__rebind(tape, &made, vw__contiguous(tape, made));
-    vw__drop(tape, &scores);
-    vw__drop(tape, &values);
-    vw__drop(tape, &keys);
+    vw__tensor_rebind(tape, &made, vw__op_contiguous(tape, made));
+    vw__tensor_drop(tape, &scores);
+    vw__tensor_drop(tape, &values);
+    vw__tensor_drop(tape, &keys);
     return made;
 }
 
 /* With a mask, or wide heads, transformers repeats the heads of keys and values itself. */
 static vw__tensor by_kernel(vw__plan_run *run, vw__tensor query, vw__tensor key, vw__tensor value,
-                            vw__tensor mask, const vw__attention_shape *shape)
+                            vw__tensor mask, const vw__op_attention_shape *shape)
 {
     enum { MOST_NATIVE_WIDTH = 256 };
-    vw__attention_shape called = *shape;
-    if (!vw__is_tensor(mask) && shape->width <= MOST_NATIVE_WIDTH)
-        return vw__attention(run->tape, query, key, value, mask, &called);
-    vw__tensor keys = vw__repeat_heads(run->tape, key, shape);
-    vw__tensor values = vw__repeat_heads(run->tape, value, shape);
+    vw__op_attention_shape called = *shape;
+    if (!vw__tensor_exists(mask) && shape->width <= MOST_NATIVE_WIDTH)
+        return vw__op_attention(run->tape, query, key, value, mask, &called);
+    vw__tensor keys = vw__op_repeat_heads(run->tape, key, shape);
+    vw__tensor values = vw__op_repeat_heads(run->tape, value, shape);
     called.key_heads = shape->heads;
-    vw__tensor made = vw__attention(run->tape, query, keys, values, mask, &called);
-    vw__drop(run->tape, &values);
-    vw__drop(run->tape, &keys);
+    vw__tensor made = vw__op_attention(run->tape, query, keys, values, mask, &called);
+    vw__tensor_drop(run->tape, &values);
+    vw__tensor_drop(run->tape, &keys);
     return made;
 }
 
 static vw__tensor attend(vw__plan_run *run, vw__tensor query, vw__tensor key, vw__tensor value,
-                         vw__tensor mask, const vw__attention_shape *shape)
+                         vw__tensor mask, const vw__op_attention_shape *shape)
 {
     switch (run->settings->attention) {
     case VW_ATTENTION_EAGER:
         return eager(run, query, key, value, mask, shape);
     case VW_ATTENTION_FLASH:
-        return vw__flash_attention(run->tape, query, key, value, shape);
+        return vw__op_flash_attention(run->tape, query, key, value, shape);
     default:
         return by_kernel(run, query, key, value, mask, shape);
     }
@@ -86,22 +86,23 @@ static vw__tensor attend(vw__plan_run *run, vw__tensor query, vw__tensor key, vw
 /* Attends to the cached keys and values, and the new ones. */
 static vw__tensor attend_to_cache(vw__plan_run *run, vw__tensor query, vw__tensor key,
                                   vw__tensor value, vw__tensor mask,
-                                  const vw__attention_shape *shape)
+                                  const vw__op_attention_shape *shape)
 {
-    vw__attention_shape longer = *shape;
+    vw__op_attention_shape longer = *shape;
     uint64_t token = shape->batch * shape->key_heads * shape->width;
-    vw__tensor keys = vw__cache_keys(run, key, shape), values = vw__cache_keys(run, value, shape);
+    vw__tensor keys = vw__plan_cache_keys(run, key, shape),
+               values = vw__plan_cache_keys(run, value, shape);
     longer.key_length = token == 0 ? 0 : keys.elements / token;
     vw__tensor made = attend(run, query, keys, values, mask, &longer);
-    vw__drop(run->tape, &values);
-    vw__drop(run->tape, &keys);
+    vw__tensor_drop(run->tape, &values);
+    vw__tensor_drop(run->tape, &keys);
     return made;
 }
 
-vw__attention_shape vw__self_attention(const vw__plan_run *run, uint64_t length)
+vw__op_attention_shape vw__module_self_attention(const vw__plan_run *run, uint64_t length)
 {
     const vw__plan_attention *shape = &run->model->shape.attention;
-    return (vw__attention_shape){
+    return (vw__op_attention_shape){
         .batch = run->settings->batch,
         .heads = shape->heads,
         .key_heads = shape->key_heads > 0 ? shape->key_heads : shape->heads,
@@ -112,32 +113,33 @@ vw__attention_shape vw__self_attention(const vw__plan_run *run, uint64_t length)
         .has_dropout = run->is_training && shape->has_dropout};
 }
 
-vw__tensor vw__apply_attention(vw__plan_run *run, vw__tensor query, vw__tensor key,
-                               vw__tensor value, vw__tensor mask, const vw__attention_shape *shape)
+vw__tensor vw__module_apply_attention(vw__plan_run *run, vw__tensor query, vw__tensor key,
+                                      vw__tensor value, vw__tensor mask,
+                                      const vw__op_attention_shape *shape)
 {
-    return vw__is_generating(run) && shape->is_causal
+    return vw__plan_is_generating(run) && shape->is_causal
                ? attend_to_cache(run, query, key, value, mask, shape)
                : attend(run, query, key, value, mask, shape);
 }
 
 /* Only eager attention takes a mask; SDPA has a causal flag. */
-vw__tensor vw__make_causal_mask(vw__plan_run *run, uint64_t length)
+vw__tensor vw__module_make_causal_mask(vw__plan_run *run, uint64_t length)
 {
     if (run->settings->attention != VW_ATTENTION_EAGER)
-        return vw__no_tensor();
-    return vw__tensor_new(run->tape, vw__times(run->tape, length, length), run->dtype);
+        return vw__tensor_none();
+    return vw__tensor_new(run->tape, vw__tape_times(run->tape, length, length), run->dtype);
 }
 
 /* SDPA takes a mask only where the text is at least as long as the window: bool, one for all
  * samples. Each call makes one to add from it, for every sample. */
-vw__tensor vw__make_window_mask(vw__plan_run *run, uint64_t length, uint64_t window)
+vw__tensor vw__module_make_window_mask(vw__plan_run *run, uint64_t length, uint64_t window)
 {
     if (window == 0 || run->settings->attention == VW_ATTENTION_EAGER)
-        return vw__make_causal_mask(run, length);
+        return vw__module_make_causal_mask(run, length);
     if (length < window || run->settings->attention != VW_ATTENTION_SDPA)
-        return vw__no_tensor();
-    uint64_t pairs = vw__times(run->tape, length, length);
-    vw__tensor mask = vw__tensor_new(run->tape, pairs, VW__BOOL);
-    mask.elements = vw__times(run->tape, pairs, run->settings->batch);
+        return vw__tensor_none();
+    uint64_t pairs = vw__tape_times(run->tape, length, length);
+    vw__tensor mask = vw__tensor_new(run->tape, pairs, VW__DTYPE_BOOL);
+    mask.elements = vw__tape_times(run->tape, pairs, run->settings->batch);
     return mask;
 }

@@ -5,20 +5,21 @@
  * pass. No chunk's logits outlive it. */
 #include "plan/plan_run.h"
 
-vw__tensor vw__make_ids(vw__plan_run *run, uint64_t rows, uint64_t length)
+vw__tensor vw__module_make_ids(vw__plan_run *run, uint64_t rows, uint64_t length)
 {
-    vw__use before = vw__tape_set_use(run->tape, VW__USE_DATA);
-    vw__tensor ids = vw__tensor_new(run->tape, vw__times(run->tape, rows, length), VW__INT64);
+    vw__tape_use before = vw__tape_set_use(run->tape, VW__TAPE_USE_DATA);
+    vw__tensor ids =
+        vw__tensor_new(run->tape, vw__tape_times(run->tape, rows, length), VW__DTYPE_INT64);
     vw__tape_set_use(run->tape, before);
     return ids;
 }
 
 /* tanh(logits / cap) * cap, where a model has it. */
-static vw__tensor logits_of(vw__plan_run *run, vw__tensor x, const vw__linear_module *head)
+static vw__tensor logits_of(vw__plan_run *run, vw__tensor x, const vw__module_linear *head)
 {
-    vw__tensor logits = vw__apply_linear(run, x, head);
+    vw__tensor logits = vw__module_apply_linear(run, x, head);
     if (run->model->shape.head.is_capped)
-        vw__cap(run->tape, &logits);
+        vw__op_cap(run->tape, &logits);
     return logits;
 }
 
@@ -26,13 +27,14 @@ static vw__tensor logits_of(vw__plan_run *run, vw__tensor x, const vw__linear_mo
 static vw__tensor loss_of(vw__plan_run *run, vw__tensor logits, uint64_t label_rows)
 {
     vw__tape *tape = run->tape;
-    vw__tensor floats = run->model->family->keeps_logits_type ? vw__hold(tape, logits)
-                                                              : vw__to(tape, logits, VW__FLOAT32);
+    vw__tensor floats = run->model->family->keeps_logits_type
+                            ? vw__tensor_hold(tape, logits)
+                            : vw__op_to(tape, logits, VW__DTYPE_FLOAT32);
     vw__tensor labels =
-        label_rows > 0 ? vw__tensor_new(tape, label_rows, VW__INT64) : vw__no_tensor();
-    vw__tensor loss = vw__cross_entropy(tape, floats, labels);
-    vw__drop(tape, &labels);
-    vw__drop(tape, &floats);
+        label_rows > 0 ? vw__tensor_new(tape, label_rows, VW__DTYPE_INT64) : vw__tensor_none();
+    vw__tensor loss = vw__op_cross_entropy(tape, floats, labels);
+    vw__tensor_drop(tape, &labels);
+    vw__tensor_drop(tape, &floats);
     return loss;
 }
 
@@ -40,7 +42,7 @@ static vw__tensor loss_of(vw__plan_run *run, vw__tensor logits, uint64_t label_r
 
 typedef struct chunk_call {
     vw__plan_run *run;
-    const vw__linear_module *head;
+    const vw__module_linear *head;
 } chunk_call;
 
 static vw__tensor chunk_loss(vw__tape *tape, void *context, vw__tensor x)
@@ -48,79 +50,80 @@ static vw__tensor chunk_loss(vw__tape *tape, void *context, vw__tensor x)
     const chunk_call *call = context;
     vw__tensor logits = logits_of(call->run, x, call->head);
     vw__tensor loss = loss_of(call->run, logits, 0);
-    vw__drop(tape, &logits);
+    vw__tensor_drop(tape, &logits);
     return loss;
 }
 
-static vw__tensor loss_in_chunks(vw__plan_run *run, vw__tensor x, const vw__linear_module *head,
+static vw__tensor loss_in_chunks(vw__plan_run *run, vw__tensor x, const vw__module_linear *head,
                                  uint64_t rows)
 {
     vw__tape *tape = run->tape;
     uint64_t wanted = run->settings->loss_chunks < rows ? run->settings->loss_chunks : rows;
     uint64_t chunk_rows = (rows + wanted - 1) / wanted;
     size_t count = (size_t)((rows + chunk_rows - 1) / chunk_rows);
-    vw__tensor *chunks = vw__run_alloc(run, count, sizeof *chunks);
-    chunk_call *call = vw__run_alloc(run, 1, sizeof *call);
+    vw__tensor *chunks = vw__module_alloc(run, count, sizeof *chunks);
+    chunk_call *call = vw__module_alloc(run, 1, sizeof *call);
     if (vw__tape_status(tape) != VW_OK)
-        return vw__no_tensor();
+        return vw__tensor_none();
     *call = (chunk_call){run, head};
-    vw__enter(tape, "loss", -1);
-    vw__split(tape, x, count, chunks);
-    vw__tensor loss = vw__no_tensor();
+    vw__tape_enter(tape, "loss", -1);
+    vw__op_split(tape, x, count, chunks);
+    vw__tensor loss = vw__tensor_none();
     for (size_t i = 0; i < count; i++) {
         uint64_t row = i * chunk_rows;
         chunks[i].elements = (rows - row < chunk_rows ? rows - row : chunk_rows) * head->weights.in;
-        vw__tensor part = vw__checkpoint(tape, chunk_loss, call, chunks[i]);
-        vw__rebind(tape, &loss, i == 0 ? vw__hold(tape, part) : vw__add(tape, loss, part));
-        vw__drop(tape, &part);
+        vw__tensor part = vw__tape_checkpoint(tape, chunk_loss, call, chunks[i]);
+        vw__tensor_rebind(tape, &loss,
+                          i == 0 ? vw__tensor_hold(tape, part) : vw__op_add(tape, loss, part));
+        vw__tensor_drop(tape, &part);
     }
     for (size_t i = 0; i < count; i++)
-        vw__drop(tape, &chunks[i]);
-    vw__leave(tape);
+        vw__tensor_drop(tape, &chunks[i]);
+    vw__tape_leave(tape);
     return loss;
 }
 
 /* ---- in one piece ---------------------------------------------------------------------------- */
 
 /* Generation needs the logits of the last token of each sample only. */
-static vw__tensor next_logits(vw__plan_run *run, vw__tensor x, const vw__linear_module *head)
+static vw__tensor next_logits(vw__plan_run *run, vw__tensor x, const vw__module_linear *head)
 {
-    vw__tensor last =
-        vw__slice(run->tape, x, vw__times(run->tape, run->settings->batch, head->weights.in));
+    vw__tensor last = vw__op_slice(
+        run->tape, x, vw__tape_times(run->tape, run->settings->batch, head->weights.in));
     vw__tensor logits = logits_of(run, last, head);
-    vw__drop(run->tape, &last);
+    vw__tensor_drop(run->tape, &last);
     return logits;
 }
 
-static vw__tensor apply_head(vw__plan_run *run, vw__tensor x, const vw__linear_module *head,
+static vw__tensor apply_head(vw__plan_run *run, vw__tensor x, const vw__module_linear *head,
                              uint64_t rows, bool is_shifted)
 {
     vw__tape *tape = run->tape;
     uint64_t label_rows = is_shifted ? rows : 0;
-    if (vw__is_generating(run))
+    if (vw__plan_is_generating(run))
         return next_logits(run, x, head);
     if (run->has_loss && run->settings->loss_chunks > 1 && rows > 1) {
-        vw__tensor labels = vw__tensor_new(tape, label_rows, VW__INT64);
+        vw__tensor labels = vw__tensor_new(tape, label_rows, VW__DTYPE_INT64);
         vw__tensor loss = loss_in_chunks(run, x, head, rows);
-        vw__drop(tape, &labels);
+        vw__tensor_drop(tape, &labels);
         return loss;
     }
     vw__tensor logits = logits_of(run, x, head);
     if (!run->has_loss)
         return logits;
-    vw__enter(tape, "loss", -1);
+    vw__tape_enter(tape, "loss", -1);
     vw__tensor loss = loss_of(run, logits, label_rows);
-    vw__leave(tape);
-    vw__drop(tape, &logits);
+    vw__tape_leave(tape);
+    vw__tensor_drop(tape, &logits);
     return loss;
 }
 
-vw__tensor vw__apply_head(vw__plan_run *run, vw__tensor x, const vw__linear_module *head,
-                          uint64_t rows, bool is_shifted)
+vw__tensor vw__module_apply_head(vw__plan_run *run, vw__tensor x, const vw__module_linear *head,
+                                 uint64_t rows, bool is_shifted)
 {
-    vw__use before = vw__tape_set_use(run->tape, VW__USE_LOSS);
+    vw__tape_use before = vw__tape_set_use(run->tape, VW__TAPE_USE_LOSS);
     vw__tensor result = apply_head(run, x, head, rows, is_shifted);
-    vw__drop(run->tape, &x);
+    vw__tensor_drop(run->tape, &x);
     vw__tape_set_use(run->tape, before);
     return result;
 }

@@ -44,36 +44,36 @@ static inline vw__op_unary vw__op_saving_result(vw__tensor x)
  */
 
 /* x.to(dtype): x itself, held once more, if it has that type. */
-vw__tensor vw__to(vw__tape *tape, vw__tensor x, vw__dtype dtype);
+vw__tensor vw__op_to(vw__tape *tape, vw__tensor x, vw__dtype dtype);
 
 /* The argument of an operator on autocast's lower-precision list; on its float32 list. */
-vw__tensor vw__autocast_lower(vw__tape *tape, vw__tensor x);
-vw__tensor vw__autocast_float32(vw__tape *tape, vw__tensor x);
+vw__tensor vw__op_autocast_lower(vw__tape *tape, vw__tensor x);
+vw__tensor vw__op_autocast_float32(vw__tape *tape, vw__tensor x);
 
 /* ---- elementwise (op_pointwise.c) ------------------------------------------------------------ */
 
-vw__tensor vw__add(vw__tape *tape, vw__tensor a, vw__tensor b);     /* of one size, or b repeats */
-void vw__add_in_place(vw__tape *tape, vw__tensor *a, vw__tensor b); /* a.add_(b); b may repeat */
-vw__tensor vw__mul(vw__tape *tape, vw__tensor a, vw__tensor b);     /* of one size, or b repeats */
-vw__tensor vw__mul_rows(vw__tape *tape, vw__tensor x, vw__tensor weight); /* every row of x */
-vw__tensor vw__where(vw__tape *tape, vw__tensor condition, vw__tensor x); /* else a number */
-vw__tensor vw__mul_scalar(vw__tape *tape, vw__tensor x);
-vw__tensor vw__add_scalar(vw__tape *tape, vw__tensor x);
-vw__tensor vw__pow(vw__tape *tape, vw__tensor x);                     /* x ** n, n > 2 */
-vw__tensor vw__square(vw__tape *tape, vw__tensor x);                  /* x.pow(2) */
-vw__tensor vw__rsqrt(vw__tape *tape, vw__tensor x);                   /* saves its result */
-vw__tensor vw__mean(vw__tape *tape, vw__tensor x, uint64_t elements); /* of rows, to `elements` */
-vw__tensor vw__sum(vw__tape *tape, vw__tensor x, uint64_t elements);  /* its gradient is a view */
-void vw__cap(vw__tape *tape, vw__tensor *x);             /* x = tanh(x / cap) * cap, line by line */
-vw__tensor vw__tanh(vw__tape *tape, vw__tensor x);       /* saves its result */
-vw__tensor vw__gelu(vw__tape *tape, vw__tensor x);       /* saves its argument */
-vw__tensor vw__silu(vw__tape *tape, vw__tensor x);       /* saves its argument */
-vw__tensor vw__relu(vw__tape *tape, vw__tensor x);       /* saves its result */
-void vw__relu_in_place(vw__tape *tape, vw__tensor *x);   /* saves its result, which is x's */
-vw__tensor vw__dropout(vw__tape *tape, vw__tensor x);    /* in training, with 0 < p < 1 */
-vw__tensor vw__clamp(vw__tape *tape, vw__tensor x);      /* saves its argument */
-vw__tensor vw__quick_gelu(vw__tape *tape, vw__tensor x); /* x * sigmoid(1.702 * x), in Python */
-vw__tensor vw__gelu_new(vw__tape *tape, vw__tensor x);   /* transformers' own, in Python */
+vw__tensor vw__op_add(vw__tape *tape, vw__tensor a, vw__tensor b); /* of one size, or b repeats */
+void vw__op_add_in_place(vw__tape *tape, vw__tensor *a, vw__tensor b); /* a.add_(b); b may repeat */
+vw__tensor vw__op_mul(vw__tape *tape, vw__tensor a, vw__tensor b); /* of one size, or b repeats */
+vw__tensor vw__op_mul_rows(vw__tape *tape, vw__tensor x, vw__tensor weight); /* every row of x */
+vw__tensor vw__op_where(vw__tape *tape, vw__tensor condition, vw__tensor x); /* else a number */
+vw__tensor vw__op_mul_scalar(vw__tape *tape, vw__tensor x);
+vw__tensor vw__op_add_scalar(vw__tape *tape, vw__tensor x);
+vw__tensor vw__op_square(vw__tape *tape, vw__tensor x); /* x.pow(2) */
+vw__tensor vw__op_rsqrt(vw__tape *tape, vw__tensor x);  /* saves its result */
+vw__tensor vw__op_mean(vw__tape *tape, vw__tensor x,
+                       uint64_t elements);                              /* of rows, to `elements` */
+vw__tensor vw__op_sum(vw__tape *tape, vw__tensor x, uint64_t elements); /* its gradient is a view */
+void vw__op_cap(vw__tape *tape, vw__tensor *x);       /* x = tanh(x / cap) * cap, line by line */
+vw__tensor vw__op_tanh(vw__tape *tape, vw__tensor x); /* saves its result */
+vw__tensor vw__op_gelu(vw__tape *tape, vw__tensor x); /* saves its argument */
+vw__tensor vw__op_silu(vw__tape *tape, vw__tensor x); /* saves its argument */
+vw__tensor vw__op_relu(vw__tape *tape, vw__tensor x); /* saves its result */
+void vw__op_relu_in_place(vw__tape *tape, vw__tensor *x);   /* saves its result, which is x's */
+vw__tensor vw__op_dropout(vw__tape *tape, vw__tensor x);    /* in training, with 0 < p < 1 */
+vw__tensor vw__op_clamp(vw__tape *tape, vw__tensor x);      /* saves its argument */
+vw__tensor vw__op_quick_gelu(vw__tape *tape, vw__tensor x); /* x * sigmoid(1.702 * x), in Python */
+vw__tensor vw__op_gelu_new(vw__tape *tape, vw__tensor x);   /* transformers' own, in Python */
 
 /* ---- sums (op_matrix.c) ---------------------------------------------------------------------- */
 
@@ -84,70 +84,70 @@ void vw__node_sum_rows_for(vw__tape *tape, size_t edge, uint64_t rows, uint64_t 
 /* ---- shapes (op_shape.c) --------------------------------------------------------------------- */
 
 /* A view: the same storage. */
-static inline vw__tensor vw__view(vw__tape *tape, vw__tensor x)
+static inline vw__tensor vw__op_view(vw__tape *tape, vw__tensor x)
 {
-    return vw__hold(tape, x);
+    return vw__tensor_hold(tape, x);
 }
-vw__tensor vw__contiguous(vw__tape *tape, vw__tensor x); /* a copy, of what is not */
+vw__tensor vw__op_contiguous(vw__tape *tape, vw__tensor x); /* a copy, of what is not */
 
 /* x.split() into `count` equal views; their gradients are put together again. */
-void vw__split(vw__tape *tape, vw__tensor x, size_t count, vw__tensor *parts);
+void vw__op_split(vw__tape *tape, vw__tensor x, size_t count, vw__tensor *parts);
 /* cat((-x2, x1)) of the halves of x, and a sum of products with tables that need no gradient:
  * rotary positions. `tables` has the elements of one sample's cos, or sin. */
-vw__tensor vw__rotate(vw__tape *tape, vw__tensor x, vw__tensor cosine, vw__tensor sine);
+vw__tensor vw__op_rotate(vw__tape *tape, vw__tensor x, vw__tensor cosine, vw__tensor sine);
 /* The same of the first `width` of every head's `head_width`: sliced, rotated and put together. */
-vw__tensor vw__rotate_part(vw__tape *tape, vw__tensor x, vw__tensor cosine, vw__tensor sine,
-                           uint64_t width, uint64_t head_width);
+vw__tensor vw__op_rotate_part(vw__tape *tape, vw__tensor x, vw__tensor cosine, vw__tensor sine,
+                              uint64_t width, uint64_t head_width);
 /* A part of x: a view, whose gradient is padded with zeros. */
-vw__tensor vw__slice(vw__tape *tape, vw__tensor x, uint64_t elements);
-vw__tensor vw__cat(vw__tape *tape, const vw__tensor *parts, size_t count);
+vw__tensor vw__op_slice(vw__tape *tape, vw__tensor x, uint64_t elements);
+vw__tensor vw__op_cat(vw__tape *tape, const vw__tensor *parts, size_t count);
 /* x[indices]: rows, some of them more than once. */
-vw__tensor vw__index(vw__tape *tape, vw__tensor x, vw__tensor indices, uint64_t elements);
+vw__tensor vw__op_index(vw__tape *tape, vw__tensor x, vw__tensor indices, uint64_t elements);
 
 /* ---- products (op_matrix.c) ------------------------------------------------------------------ */
 
 /* `weight` has in * out elements; `bias` may be no tensor. */
-typedef struct vw__linear_weights {
+typedef struct vw__op_linear_weights {
     vw__tensor weight, bias;
     uint64_t in, out;
-} vw__linear_weights;
+} vw__op_linear_weights;
 
 /* x of rows * in, to rows * out. */
-vw__tensor vw__linear(vw__tape *tape, vw__tensor x, const vw__linear_weights *module);
+vw__tensor vw__op_linear(vw__tape *tape, vw__tensor x, const vw__op_linear_weights *module);
 
 /* a of `a.elements`, b of `b.elements`: a batched product with a result of `elements`. */
-vw__tensor vw__matmul(vw__tape *tape, vw__tensor a, vw__tensor b, uint64_t elements);
+vw__tensor vw__op_matmul(vw__tape *tape, vw__tensor a, vw__tensor b, uint64_t elements);
 
 /* Products of experts, in their weight's type: neither autocast nor selective checkpoints know
  * them.
  */
 vw__tensor vw__op_grouped(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t elements);
 
-vw__tensor vw__embedding(vw__tape *tape, vw__tensor ids, vw__tensor weight, uint64_t width);
+vw__tensor vw__op_embedding(vw__tape *tape, vw__tensor ids, vw__tensor weight, uint64_t width);
 
 /* ---- normalizing (op_norm.c) ----------------------------------------------------------------- */
 
-vw__tensor vw__layer_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, vw__tensor bias,
-                          uint64_t rows);
+vw__tensor vw__op_layer_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, vw__tensor bias,
+                             uint64_t rows);
 
 /* transformers' RMSNorm, in Python: float32 inside, the argument's type outside. */
-vw__tensor vw__rms_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t rows);
+vw__tensor vw__op_rms_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t rows);
 
 /* Gemma's: in float32 with its weight, 1 + weight; the argument's type only at the end. */
-vw__tensor vw__gemma_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t rows);
+vw__tensor vw__op_gemma_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t rows);
 
 /* T5's: the argument itself is scaled, by a variance in float32. */
-vw__tensor vw__t5_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t rows);
+vw__tensor vw__op_t5_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t rows);
 
 /* ---- attention (op_attention.c) -------------------------------------------------------------- */
 
-typedef enum vw__attention_kernel {
-    VW__ATTENTION_FLASH,
-    VW__ATTENTION_EFFICIENT,
-    VW__ATTENTION_MATH,
-} vw__attention_kernel;
+typedef enum vw__op_attention_kernel {
+    VW__OP_ATTENTION_FLASH,
+    VW__OP_ATTENTION_EFFICIENT,
+    VW__OP_ATTENTION_MATH,
+} vw__op_attention_kernel;
 
-typedef struct vw__attention_shape {
+typedef struct vw__op_attention_shape {
     uint64_t batch, heads, key_heads, length, key_length, width; /* width of a head */
     uint64_t window; /* tokens that a cache keeps of the layer; 0: all */
     bool has_dropout;
@@ -155,32 +155,33 @@ typedef struct vw__attention_shape {
     bool is_mask_strided;   /* its last dimension is not the innermost: no fused kernel takes it */
     bool is_query_joined;   /* by cat(), which leaves heads before tokens */
     bool has_capped_scores; /* a tanh before the softmax; only the eager code heeds it */
-} vw__attention_shape;
+} vw__op_attention_shape;
 
 /* scaled_dot_product_attention(): the kernel is chosen as PyTorch does, by the types and `shape`.
  * `mask` may be no tensor, or bool: then each call makes one to add. The result is laid out as
  * [batch, length, heads, width]. */
-vw__tensor vw__attention(vw__tape *tape, vw__tensor query, vw__tensor key, vw__tensor value,
-                         vw__tensor mask, const vw__attention_shape *shape);
+vw__tensor vw__op_attention(vw__tape *tape, vw__tensor query, vw__tensor key, vw__tensor value,
+                            vw__tensor mask, const vw__op_attention_shape *shape);
 
 /* flash_attn_func() of the flash-attn package, which has no masks and takes 16-bit types only: what
  * is still in float32 is cast to bfloat16, as transformers does under autocast. */
-vw__tensor vw__flash_attention(vw__tape *tape, vw__tensor query, vw__tensor key, vw__tensor value,
-                               const vw__attention_shape *shape);
+vw__tensor vw__op_flash_attention(vw__tape *tape, vw__tensor query, vw__tensor key,
+                                  vw__tensor value, const vw__op_attention_shape *shape);
 
 /* Heads of keys or values, repeated to the number of query heads: a copy where there are fewer. */
-vw__tensor vw__repeat_heads(vw__tape *tape, vw__tensor x, const vw__attention_shape *shape);
+vw__tensor vw__op_repeat_heads(vw__tape *tape, vw__tensor x, const vw__op_attention_shape *shape);
 
 /* ---- softmax and losses (op_norm.c) -----------------------------------------------------------
  */
 
 /* softmax(x, dim=-1), in float32 under autocast. */
-vw__tensor vw__softmax(vw__tape *tape, vw__tensor x);
-vw__tensor vw__softmax_float32(vw__tape *tape, vw__tensor x); /* softmax(x, dtype=torch.float32) */
+vw__tensor vw__op_softmax(vw__tape *tape, vw__tensor x);
+vw__tensor vw__op_softmax_float32(vw__tape *tape,
+                                  vw__tensor x); /* softmax(x, dtype=torch.float32) */
 
 /* F.cross_entropy(logits, labels), mean. */
-vw__tensor vw__cross_entropy(vw__tape *tape, vw__tensor logits, vw__tensor labels);
+vw__tensor vw__op_cross_entropy(vw__tape *tape, vw__tensor logits, vw__tensor labels);
 /* F.mse_loss(x, wanted), mean. */
-vw__tensor vw__mse_loss(vw__tape *tape, vw__tensor x, vw__tensor wanted);
+vw__tensor vw__op_mse_loss(vw__tape *tape, vw__tensor x, vw__tensor wanted);
 
 #endif /* VW_PLAN_OP_H */

@@ -8,41 +8,44 @@ static uint64_t up_to(uint64_t value, uint64_t step)
     return (value + step - 1) / step * step;
 }
 
-static vw__attention_kernel choose(vw__tensor query, vw__tensor mask,
-                                   const vw__attention_shape *shape)
+static vw__op_attention_kernel choose(vw__tensor query, vw__tensor mask,
+                                      const vw__op_attention_shape *shape)
 {
     enum { MOST_FLASH_WIDTH = 256 };
-    if (vw__is_tensor(mask) && shape->is_mask_strided)
-        return VW__ATTENTION_MATH;
-    if (query.dtype != VW__FLOAT32 && !vw__is_tensor(mask) && shape->width <= MOST_FLASH_WIDTH)
-        return VW__ATTENTION_FLASH;
-    return shape->heads == shape->key_heads ? VW__ATTENTION_EFFICIENT : VW__ATTENTION_MATH;
+    if (vw__tensor_exists(mask) && shape->is_mask_strided)
+        return VW__OP_ATTENTION_MATH;
+    if (query.dtype != VW__DTYPE_FLOAT32 && !vw__tensor_exists(mask) &&
+        shape->width <= MOST_FLASH_WIDTH)
+        return VW__OP_ATTENTION_FLASH;
+    return shape->heads == shape->key_heads ? VW__OP_ATTENTION_EFFICIENT : VW__OP_ATTENTION_MATH;
 }
 
 /* Kernels that keep no probabilities compute them again in the derivative, and sum the query's
  * gradient in float32. */
 static void add_fused_derivative(vw__tape *tape, const vw__tensor *arguments,
-                                 const vw__attention_shape *shape, vw__attention_kernel kernel)
+                                 const vw__op_attention_shape *shape,
+                                 vw__op_attention_kernel kernel)
 {
     uint64_t rows = shape->batch * shape->heads;
-    bool is_flash = kernel == VW__ATTENTION_FLASH;
+    bool is_flash = kernel == VW__OP_ATTENTION_FLASH;
     uint64_t length = up_to(shape->length, is_flash ? 128 : 32);
     for (size_t i = 0; i < 3; i++)
         vw__node_take_for(tape, i, arguments[i].elements, arguments[i].dtype);
     if (vw__node_wants(tape, 3)) { /* one for each sample, added up */
-        vw__node_take(tape, vw__times(tape, rows * shape->length, shape->key_length),
+        vw__node_take(tape, vw__tape_times(tape, rows * shape->length, shape->key_length),
                       arguments[3].dtype);
         vw__node_take_for(tape, 3, arguments[3].elements, arguments[3].dtype);
     }
-    uint16_t product = VW__NO_SLOT, sums = VW__NO_SLOT;
+    uint16_t product = VW__NODE_NO_SLOT, sums = VW__NODE_NO_SLOT;
     if (!is_flash) { /* grad * result, summed, and the sums in another order */
-        product = vw__node_take(tape, arguments[0].elements, VW__FLOAT32);
-        sums = vw__node_take(tape, rows * shape->length, VW__FLOAT32);
+        product = vw__node_take(tape, arguments[0].elements, VW__DTYPE_FLOAT32);
+        sums = vw__node_take(tape, rows * shape->length, VW__DTYPE_FLOAT32);
     }
-    vw__node_take(tape, rows * length, VW__FLOAT32);
+    vw__node_take(tape, rows * length, VW__DTYPE_FLOAT32);
     vw__node_let_go(tape, sums);
     vw__node_let_go(tape, product);
-    vw__node_take(tape, vw__times(tape, rows * length, up_to(shape->width, 32)), VW__FLOAT32);
+    vw__node_take(tape, vw__tape_times(tape, rows * length, up_to(shape->width, 32)),
+                  VW__DTYPE_FLOAT32);
     if (is_flash && shape->key_heads < shape->heads) {
         vw__node_take(tape, rows * shape->key_length * shape->width, arguments[1].dtype);
         vw__node_take(tape, rows * shape->key_length * shape->width, arguments[2].dtype);
@@ -50,27 +53,27 @@ static void add_fused_derivative(vw__tape *tape, const vw__tensor *arguments,
 }
 
 static vw__tensor fused(vw__tape *tape, const vw__tensor *arguments,
-                        const vw__attention_shape *shape, vw__attention_kernel kernel)
+                        const vw__op_attention_shape *shape, vw__op_attention_kernel kernel)
 {
     uint64_t rows = shape->batch * shape->heads;
     vw__node_begin(tape, arguments, 4);
     for (size_t i = 0; i < 4; i++)
         vw__node_save(tape, arguments[i]);
-    vw__tensor made = vw__result_new(tape, arguments[0].elements, arguments[0].dtype);
-    uint64_t length = kernel == VW__ATTENTION_FLASH ? shape->length : up_to(shape->length, 32);
-    vw__tensor sums = vw__result_new(tape, rows * length, VW__FLOAT32);
+    vw__tensor made = vw__tensor_new_result(tape, arguments[0].elements, arguments[0].dtype);
+    uint64_t length = kernel == VW__OP_ATTENTION_FLASH ? shape->length : up_to(shape->length, 32);
+    vw__tensor sums = vw__tensor_new_result(tape, rows * length, VW__DTYPE_FLOAT32);
     vw__node_save(tape, made);
     vw__node_save(tape, sums);
     add_fused_derivative(tape, arguments, shape, kernel);
     vw__node_end(tape, &made, 1);
-    vw__drop(tape, &sums);
+    vw__tensor_drop(tape, &sums);
     return made;
 }
 
-vw__tensor vw__repeat_heads(vw__tape *tape, vw__tensor x, const vw__attention_shape *shape)
+vw__tensor vw__op_repeat_heads(vw__tape *tape, vw__tensor x, const vw__op_attention_shape *shape)
 {
     if (shape->heads == shape->key_heads)
-        return vw__hold(tape, x);
+        return vw__tensor_hold(tape, x);
     const uint64_t elements = x.elements / shape->key_heads * shape->heads;
     return vw__op_apply(tape, x, (vw__op_unary){.elements = elements, .dtype = x.dtype});
 }
@@ -80,9 +83,9 @@ static vw__tensor safe_softmax(vw__tape *tape, vw__tensor x)
 {
     vw__node_begin(tape, &x, 1);
     vw__tensor made = vw__tensor_new(tape, x.elements, x.dtype);
-    vw__tensor is_masked = vw__tensor_new(tape, x.elements, VW__BOOL);
-    vw__rebind(tape, &made, vw__tensor_new(tape, x.elements, x.dtype)); /* where() */
-    vw__drop(tape, &is_masked);
+    vw__tensor is_masked = vw__tensor_new(tape, x.elements, VW__DTYPE_BOOL);
+    vw__tensor_rebind(tape, &made, vw__tensor_new(tape, x.elements, x.dtype)); /* where() */
+    vw__tensor_drop(tape, &is_masked);
     vw__node_save(tape, made);
     vw__node_take_for(tape, 0, x.elements, x.dtype);
     vw__node_end(tape, &made, 1);
@@ -94,90 +97,91 @@ static vw__tensor safe_softmax(vw__tape *tape, vw__tensor x)
 static void stack(vw__tape *tape, vw__tensor *x, uint64_t batch, bool is_repeated)
 {
     if (batch > 1 && !is_repeated)
-        vw__rebind(tape, x, vw__contiguous(tape, *x));
+        vw__tensor_rebind(tape, x, vw__op_contiguous(tape, *x));
 }
 
 /* The kernel of last resort: matrix products in float32, with all probabilities. */
 static vw__tensor by_products(vw__tape *tape, const vw__tensor *arguments,
-                              const vw__attention_shape *shape)
+                              const vw__op_attention_shape *shape)
 {
     uint64_t pairs =
-        vw__times(tape, shape->batch * shape->heads * shape->length, shape->key_length);
-    vw__tensor query = vw__to(tape, arguments[0], VW__FLOAT32);
-    vw__tensor key = vw__to(tape, arguments[1], VW__FLOAT32);
-    vw__tensor value = vw__to(tape, arguments[2], VW__FLOAT32);
-    vw__rebind(tape, &query, vw__mul_scalar(tape, query));
-    vw__rebind(tape, &key, vw__repeat_heads(tape, key, shape));
-    vw__rebind(tape, &value, vw__repeat_heads(tape, value, shape));
+        vw__tape_times(tape, shape->batch * shape->heads * shape->length, shape->key_length);
+    vw__tensor query = vw__op_to(tape, arguments[0], VW__DTYPE_FLOAT32);
+    vw__tensor key = vw__op_to(tape, arguments[1], VW__DTYPE_FLOAT32);
+    vw__tensor value = vw__op_to(tape, arguments[2], VW__DTYPE_FLOAT32);
+    vw__tensor_rebind(tape, &query, vw__op_mul_scalar(tape, query));
+    vw__tensor_rebind(tape, &key, vw__op_repeat_heads(tape, key, shape));
+    vw__tensor_rebind(tape, &value, vw__op_repeat_heads(tape, value, shape));
     bool is_repeated = shape->heads != shape->key_heads;
-    vw__tensor scaled_key = vw__mul_scalar(tape, key);
+    vw__tensor scaled_key = vw__op_mul_scalar(tape, key);
     stack(tape, &query, shape->batch, false);
     stack(tape, &scaled_key, shape->batch, is_repeated);
-    vw__tensor chances = vw__matmul(tape, query, scaled_key, pairs);
-    vw__drop(tape, &scaled_key);
-    if (vw__is_tensor(arguments[3]))
-        vw__add_in_place(tape, &chances, arguments[3]);
-    vw__rebind(tape, &chances, safe_softmax(tape, chances));
+    vw__tensor chances = vw__op_matmul(tape, query, scaled_key, pairs);
+    vw__tensor_drop(tape, &scaled_key);
+    if (vw__tensor_exists(arguments[3]))
+        vw__op_add_in_place(tape, &chances, arguments[3]);
+    vw__tensor_rebind(tape, &chances, safe_softmax(tape, chances));
     if (shape->has_dropout)
-        vw__rebind(tape, &chances, vw__dropout(tape, chances));
+        vw__tensor_rebind(tape, &chances, vw__op_dropout(tape, chances));
     stack(tape, &value, shape->batch, is_repeated);
-    vw__tensor made = vw__matmul(tape, chances, value, query.elements);
-    vw__rebind(tape, &made, vw__to(tape, made, arguments[0].dtype));
-    vw__drop(tape, &chances);
-    vw__drop(tape, &value);
-    vw__drop(tape, &key);
-    vw__drop(tape, &query);
-    vw__rebind(tape, &made, vw__contiguous(tape, made)); /* transpose(1, 2).contiguous() */
+    vw__tensor made = vw__op_matmul(tape, chances, value, query.elements);
+    vw__tensor_rebind(tape, &made, vw__op_to(tape, made, arguments[0].dtype));
+    vw__tensor_drop(tape, &chances);
+    vw__tensor_drop(tape, &value);
+    vw__tensor_drop(tape, &key);
+    vw__tensor_drop(tape, &query);
+    vw__tensor_rebind(tape, &made,
+                      vw__op_contiguous(tape, made)); /* transpose(1, 2).contiguous() */
     return made;
 }
 
 /* Each call turns a bool mask into one to add, of the full size. */
 static vw__tensor mask_to_add(vw__tape *tape, vw__tensor mask, vw__dtype dtype)
 {
-    if (!vw__is_tensor(mask) || mask.dtype != VW__BOOL)
-        return vw__autocast_lower(tape, mask);
-    vw__tensor opposite = vw__tensor_new(tape, mask.elements, VW__BOOL);
+    if (!vw__tensor_exists(mask) || mask.dtype != VW__DTYPE_BOOL)
+        return vw__op_autocast_lower(tape, mask);
+    vw__tensor opposite = vw__tensor_new(tape, mask.elements, VW__DTYPE_BOOL);
     vw__tensor made = vw__tensor_new(tape, mask.elements, dtype);
-    vw__drop(tape, &opposite);
+    vw__tensor_drop(tape, &opposite);
     return made;
 }
 
-vw__tensor vw__attention(vw__tape *tape, vw__tensor query, vw__tensor key, vw__tensor value,
-                         vw__tensor mask, const vw__attention_shape *shape)
+vw__tensor vw__op_attention(vw__tape *tape, vw__tensor query, vw__tensor key, vw__tensor value,
+                            vw__tensor mask, const vw__op_attention_shape *shape)
 {
-    vw__tensor arguments[4] = {vw__autocast_lower(tape, query), vw__autocast_lower(tape, key),
-                               vw__autocast_lower(tape, value), vw__no_tensor()};
+    vw__tensor arguments[4] = {vw__op_autocast_lower(tape, query), vw__op_autocast_lower(tape, key),
+                               vw__op_autocast_lower(tape, value), vw__tensor_none()};
     arguments[3] = mask_to_add(tape, mask, arguments[0].dtype);
-    vw__attention_kernel kernel = choose(arguments[0], mask, shape);
+    vw__op_attention_kernel kernel = choose(arguments[0], mask, shape);
     bool is_autocast = tape->is_autocast; /* off inside an operator that is on its list */
     tape->is_autocast = false;
-    vw__tensor made = kernel == VW__ATTENTION_MATH ? by_products(tape, arguments, shape)
-                                                   : fused(tape, arguments, shape, kernel);
+    vw__tensor made = kernel == VW__OP_ATTENTION_MATH ? by_products(tape, arguments, shape)
+                                                      : fused(tape, arguments, shape, kernel);
     tape->is_autocast = is_autocast;
-    if (kernel == VW__ATTENTION_FLASH &&
+    if (kernel == VW__OP_ATTENTION_FLASH &&
         shape->is_query_joined) /* its result has the layout of the query */
-        vw__rebind(tape, &made, vw__contiguous(tape, made));
+        vw__tensor_rebind(tape, &made, vw__op_contiguous(tape, made));
     for (size_t i = 0; i < 4; i++)
-        vw__drop(tape, &arguments[i]);
+        vw__tensor_drop(tape, &arguments[i]);
     return made;
 }
 
 static vw__tensor in_16_bits(vw__tape *tape, vw__tensor x)
 {
-    vw__tensor lower = vw__autocast_lower(tape, x);
-    vw__rebind(tape, &lower,
-               lower.dtype == VW__FLOAT32 ? vw__to(tape, lower, VW__BFLOAT16)
-                                          : vw__hold(tape, lower));
+    vw__tensor lower = vw__op_autocast_lower(tape, x);
+    vw__tensor_rebind(tape, &lower,
+                      lower.dtype == VW__DTYPE_FLOAT32 ? vw__op_to(tape, lower, VW__DTYPE_BFLOAT16)
+                                                       : vw__tensor_hold(tape, lower));
     return lower;
 }
 
-vw__tensor vw__flash_attention(vw__tape *tape, vw__tensor query, vw__tensor key, vw__tensor value,
-                               const vw__attention_shape *shape)
+vw__tensor vw__op_flash_attention(vw__tape *tape, vw__tensor query, vw__tensor key,
+                                  vw__tensor value, const vw__op_attention_shape *shape)
 {
     vw__tensor arguments[4] = {in_16_bits(tape, query), in_16_bits(tape, key),
-                               in_16_bits(tape, value), vw__no_tensor()};
-    vw__tensor made = fused(tape, arguments, shape, VW__ATTENTION_FLASH);
+                               in_16_bits(tape, value), vw__tensor_none()};
+    vw__tensor made = fused(tape, arguments, shape, VW__OP_ATTENTION_FLASH);
     for (size_t i = 0; i < 3; i++)
-        vw__drop(tape, &arguments[i]);
+        vw__tensor_drop(tape, &arguments[i]);
     return made;
 }

@@ -18,7 +18,7 @@
 
 /* ---- convolutions ---------------------------------------------------------------------------- */
 
-uint64_t vw__window_steps(const vw__window *window, uint64_t side)
+uint64_t vw__op_window_steps(const vw__op_window *window, uint64_t side)
 {
     uint64_t padded = side + 2 * window->padding;
     if (window->kernel == 0 || window->stride == 0 || padded < window->kernel)
@@ -26,19 +26,19 @@ uint64_t vw__window_steps(const vw__window *window, uint64_t side)
     return (padded - window->kernel) / window->stride + 1;
 }
 
-vw__image_shape vw__window_shape(const vw__window *window, const vw__image_shape *shape,
-                                 uint64_t channels)
+vw__op_image_shape vw__op_window_shape(const vw__op_window *window, const vw__op_image_shape *shape,
+                                       uint64_t channels)
 {
-    return (vw__image_shape){.batch = shape->batch,
-                             .channels = channels,
-                             .height = vw__window_steps(window, shape->height),
-                             .width = vw__window_steps(window, shape->width)};
+    return (vw__op_image_shape){.batch = shape->batch,
+                                .channels = channels,
+                                .height = vw__op_window_steps(window, shape->height),
+                                .width = vw__op_window_steps(window, shape->width)};
 }
 
-uint64_t vw__image_elements(vw__tape *tape, const vw__image_shape *shape)
+uint64_t vw__op_image_elements(vw__tape *tape, const vw__op_image_shape *shape)
 {
-    return vw__times(tape, vw__times(tape, shape->batch, shape->channels),
-                     vw__times(tape, shape->height, shape->width));
+    return vw__tape_times(tape, vw__tape_times(tape, shape->batch, shape->channels),
+                          vw__tape_times(tape, shape->height, shape->width));
 }
 
 /* Channels last are read eight at a time; there is a kernel of its own for up to four. */
@@ -48,14 +48,14 @@ static uint64_t padded_channels(uint64_t channels)
     return channels < FEW ? FEW : (channels + LANES - 1) / LANES * LANES;
 }
 
-static bool has_even_planes(const vw__conv_shape *shape)
+static bool has_even_planes(const vw__op_conv_shape *shape)
 {
-    vw__image_shape out = vw__window_shape(&shape->window, &shape->in, shape->out_channels);
+    vw__op_image_shape out = vw__op_window_shape(&shape->window, &shape->in, shape->out_channels);
     return shape->in.height % 2 * (shape->in.width % 2) == 0 &&
            out.height % 2 * (out.width % 2) == 0;
 }
 
-static bool is_plain_product(const vw__window *window)
+static bool is_plain_product(const vw__op_window *window)
 {
     return window->kernel == 1 && window->stride == 1 && window->padding == 0;
 }
@@ -65,34 +65,34 @@ typedef struct needs {
     bool image, weight;
 } needs;
 
-static needs needs_copies(const vw__conv_shape *shape, vw__dtype dtype)
+static needs needs_copies(const vw__op_conv_shape *shape, vw__dtype dtype)
 {
     if (shape->groups > 1 && shape->groups == shape->in.channels)
         return (needs){false, false};
     bool is_even = has_even_planes(shape);
-    if (dtype == VW__FLOAT32)
+    if (dtype == VW__DTYPE_FLOAT32)
         return (needs){!is_even, !is_even};
     return (needs){!is_even || !is_plain_product(&shape->window), true};
 }
 
 /* Elements of the three tensors with their channels last. */
-static uint64_t copies(vw__tape *tape, const vw__conv_shape *shape)
+static uint64_t copies(vw__tape *tape, const vw__op_conv_shape *shape)
 {
-    vw__image_shape in = shape->in;
-    vw__image_shape out = vw__window_shape(&shape->window, &in, shape->out_channels);
+    vw__op_image_shape in = shape->in;
+    vw__op_image_shape out = vw__op_window_shape(&shape->window, &in, shape->out_channels);
     uint64_t area = shape->window.kernel * shape->window.kernel;
     in.channels = padded_channels(in.channels);
-    uint64_t sum = vw__image_elements(tape, &in) + vw__image_elements(tape, &out);
+    uint64_t sum = vw__op_image_elements(tape, &in) + vw__op_image_elements(tape, &out);
     if (area > 1 && shape->groups > 0)
-        sum += vw__times(tape, in.channels / shape->groups * area, shape->out_channels);
+        sum += vw__tape_times(tape, in.channels / shape->groups * area, shape->out_channels);
     return sum;
 }
 
 static void take_workspace(vw__tape *tape, uint64_t elements, vw__dtype dtype)
 {
-    vw__use before = vw__tape_set_use(tape, VW__USE_WORKSPACE);
+    vw__tape_use before = vw__tape_set_use(tape, VW__TAPE_USE_WORKSPACE);
     vw__tensor workspace = vw__tensor_new(tape, elements, dtype);
-    vw__drop(tape, &workspace);
+    vw__tensor_drop(tape, &workspace);
     vw__tape_set_use(tape, before);
 }
 
@@ -106,44 +106,44 @@ static void derive(vw__tape *tape, size_t edge, vw__tensor operand, uint64_t wor
         vw__node_let_go(tape, vw__node_take(tape, workspace_elements, operand.dtype));
 }
 
-vw__tensor vw__conv2d(vw__tape *tape, vw__tensor x, vw__tensor weight, vw__tensor bias,
-                      const vw__conv_shape *shape)
+vw__tensor vw__op_conv2d(vw__tape *tape, vw__tensor x, vw__tensor weight, vw__tensor bias,
+                         const vw__op_conv_shape *shape)
 {
-    vw__tensor arguments[3] = {vw__autocast_lower(tape, x), vw__autocast_lower(tape, weight),
-                               vw__autocast_lower(tape, bias)};
+    vw__tensor arguments[3] = {vw__op_autocast_lower(tape, x), vw__op_autocast_lower(tape, weight),
+                               vw__op_autocast_lower(tape, bias)};
     vw__dtype dtype = arguments[0].dtype;
-    vw__image_shape out = vw__window_shape(&shape->window, &shape->in, shape->out_channels);
+    vw__op_image_shape out = vw__op_window_shape(&shape->window, &shape->in, shape->out_channels);
     needs needed = needs_copies(shape, dtype);
     uint64_t size = copies(tape, shape);
     vw__node_begin(tape, arguments, 3);
     vw__node_save(tape, arguments[0]);
     vw__node_save(tape, arguments[1]);
-    vw__tensor made = vw__tensor_new(tape, vw__image_elements(tape, &out), dtype);
+    vw__tensor made = vw__tensor_new(tape, vw__op_image_elements(tape, &out), dtype);
     if (needed.image)
         take_workspace(tape, size, dtype);
     derive(tape, 0, arguments[0], needed.image ? size : 0);
     derive(tape, 1, arguments[1], needed.weight ? size : 0);
-    if (vw__is_tensor(bias))
+    if (vw__tensor_exists(bias))
         derive(tape, 2, arguments[2], 0);
     vw__node_end(tape, &made, 1);
     for (size_t i = 0; i < 3; i++)
-        vw__drop(tape, &arguments[i]);
+        vw__tensor_drop(tape, &arguments[i]);
     return made;
 }
 
 /* ---- batch norm and pools -------------------------------------------------------------------- */
 
 /* On neither of autocast's lists: takes its arguments and weights as they are. */
-vw__tensor vw__batch_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, vw__tensor bias,
-                          bool is_training)
+vw__tensor vw__op_batch_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, vw__tensor bias,
+                             bool is_training)
 {
     vw__node_begin(tape, (vw__tensor[]){x, weight, bias}, 3);
     vw__node_save(tape, x);
     vw__tensor made = vw__tensor_new(tape, x.elements, x.dtype);
-    vw__tensor mean = vw__no_tensor(), deviation = vw__no_tensor();
+    vw__tensor mean = vw__tensor_none(), deviation = vw__tensor_none();
     if (is_training) {
-        mean = vw__tensor_new(tape, weight.elements, VW__FLOAT32);
-        deviation = vw__tensor_new(tape, weight.elements, VW__FLOAT32);
+        mean = vw__tensor_new(tape, weight.elements, VW__DTYPE_FLOAT32);
+        deviation = vw__tensor_new(tape, weight.elements, VW__DTYPE_FLOAT32);
     }
     vw__node_save(tape, mean);
     vw__node_save(tape, deviation);
@@ -151,22 +151,22 @@ vw__tensor vw__batch_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, vw__t
     vw__node_take_for(tape, 1, weight.elements, weight.dtype);
     vw__node_take_for(tape, 2, bias.elements, bias.dtype);
     vw__node_end(tape, &made, 1);
-    vw__drop(tape, &deviation);
-    vw__drop(tape, &mean);
+    vw__tensor_drop(tape, &deviation);
+    vw__tensor_drop(tape, &mean);
     return made;
 }
 
-vw__tensor vw__max_pool(vw__tape *tape, vw__tensor x, uint64_t elements)
+vw__tensor vw__op_max_pool(vw__tape *tape, vw__tensor x, uint64_t elements)
 {
     return vw__op_apply(tape, x,
                         (vw__op_unary){.elements = elements,
                                        .dtype = x.dtype,
                                        .saves_argument = true,
                                        .beside_elements = elements,
-                                       .beside_dtype = VW__INT64});
+                                       .beside_dtype = VW__DTYPE_INT64});
 }
 
-vw__tensor vw__avg_pool(vw__tape *tape, vw__tensor x, uint64_t elements)
+vw__tensor vw__op_avg_pool(vw__tape *tape, vw__tensor x, uint64_t elements)
 {
     return vw__op_apply(
         tape, x, (vw__op_unary){.elements = elements, .dtype = x.dtype, .saves_argument = true});

@@ -61,7 +61,7 @@ static uint64_t buffer_elements(vw__tape *tape, uint64_t rows, uint64_t columns)
     uint64_t least = divide_up(values, MOST_VALUES);
     if (blocks < least)
         blocks = least;
-    return blocks > 1 ? vw__times(tape, columns, blocks * width * vector) : 0;
+    return blocks > 1 ? vw__tape_times(tape, columns, blocks * width * vector) : 0;
 }
 
 void vw__node_sum_rows_for(vw__tape *tape, size_t edge, uint64_t rows, uint64_t columns,
@@ -73,7 +73,7 @@ void vw__node_sum_rows_for(vw__tape *tape, size_t edge, uint64_t rows, uint64_t 
     vw__node_take_for(tape, edge, columns, dtype);
     uint64_t elements = columns == 0 ? 0 : buffer_elements(tape, rows, columns);
     if (elements > 0)
-        vw__node_let_go(tape, vw__node_take(tape, elements, VW__FLOAT32));
+        vw__node_let_go(tape, vw__node_take(tape, elements, VW__DTYPE_FLOAT32));
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -84,61 +84,61 @@ static vw__tensor product(vw__tape *tape, vw__tensor a, vw__tensor b, vw__tensor
                           uint64_t elements, bool is_kept)
 {
     vw__node_begin(tape, (vw__tensor[]){a, b, bias}, 3);
-    if (vw__wants_gradient(b))
+    if (vw__tensor_wants_gradient(b))
         vw__node_save(tape, a);
-    if (vw__wants_gradient(a))
+    if (vw__tensor_wants_gradient(a))
         vw__node_save(tape, b);
-    vw__tensor made =
-        is_kept ? vw__result_new(tape, elements, a.dtype) : vw__tensor_new(tape, elements, a.dtype);
+    vw__tensor made = is_kept ? vw__tensor_new_result(tape, elements, a.dtype)
+                              : vw__tensor_new(tape, elements, a.dtype);
     vw__node_take_for(tape, 0, a.elements, a.dtype);
     vw__node_take_for(tape, 1, b.elements, b.dtype);
-    if (vw__is_tensor(bias) && bias.elements > 0)
+    if (vw__tensor_exists(bias) && bias.elements > 0)
         vw__node_sum_rows_for(tape, 2, elements / bias.elements, bias.elements, bias.dtype);
     vw__node_end(tape, &made, 1);
     return made;
 }
 
-vw__tensor vw__linear(vw__tape *tape, vw__tensor x, const vw__linear_weights *module)
+vw__tensor vw__op_linear(vw__tape *tape, vw__tensor x, const vw__op_linear_weights *module)
 {
     const uint64_t rows = module->in == 0 ? 0 : x.elements / module->in;
-    vw__tensor argument = vw__autocast_lower(tape, x);
-    vw__tensor weight = vw__autocast_lower(tape, module->weight);
-    vw__tensor bias = vw__autocast_lower(tape, module->bias);
+    vw__tensor argument = vw__op_autocast_lower(tape, x);
+    vw__tensor weight = vw__op_autocast_lower(tape, module->weight);
+    vw__tensor bias = vw__op_autocast_lower(tape, module->bias);
     vw__tensor made =
-        product(tape, argument, weight, bias, vw__times(tape, rows, module->out), true);
-    vw__drop(tape, &bias);
-    vw__drop(tape, &weight);
-    vw__drop(tape, &argument);
+        product(tape, argument, weight, bias, vw__tape_times(tape, rows, module->out), true);
+    vw__tensor_drop(tape, &bias);
+    vw__tensor_drop(tape, &weight);
+    vw__tensor_drop(tape, &argument);
     return made;
 }
 
-vw__tensor vw__matmul(vw__tape *tape, vw__tensor a, vw__tensor b, uint64_t elements)
+vw__tensor vw__op_matmul(vw__tape *tape, vw__tensor a, vw__tensor b, uint64_t elements)
 {
-    vw__tensor left = vw__autocast_lower(tape, a), right = vw__autocast_lower(tape, b);
-    vw__tensor made = product(tape, left, right, vw__no_tensor(), elements, true);
-    vw__drop(tape, &right);
-    vw__drop(tape, &left);
+    vw__tensor left = vw__op_autocast_lower(tape, a), right = vw__op_autocast_lower(tape, b);
+    vw__tensor made = product(tape, left, right, vw__tensor_none(), elements, true);
+    vw__tensor_drop(tape, &right);
+    vw__tensor_drop(tape, &left);
     return made;
 }
 
 vw__tensor vw__op_grouped(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t elements)
 {
-    vw__tensor argument = vw__to(tape, x, weight.dtype);
-    vw__tensor made = product(tape, argument, weight, vw__no_tensor(), elements, false);
-    vw__drop(tape, &argument);
+    vw__tensor argument = vw__op_to(tape, x, weight.dtype);
+    vw__tensor made = product(tape, argument, weight, vw__tensor_none(), elements, false);
+    vw__tensor_drop(tape, &argument);
     return made;
 }
 
 /* Its derivative sorts the ids where there are many. */
-vw__tensor vw__embedding(vw__tape *tape, vw__tensor ids, vw__tensor weight, uint64_t width)
+vw__tensor vw__op_embedding(vw__tape *tape, vw__tensor ids, vw__tensor weight, uint64_t width)
 {
     enum { MANY_IDS = 3072, SORTED_COPIES = 4 };
     vw__node_begin(tape, &weight, 1);
     vw__node_save(tape, ids);
-    vw__tensor made = vw__tensor_new(tape, vw__times(tape, ids.elements, width), weight.dtype);
+    vw__tensor made = vw__tensor_new(tape, vw__tape_times(tape, ids.elements, width), weight.dtype);
     vw__node_take_for(tape, 0, weight.elements, weight.dtype);
     if (ids.elements > MANY_IDS)
-        vw__node_take(tape, SORTED_COPIES * ids.elements, VW__INT64);
+        vw__node_take(tape, SORTED_COPIES * ids.elements, VW__DTYPE_INT64);
     vw__node_end(tape, &made, 1);
     return made;
 }

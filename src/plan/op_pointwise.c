@@ -4,7 +4,7 @@
 /* The result of an operator on two types. */
 static vw__dtype promote(vw__tensor a, vw__tensor b)
 {
-    return a.dtype == b.dtype ? a.dtype : VW__FLOAT32;
+    return a.dtype == b.dtype ? a.dtype : VW__DTYPE_FLOAT32;
 }
 
 vw__tensor vw__op_apply(vw__tape *tape, vw__tensor x, vw__op_unary how)
@@ -15,96 +15,97 @@ vw__tensor vw__op_apply(vw__tape *tape, vw__tensor x, vw__op_unary how)
     vw__tensor made = vw__tensor_new(tape, how.elements, how.dtype);
     vw__tensor beside = how.beside_elements > 0
                             ? vw__tensor_new(tape, how.beside_elements, how.beside_dtype)
-                            : vw__no_tensor();
+                            : vw__tensor_none();
     if (how.saves_result)
         vw__node_save(tape, made);
     vw__node_save(tape, beside);
     for (unsigned i = 0; i < how.temporaries; i++)
-        vw__node_take(tape, x.elements, how.is_temporary_bool ? VW__BOOL : x.dtype);
+        vw__node_take(tape, x.elements, how.is_temporary_bool ? VW__DTYPE_BOOL : x.dtype);
     if (how.is_passed)
         vw__node_pass(tape, 0, 0);
     else
         vw__node_take_for(tape, 0, x.elements, x.dtype);
     vw__node_end(tape, &made, 1);
-    vw__drop(tape, &beside);
+    vw__tensor_drop(tape, &beside);
     return made;
 }
 
-vw__tensor vw__mul_scalar(vw__tape *tape, vw__tensor x)
+vw__tensor vw__op_mul_scalar(vw__tape *tape, vw__tensor x)
 {
     return vw__op_apply(tape, x, vw__op_like(x));
 }
 
-vw__tensor vw__tanh(vw__tape *tape, vw__tensor x)
+vw__tensor vw__op_tanh(vw__tape *tape, vw__tensor x)
 {
     return vw__op_apply(tape, x, vw__op_saving_result(x));
 }
 
-void vw__cap(vw__tape *tape, vw__tensor *x)
+void vw__op_cap(vw__tape *tape, vw__tensor *x)
 {
-    vw__rebind(tape, x, vw__mul_scalar(tape, *x));
-    vw__rebind(tape, x, vw__tanh(tape, *x));
-    vw__rebind(tape, x, vw__mul_scalar(tape, *x));
+    vw__tensor_rebind(tape, x, vw__op_mul_scalar(tape, *x));
+    vw__tensor_rebind(tape, x, vw__op_tanh(tape, *x));
+    vw__tensor_rebind(tape, x, vw__op_mul_scalar(tape, *x));
 }
 
-vw__tensor vw__gelu(vw__tape *tape, vw__tensor x)
-{
-    return vw__op_apply(tape, x, vw__op_saving_argument(x));
-}
-
-vw__tensor vw__silu(vw__tape *tape, vw__tensor x)
+vw__tensor vw__op_gelu(vw__tape *tape, vw__tensor x)
 {
     return vw__op_apply(tape, x, vw__op_saving_argument(x));
 }
 
-vw__tensor vw__relu(vw__tape *tape, vw__tensor x)
+vw__tensor vw__op_silu(vw__tape *tape, vw__tensor x)
+{
+    return vw__op_apply(tape, x, vw__op_saving_argument(x));
+}
+
+vw__tensor vw__op_relu(vw__tape *tape, vw__tensor x)
 {
     return vw__op_apply(tape, x, vw__op_saving_result(x));
 }
 
 /* grad * (n * x.pow(n - 1)) */
-vw__tensor vw__pow(vw__tape *tape, vw__tensor x)
+/* x ** n, n > 2. */
+static vw__tensor op_pow(vw__tape *tape, vw__tensor x)
 {
-    vw__tensor argument = vw__autocast_float32(tape, x);
+    vw__tensor argument = vw__op_autocast_float32(tape, x);
     vw__op_unary how = vw__op_saving_argument(argument);
     how.temporaries = 2;
     vw__tensor made = vw__op_apply(tape, argument, how);
-    vw__drop(tape, &argument);
+    vw__tensor_drop(tape, &argument);
     return made;
 }
 
-vw__tensor vw__square(vw__tape *tape, vw__tensor x)
+vw__tensor vw__op_square(vw__tape *tape, vw__tensor x)
 {
-    return vw__pow(tape, x); /* x.pow(1) is a copy too */
+    return op_pow(tape, x); /* x.pow(1) is a copy too */
 }
 
-vw__tensor vw__rsqrt(vw__tape *tape, vw__tensor x)
+vw__tensor vw__op_rsqrt(vw__tape *tape, vw__tensor x)
 {
-    vw__tensor argument = vw__autocast_float32(tape, x);
+    vw__tensor argument = vw__op_autocast_float32(tape, x);
     vw__op_unary how = vw__op_saving_result(argument);
     how.temporaries = 2;
     vw__tensor made = vw__op_apply(tape, argument, how);
-    vw__drop(tape, &argument);
+    vw__tensor_drop(tape, &argument);
     return made;
 }
 
-vw__tensor vw__add_scalar(vw__tape *tape, vw__tensor x)
+vw__tensor vw__op_add_scalar(vw__tape *tape, vw__tensor x)
 {
-    return vw__contiguous(tape, x); /* in memory it is a copy, whose gradient is passed on */
+    return vw__op_contiguous(tape, x); /* in memory it is a copy, whose gradient is passed on */
 }
 
-vw__tensor vw__mean(vw__tape *tape, vw__tensor x, uint64_t elements)
+vw__tensor vw__op_mean(vw__tape *tape, vw__tensor x, uint64_t elements)
 {
     return vw__op_apply(tape, x, (vw__op_unary){.elements = elements, .dtype = x.dtype});
 }
 
-vw__tensor vw__sum(vw__tape *tape, vw__tensor x, uint64_t elements)
+vw__tensor vw__op_sum(vw__tape *tape, vw__tensor x, uint64_t elements)
 {
     return vw__op_apply(tape, x,
                         (vw__op_unary){.elements = elements, .dtype = x.dtype, .is_passed = true});
 }
 
-void vw__relu_in_place(vw__tape *tape, vw__tensor *x)
+void vw__op_relu_in_place(vw__tape *tape, vw__tensor *x)
 {
     vw__node_begin(tape, x, 1);
     vw__node_save(tape, *x);
@@ -123,7 +124,7 @@ static void give_sum(vw__tape *tape, size_t edge, vw__tensor argument, uint64_t 
         vw__node_take_for(tape, edge, argument.elements, argument.dtype);
 }
 
-vw__tensor vw__add(vw__tape *tape, vw__tensor a, vw__tensor b)
+vw__tensor vw__op_add(vw__tape *tape, vw__tensor a, vw__tensor b)
 {
     vw__dtype dtype = promote(a, b);
     vw__node_begin(tape, (vw__tensor[]){a, b}, 2);
@@ -134,7 +135,7 @@ vw__tensor vw__add(vw__tape *tape, vw__tensor a, vw__tensor b)
     return made;
 }
 
-void vw__add_in_place(vw__tape *tape, vw__tensor *a, vw__tensor b)
+void vw__op_add_in_place(vw__tape *tape, vw__tensor *a, vw__tensor b)
 {
     vw__node_begin(tape, (vw__tensor[]){*a, b}, 2);
     vw__node_pass(tape, 0, 0);
@@ -142,7 +143,7 @@ void vw__add_in_place(vw__tape *tape, vw__tensor *a, vw__tensor b)
     vw__node_end(tape, a, 1);
 }
 
-vw__tensor vw__where(vw__tape *tape, vw__tensor condition, vw__tensor x)
+vw__tensor vw__op_where(vw__tape *tape, vw__tensor condition, vw__tensor x)
 {
     vw__node_begin(tape, &x, 1);
     vw__node_save(tape, condition);
@@ -179,9 +180,9 @@ static vw__tensor multiply(vw__tape *tape, vw__tensor a, vw__tensor b, repeats h
 {
     vw__dtype dtype = promote(a, b);
     vw__node_begin(tape, (vw__tensor[]){a, b}, 2);
-    if (vw__wants_gradient(b))
+    if (vw__tensor_wants_gradient(b))
         vw__node_save(tape, a);
-    if (vw__wants_gradient(a))
+    if (vw__tensor_wants_gradient(a))
         vw__node_save(tape, b);
     vw__tensor made = vw__tensor_new(tape, a.elements, dtype);
     give_product(tape, 0, a, a.elements, dtype, REPEATS_IN_ROWS);
@@ -190,26 +191,26 @@ static vw__tensor multiply(vw__tape *tape, vw__tensor a, vw__tensor b, repeats h
     return made;
 }
 
-vw__tensor vw__mul(vw__tape *tape, vw__tensor a, vw__tensor b)
+vw__tensor vw__op_mul(vw__tape *tape, vw__tensor a, vw__tensor b)
 {
     return multiply(tape, a, b, REPEATS_IN_ROWS);
 }
 
-vw__tensor vw__mul_rows(vw__tape *tape, vw__tensor x, vw__tensor weight)
+vw__tensor vw__op_mul_rows(vw__tape *tape, vw__tensor x, vw__tensor weight)
 {
     return multiply(tape, x, weight, REPEATS_AS_ROW);
 }
 
-vw__tensor vw__dropout(vw__tape *tape, vw__tensor x)
+vw__tensor vw__op_dropout(vw__tape *tape, vw__tensor x)
 {
     vw__op_unary how = vw__op_like(x);
     how.beside_elements = x.elements;
-    how.beside_dtype = VW__BOOL;
+    how.beside_dtype = VW__DTYPE_BOOL;
     return vw__op_apply(tape, x, how);
 }
 
 /* Its derivative compares every element with both limits, and combines the answers. */
-vw__tensor vw__clamp(vw__tape *tape, vw__tensor x)
+vw__tensor vw__op_clamp(vw__tape *tape, vw__tensor x)
 {
     vw__op_unary how = vw__op_saving_argument(x);
     how.temporaries = 3;
@@ -218,26 +219,26 @@ vw__tensor vw__clamp(vw__tape *tape, vw__tensor x)
 }
 
 /* 0.5 * x * (1 + tanh(c * (x + d * x**3))) */
-vw__tensor vw__gelu_new(vw__tape *tape, vw__tensor x)
+vw__tensor vw__op_gelu_new(vw__tape *tape, vw__tensor x)
 {
-    vw__tensor half = vw__mul_scalar(tape, x);
-    vw__tensor inner = vw__pow(tape, x);
-    vw__rebind(tape, &inner, vw__mul_scalar(tape, inner));
-    vw__rebind(tape, &inner, vw__add(tape, x, inner));
-    vw__rebind(tape, &inner, vw__mul_scalar(tape, inner));
-    vw__rebind(tape, &inner, vw__tanh(tape, inner));
-    vw__rebind(tape, &inner, vw__add_scalar(tape, inner));
-    vw__tensor made = vw__mul(tape, half, inner);
-    vw__drop(tape, &inner);
-    vw__drop(tape, &half);
+    vw__tensor half = vw__op_mul_scalar(tape, x);
+    vw__tensor inner = op_pow(tape, x);
+    vw__tensor_rebind(tape, &inner, vw__op_mul_scalar(tape, inner));
+    vw__tensor_rebind(tape, &inner, vw__op_add(tape, x, inner));
+    vw__tensor_rebind(tape, &inner, vw__op_mul_scalar(tape, inner));
+    vw__tensor_rebind(tape, &inner, vw__op_tanh(tape, inner));
+    vw__tensor_rebind(tape, &inner, vw__op_add_scalar(tape, inner));
+    vw__tensor made = vw__op_mul(tape, half, inner);
+    vw__tensor_drop(tape, &inner);
+    vw__tensor_drop(tape, &half);
     return made;
 }
 
-vw__tensor vw__quick_gelu(vw__tape *tape, vw__tensor x)
+vw__tensor vw__op_quick_gelu(vw__tape *tape, vw__tensor x)
 {
-    vw__tensor share = vw__mul_scalar(tape, x);
-    vw__rebind(tape, &share, vw__op_apply(tape, share, vw__op_saving_result(share)));
-    vw__tensor made = vw__mul(tape, x, share);
-    vw__drop(tape, &share);
+    vw__tensor share = vw__op_mul_scalar(tape, x);
+    vw__tensor_rebind(tape, &share, vw__op_apply(tape, share, vw__op_saving_result(share)));
+    vw__tensor made = vw__op_mul(tape, x, share);
+    vw__tensor_drop(tape, &share);
     return made;
 }

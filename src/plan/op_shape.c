@@ -4,33 +4,33 @@
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-vw__tensor vw__to(vw__tape *tape, vw__tensor x, vw__dtype dtype)
+vw__tensor vw__op_to(vw__tape *tape, vw__tensor x, vw__dtype dtype)
 {
-    if (!vw__is_tensor(x) || x.dtype == dtype)
-        return vw__hold(tape, x);
+    if (!vw__tensor_exists(x) || x.dtype == dtype)
+        return vw__tensor_hold(tape, x);
     return vw__op_apply(tape, x, (vw__op_unary){.elements = x.elements, .dtype = dtype});
 }
 
-void vw__autocast_enter(vw__tape *tape, vw__dtype dtype)
+void vw__tape_autocast_enter(vw__tape *tape, vw__dtype dtype)
 {
     tape->is_autocast = true;
     tape->autocast_dtype = dtype;
 }
 
-void vw__autocast_leave(vw__tape *tape)
+void vw__tape_autocast_leave(vw__tape *tape)
 {
     for (size_t i = 0; i < tape->casts.count; i++)
-        vw__drop(tape, &tape->casts.items[i].made);
+        vw__tensor_drop(tape, &tape->casts.items[i].made);
     tape->casts.count = 0;
     tape->is_autocast = false;
 }
 
 static bool is_floating(vw__dtype dtype)
 {
-    return dtype == VW__FLOAT32 || dtype == VW__BFLOAT16 || dtype == VW__FLOAT16;
+    return dtype == VW__DTYPE_FLOAT32 || dtype == VW__DTYPE_BFLOAT16 || dtype == VW__DTYPE_FLOAT16;
 }
 
-static vw__cast *find_cast(const vw__tape *tape, uint32_t storage)
+static vw__tape_cast *find_cast(const vw__tape *tape, uint32_t storage)
 {
     for (size_t i = 0; i < tape->casts.count; i++)
         if (tape->casts.items[i].parameter_storage == storage)
@@ -39,60 +39,61 @@ static vw__cast *find_cast(const vw__tape *tape, uint32_t storage)
 }
 
 /* Remembers the casts of trained float32 weights, while gradients are on. */
-vw__tensor vw__autocast_lower(vw__tape *tape, vw__tensor x)
+vw__tensor vw__op_autocast_lower(vw__tape *tape, vw__tensor x)
 {
-    if (!tape->is_autocast || !vw__is_tensor(x) || !is_floating(x.dtype) ||
+    if (!tape->is_autocast || !vw__tensor_exists(x) || !is_floating(x.dtype) ||
         x.dtype == tape->autocast_dtype)
-        return vw__hold(tape, x);
-    bool is_remembered = x.dtype == VW__FLOAT32 && x.source.is_parameter && vw__wants_gradient(x);
-    vw__cast *known = is_remembered ? find_cast(tape, x.storage) : NULL;
+        return vw__tensor_hold(tape, x);
+    bool is_remembered =
+        x.dtype == VW__DTYPE_FLOAT32 && x.source.is_parameter && vw__tensor_wants_gradient(x);
+    vw__tape_cast *known = is_remembered ? find_cast(tape, x.storage) : NULL;
     if (known != NULL)
-        return vw__hold(tape, known->made);
-    vw__tensor made = vw__to(tape, x, tape->autocast_dtype);
-    if (is_remembered && vw__is_tensor(made) && VW__RESERVE(tape, tape->casts, 1))
+        return vw__tensor_hold(tape, known->made);
+    vw__tensor made = vw__op_to(tape, x, tape->autocast_dtype);
+    if (is_remembered && vw__tensor_exists(made) && VW__TAPE_RESERVE(tape, tape->casts, 1))
         tape->casts.items[tape->casts.count++] =
-            (vw__cast){.parameter_storage = x.storage, .made = vw__hold(tape, made)};
+            (vw__tape_cast){.parameter_storage = x.storage, .made = vw__tensor_hold(tape, made)};
     return made;
 }
 
-vw__tensor vw__autocast_float32(vw__tape *tape, vw__tensor x)
+vw__tensor vw__op_autocast_float32(vw__tape *tape, vw__tensor x)
 {
-    return tape->is_autocast && vw__is_tensor(x) && is_floating(x.dtype)
-               ? vw__to(tape, x, VW__FLOAT32)
-               : vw__hold(tape, x);
+    return tape->is_autocast && vw__tensor_exists(x) && is_floating(x.dtype)
+               ? vw__op_to(tape, x, VW__DTYPE_FLOAT32)
+               : vw__tensor_hold(tape, x);
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-vw__tensor vw__contiguous(vw__tape *tape, vw__tensor x)
+vw__tensor vw__op_contiguous(vw__tape *tape, vw__tensor x)
 {
     vw__op_unary how = vw__op_like(x);
     how.is_passed = true;
     return vw__op_apply(tape, x, how);
 }
 
-void vw__split(vw__tape *tape, vw__tensor x, size_t count, vw__tensor *parts)
+void vw__op_split(vw__tape *tape, vw__tensor x, size_t count, vw__tensor *parts)
 {
     vw__node_begin(tape, &x, 1);
     for (size_t i = 0; i < count; i++) {
-        parts[i] = vw__hold(tape, x);
+        parts[i] = vw__tensor_hold(tape, x);
         parts[i].elements = x.elements / count;
     }
     vw__node_take_for(tape, 0, x.elements, x.dtype);
     vw__node_end(tape, parts, count);
 }
 
-vw__tensor vw__slice(vw__tape *tape, vw__tensor x, uint64_t elements)
+vw__tensor vw__op_slice(vw__tape *tape, vw__tensor x, uint64_t elements)
 {
     vw__node_begin(tape, &x, 1);
-    vw__tensor made = vw__hold(tape, x);
+    vw__tensor made = vw__tensor_hold(tape, x);
     made.elements = elements;
     vw__node_take_for(tape, 0, x.elements, x.dtype);
     vw__node_end(tape, &made, 1);
     return made;
 }
 
-vw__tensor vw__cat(vw__tape *tape, const vw__tensor *parts, size_t count)
+vw__tensor vw__op_cat(vw__tape *tape, const vw__tensor *parts, size_t count)
 {
     uint64_t elements = 0;
     for (size_t i = 0; i < count; i++)
@@ -115,44 +116,44 @@ static vw__tensor rotate_half(vw__tape *tape, vw__tensor x)
     vw__node_take(tape, x.elements, x.dtype);     /* of the other slice */
     vw__node_take_for(tape, 0, x.elements, x.dtype);
     vw__node_end(tape, &made, 1);
-    vw__drop(tape, &negative);
+    vw__tensor_drop(tape, &negative);
     return made;
 }
 
 /* x * cos + rotate_half(x) * sin */
-vw__tensor vw__rotate(vw__tape *tape, vw__tensor x, vw__tensor cosine, vw__tensor sine)
+vw__tensor vw__op_rotate(vw__tape *tape, vw__tensor x, vw__tensor cosine, vw__tensor sine)
 {
-    vw__tensor straight = vw__mul(tape, x, cosine);
+    vw__tensor straight = vw__op_mul(tape, x, cosine);
     vw__tensor turned = rotate_half(tape, x);
-    vw__rebind(tape, &turned, vw__mul(tape, turned, sine));
-    vw__tensor made = vw__add(tape, straight, turned);
-    vw__drop(tape, &turned);
-    vw__drop(tape, &straight);
+    vw__tensor_rebind(tape, &turned, vw__op_mul(tape, turned, sine));
+    vw__tensor made = vw__op_add(tape, straight, turned);
+    vw__tensor_drop(tape, &turned);
+    vw__tensor_drop(tape, &straight);
     return made;
 }
 
-vw__tensor vw__rotate_part(vw__tape *tape, vw__tensor x, vw__tensor cosine, vw__tensor sine,
-                           uint64_t width, uint64_t head_width)
+vw__tensor vw__op_rotate_part(vw__tape *tape, vw__tensor x, vw__tensor cosine, vw__tensor sine,
+                              uint64_t width, uint64_t head_width)
 {
     uint64_t elements = head_width == 0 ? 0 : x.elements / head_width * width;
-    vw__tensor turned = vw__slice(tape, x, elements);
-    vw__tensor straight = vw__slice(tape, x, x.elements - elements);
-    vw__rebind(tape, &turned, vw__rotate(tape, turned, cosine, sine));
-    vw__tensor made = vw__cat(tape, (vw__tensor[]){turned, straight}, 2);
-    vw__drop(tape, &straight);
-    vw__drop(tape, &turned);
+    vw__tensor turned = vw__op_slice(tape, x, elements);
+    vw__tensor straight = vw__op_slice(tape, x, x.elements - elements);
+    vw__tensor_rebind(tape, &turned, vw__op_rotate(tape, turned, cosine, sine));
+    vw__tensor made = vw__op_cat(tape, (vw__tensor[]){turned, straight}, 2);
+    vw__tensor_drop(tape, &straight);
+    vw__tensor_drop(tape, &turned);
     return made;
 }
 
 /* Its derivative sorts the indices, and sums rows in that order. */
-vw__tensor vw__index(vw__tape *tape, vw__tensor x, vw__tensor indices, uint64_t elements)
+vw__tensor vw__op_index(vw__tape *tape, vw__tensor x, vw__tensor indices, uint64_t elements)
 {
     enum { SORTED_COPIES = 4 };
     vw__node_begin(tape, &x, 1);
     vw__node_save(tape, indices);
     vw__tensor made = vw__tensor_new(tape, elements, x.dtype);
     vw__node_take_for(tape, 0, x.elements, x.dtype);
-    vw__node_take(tape, SORTED_COPIES * indices.elements, VW__INT64);
+    vw__node_take(tape, SORTED_COPIES * indices.elements, VW__DTYPE_INT64);
     vw__node_end(tape, &made, 1);
     return made;
 }

@@ -8,34 +8,34 @@
 
 /* ---- what it changes ------------------------------------------------------------------------- */
 
-static void step_on_parameters(vw__plan_run *run, vw__optimizer *optimizer, bool has_copies)
+static void step_on_parameters(vw__plan_run *run, vw__plan_optimizer *optimizer, bool has_copies)
 {
     size_t count = vw__tape_parameter_count(run->tape);
-    optimizer->items = vw__run_alloc(run, count, sizeof *optimizer->items);
+    optimizer->items = vw__module_alloc(run, count, sizeof *optimizer->items);
     if (vw__tape_status(run->tape) != VW_OK)
         return;
     optimizer->count = count;
     for (size_t i = 0; i < count; i++)
-        optimizer->items[i] = (vw__stepped){
+        optimizer->items[i] = (vw__plan_stepped){
             .elements = vw__tape_parameter_elements(run->tape, i),
             .matrix = vw__tape_parameter_matrix(run->tape, i),
-            .dtype = has_copies ? VW__FLOAT32 : vw__tape_parameter_dtype(run->tape, i)};
+            .dtype = has_copies ? VW__DTYPE_FLOAT32 : vw__tape_parameter_dtype(run->tape, i)};
 }
 
-static vw__tensor like(vw__plan_run *run, const vw__stepped *item)
+static vw__tensor like(vw__plan_run *run, const vw__plan_stepped *item)
 {
     return vw__tensor_new(run->tape, item->elements, item->dtype);
 }
 
 static bool has_copies(const vw__plan_run *run)
 {
-    return run->settings->has_master_weights && run->dtype != VW__FLOAT32;
+    return run->settings->has_master_weights && run->dtype != VW__DTYPE_FLOAT32;
 }
 
-void vw__optimizer_create(vw__plan_run *run, vw__optimizer *optimizer)
+void vw__plan_optimizer_create(vw__plan_run *run, vw__plan_optimizer *optimizer)
 {
-    *optimizer = (vw__optimizer){.is_elsewhere = vw__is_offloaded(run->settings)};
-    vw__use before = vw__tape_set_use(run->tape, VW__USE_OPTIMIZER);
+    *optimizer = (vw__plan_optimizer){.is_elsewhere = vw__plan_is_offloaded(run->settings)};
+    vw__tape_use before = vw__tape_set_use(run->tape, VW__TAPE_USE_OPTIMIZER);
     if (run->sharding != NULL) {
         run->sharding->scheme->create_optimizer(run, optimizer);
     } else {
@@ -58,14 +58,14 @@ static void keep(vw__plan_run *run, uint64_t elements, vw__dtype dtype)
         (void)vw__tensor_new(run->tape, elements, dtype); /* until the run ends */
 }
 
-static void keep_like(vw__plan_run *run, const vw__stepped *item, unsigned count)
+static void keep_like(vw__plan_run *run, const vw__plan_stepped *item, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
         keep(run, item->elements, item->dtype);
 }
 
 /* torch.optim.Adafactor: a row and a column for each matrix (its last two dimensions). */
-static void keep_factors(vw__plan_run *run, const vw__stepped *item)
+static void keep_factors(vw__plan_run *run, const vw__plan_stepped *item)
 {
     if (item->matrix.rows == 0 || item->matrix.width == 0) {
         keep_like(run, item, 1);
@@ -77,7 +77,7 @@ static void keep_factors(vw__plan_run *run, const vw__stepped *item)
 
 /* bitsandbytes: two states of one byte for each element, with a float32 scale for each block; small
  * tensors in float32. Paged state is unified memory, which PyTorch's allocator does not see. */
-static void keep_8bit(vw__plan_run *run, const vw__stepped *item, bool is_paged)
+static void keep_8bit(vw__plan_run *run, const vw__plan_stepped *item, bool is_paged)
 {
     enum { LEAST_8BIT_ELEMENTS = 4096, LEAST_PAGED_ELEMENTS = 100000, BLOCK_ELEMENTS = 256 };
     bool is_small = item->elements < LEAST_8BIT_ELEMENTS;
@@ -86,13 +86,13 @@ static void keep_8bit(vw__plan_run *run, const vw__stepped *item, bool is_paged)
         if (is_paged && item->elements >= LEAST_PAGED_ELEMENTS)
             run->pageable_bytes += item->elements;
         else
-            keep(run, item->elements, is_small ? VW__FLOAT32 : VW__BYTE);
+            keep(run, item->elements, is_small ? VW__DTYPE_FLOAT32 : VW__DTYPE_BYTE);
         if (!is_small)
-            keep(run, blocks, VW__FLOAT32);
+            keep(run, blocks, VW__DTYPE_FLOAT32);
     }
 }
 
-static void keep_item(vw__plan_run *run, const vw__stepped *item)
+static void keep_item(vw__plan_run *run, const vw__plan_stepped *item)
 {
     vw_optimizer kind = run->settings->optimizer;
     switch (kind) {
@@ -100,7 +100,7 @@ static void keep_item(vw__plan_run *run, const vw__stepped *item)
         keep_like(run, item, 1);
         break;
     case VW_OPTIMIZER_ADAMW_FUSED:
-        keep(run, 1, VW__FLOAT32); /* the step's number, on the GPU */
+        keep(run, 1, VW__DTYPE_FLOAT32); /* the step's number, on the GPU */
         keep_like(run, item, 2);
         break;
     case VW_OPTIMIZER_ADAMW:
@@ -120,19 +120,20 @@ static void keep_item(vw__plan_run *run, const vw__stepped *item)
     }
 }
 
-static void make_state(vw__plan_run *run, const vw__optimizer *optimizer)
+static void make_state(vw__plan_run *run, const vw__plan_optimizer *optimizer)
 {
     vw_optimizer kind = run->settings->optimizer;
     bool is_8bit = kind == VW_OPTIMIZER_ADAM_8BIT || kind == VW_OPTIMIZER_PAGED_ADAM_8BIT;
     for (size_t i = 0; is_8bit && i < 2; i++)
-        keep(run, 256, VW__FLOAT32); /* the values that bytes stand for, once for all tensors */
+        keep(run, 256,
+             VW__DTYPE_FLOAT32); /* the values that bytes stand for, once for all tensors */
     for (size_t i = 0; i < optimizer->count && vw__tape_status(run->tape) == VW_OK; i++)
         keep_item(run, &optimizer->items[i]);
 }
 
-void vw__optimizer_settle(vw__plan_run *run, vw__optimizer *optimizer)
+void vw__plan_optimizer_settle(vw__plan_run *run, vw__plan_optimizer *optimizer)
 {
-    vw__use before = vw__tape_set_use(run->tape, VW__USE_OPTIMIZER);
+    vw__tape_use before = vw__tape_set_use(run->tape, VW__TAPE_USE_OPTIMIZER);
     if (!optimizer->has_state && !optimizer->is_elsewhere)
         make_state(run, optimizer);
     optimizer->has_state = true;
@@ -141,22 +142,22 @@ void vw__optimizer_settle(vw__plan_run *run, vw__optimizer *optimizer)
 
 /* ---- its step -------------------------------------------------------------------------------- */
 
-static vw__tensor *take_list(vw__plan_run *run, const vw__optimizer *optimizer)
+static vw__tensor *take_list(vw__plan_run *run, const vw__plan_optimizer *optimizer)
 {
-    vw__tensor *list = vw__run_alloc(run, optimizer->count, sizeof *list);
+    vw__tensor *list = vw__module_alloc(run, optimizer->count, sizeof *list);
     for (size_t i = 0; i < optimizer->count && vw__tape_status(run->tape) == VW_OK; i++)
         list[i] = like(run, &optimizer->items[i]);
     return list;
 }
 
-static void drop_list(vw__plan_run *run, const vw__optimizer *optimizer, vw__tensor *list)
+static void drop_list(vw__plan_run *run, const vw__plan_optimizer *optimizer, vw__tensor *list)
 {
     for (size_t i = 0; i < optimizer->count && vw__tape_status(run->tape) == VW_OK; i++)
-        vw__drop(run->tape, &list[i]);
+        vw__tensor_drop(run->tape, &list[i]);
 }
 
 /* AdamW, foreach: the square roots of all second moments at once. */
-static void take_roots(vw__plan_run *run, const vw__optimizer *optimizer)
+static void take_roots(vw__plan_run *run, const vw__plan_optimizer *optimizer)
 {
     if (!optimizer->is_one_by_one) {
         drop_list(run, optimizer, take_list(run, optimizer));
@@ -164,39 +165,39 @@ static void take_roots(vw__plan_run *run, const vw__optimizer *optimizer)
     }
     for (size_t i = 0; i < optimizer->count && vw__tape_status(run->tape) == VW_OK; i++) {
         vw__tensor root = like(run, &optimizer->items[i]);
-        vw__drop(run->tape, &root);
+        vw__tensor_drop(run->tape, &root);
     }
 }
 
 /* AdamW, tensor by tensor: denom = sqrt(...) / ... is held until the next one is made. */
-static void take_root_by_root(vw__plan_run *run, const vw__optimizer *optimizer)
+static void take_root_by_root(vw__plan_run *run, const vw__plan_optimizer *optimizer)
 {
-    vw__tensor denominator = vw__no_tensor();
+    vw__tensor denominator = vw__tensor_none();
     for (size_t i = 0; i < optimizer->count && vw__tape_status(run->tape) == VW_OK; i++) {
         vw__tensor root = like(run, &optimizer->items[i]);
         vw__tensor quotient = like(run, &optimizer->items[i]);
-        vw__drop(run->tape, &root);
-        vw__rebind(run->tape, &denominator, quotient);
+        vw__tensor_drop(run->tape, &root);
+        vw__tensor_rebind(run->tape, &denominator, quotient);
     }
-    vw__drop(run->tape, &denominator);
+    vw__tensor_drop(run->tape, &denominator);
 }
 
 /* Adafactor, tensor by tensor (its default): an estimate of the variance becomes the update, which
  * is held until the next one is made; a vector has its square beside it. */
-static void take_updates(vw__plan_run *run, const vw__optimizer *optimizer)
+static void take_updates(vw__plan_run *run, const vw__plan_optimizer *optimizer)
 {
-    vw__tensor update = vw__no_tensor(), square = vw__no_tensor();
+    vw__tensor update = vw__tensor_none(), square = vw__tensor_none();
     for (size_t i = 0; i < optimizer->count && vw__tape_status(run->tape) == VW_OK; i++) {
-        const vw__stepped *item = &optimizer->items[i];
+        const vw__plan_stepped *item = &optimizer->items[i];
         if (item->matrix.rows == 0)
-            vw__rebind(run->tape, &square, like(run, item));
-        vw__rebind(run->tape, &update, like(run, item));
+            vw__tensor_rebind(run->tape, &square, like(run, item));
+        vw__tensor_rebind(run->tape, &update, like(run, item));
     }
-    vw__drop(run->tape, &square);
-    vw__drop(run->tape, &update);
+    vw__tensor_drop(run->tape, &square);
+    vw__tensor_drop(run->tape, &update);
 }
 
-static void take_temporaries(vw__plan_run *run, const vw__optimizer *optimizer)
+static void take_temporaries(vw__plan_run *run, const vw__plan_optimizer *optimizer)
 {
     switch (run->settings->optimizer) {
     case VW_OPTIMIZER_ADAMW:
@@ -213,17 +214,17 @@ static void take_temporaries(vw__plan_run *run, const vw__optimizer *optimizer)
     }
 }
 
-void vw__optimizer_step(vw__plan_run *run, vw__optimizer *optimizer)
+void vw__plan_optimizer_step(vw__plan_run *run, vw__plan_optimizer *optimizer)
 {
     if (optimizer->is_elsewhere)
         return;
-    vw__use before = vw__tape_set_use(run->tape, VW__USE_OPTIMIZER);
+    vw__tape_use before = vw__tape_set_use(run->tape, VW__TAPE_USE_OPTIMIZER);
     bool has_float_gradients = has_copies(run) && run->sharding == NULL;
     vw__tensor *gradients = NULL;
     vw__shard_at(run, VW__SHARD_BEGIN_STEP, 0);
     if (has_float_gradients)
         gradients = take_list(run, optimizer);
-    vw__optimizer_settle(run, optimizer);
+    vw__plan_optimizer_settle(run, optimizer);
     take_temporaries(run, optimizer);
     if (has_float_gradients)
         drop_list(run, optimizer, gradients);

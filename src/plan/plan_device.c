@@ -27,30 +27,30 @@
 /* A prediction that nobody has measured. */
 #define UNMEASURED_ERROR 0.03
 
-uint64_t vw__context_bytes(const vw_plan_settings *settings)
+uint64_t vw__plan_context_bytes(const vw_plan_settings *settings)
 {
     return CUDA_BYTES + (settings->gpus > 1 ? NCCL_BYTES : 0);
 }
 
-uint64_t vw__device_bytes(uint64_t peak_allocated_bytes, const vw_plan_settings *settings)
+uint64_t vw__plan_device_bytes(uint64_t peak_allocated_bytes, const vw_plan_settings *settings)
 {
     uint64_t sum;
     if (!vw__add_u64(peak_allocated_bytes, peak_allocated_bytes / 100 * UNUSABLE_PERCENT, &sum) ||
-        !vw__add_u64(sum, vw__context_bytes(settings), &sum))
+        !vw__add_u64(sum, vw__plan_context_bytes(settings), &sum))
         return UINT64_MAX;
     return sum;
 }
 
-uint64_t vw__resident_bytes(uint64_t pageable_bytes, uint64_t used_bytes,
-                            const vw_plan_settings *settings)
+uint64_t vw__plan_resident_bytes(uint64_t pageable_bytes, uint64_t used_bytes,
+                                 const vw_plan_settings *settings)
 {
     const uint64_t card_bytes = settings->card_bytes == 0 ? UINT64_MAX : settings->card_bytes;
     const uint64_t room = card_bytes > used_bytes ? card_bytes - used_bytes : 0;
     return pageable_bytes < room ? pageable_bytes : room;
 }
 
-uint64_t vw__device_bytes_at_worst(uint64_t peak_allocated_bytes, const vw_plan_settings *settings,
-                                   vw__error_band band)
+uint64_t vw__plan_device_bytes_at_worst(uint64_t peak_allocated_bytes,
+                                        const vw_plan_settings *settings, vw__plan_error_band band)
 {
     double lowest = band.case_count > 0 ? band.low : -UNMEASURED_ERROR;
     double missing = lowest < 0 ? -lowest / (1 + lowest) : 0; /* measured / predicted - 1 */
@@ -60,7 +60,7 @@ uint64_t vw__device_bytes_at_worst(uint64_t peak_allocated_bytes, const vw_plan_
     uint64_t sum;
     if (!vw__add_u64(peak_allocated_bytes, more, &sum))
         return UINT64_MAX;
-    return vw__device_bytes(sum, settings);
+    return vw__plan_device_bytes(sum, settings);
 }
 
 /* ---- by replay ------------------------------------------------------------------------------- */
@@ -100,7 +100,7 @@ vw_status vw__plan_replay_events(const vw__plan_events *events, vw__plan_replaye
 {
     vw__plan_replayed made;
     for (size_t i = VW__PLAN_POLICIES; i-- > 0;) { /* native last: its peak stays */
-        vw__replay_setting setting = vw__setting_of(vw__setting_row_for(VW__FOR_PLAN, i));
+        vw__replay_setting setting = vw__setting_of(vw__setting_row_for(VW__SETTING_FOR_PLAN, i));
         const vw__player_options endless = {.engine = setting.engine,
                                             .conf = setting.conf,
                                             .capacity_bytes = UINT64_MAX,
@@ -124,12 +124,12 @@ vw_status vw__plan_try(const vw_plan_model *model, const vw_plan_settings *setti
     }
     if (status != VW_OK)
         return status;
-    vw__error_band band = vw__error_band_of(model->family->name, settings);
+    vw__plan_error_band band = vw__plan_error_band_of(model->family->name, settings);
     uint64_t peak_bytes = peaks.peak.live_bytes;
     out->peak_allocated_bytes = peak_bytes;
-    out->device_bytes = vw__device_bytes(peak_bytes, settings);
-    out->device_bytes += vw__resident_bytes(peaks.pageable_bytes, out->device_bytes, settings);
-    out->worst_bytes = vw__device_bytes_at_worst(peak_bytes, settings, band);
+    out->device_bytes = vw__plan_device_bytes(peak_bytes, settings);
+    out->device_bytes += vw__plan_resident_bytes(peaks.pageable_bytes, out->device_bytes, settings);
+    out->worst_bytes = vw__plan_device_bytes_at_worst(peak_bytes, settings, band);
     return VW_OK;
 }
 
@@ -213,10 +213,10 @@ static vw_status need_of_batch(void *context, uint64_t batch, uint64_t *need_byt
     return VW_OK;
 }
 
-vw_status vw__largest_batch(const vw_plan_model *model, const vw_plan_settings *settings,
-                            uint64_t *out)
+vw_status vw__plan_largest_batch(const vw_plan_model *model, const vw_plan_settings *settings,
+                                 uint64_t *out)
 {
     batch_question asked = {.model = model, .settings = *settings};
-    return vw__plan_largest_that_fits(need_of_batch, &asked, settings->batch, VW__MOST_BATCH,
+    return vw__plan_largest_that_fits(need_of_batch, &asked, settings->batch, VW__PLAN_MOST_BATCH,
                                       settings->card_bytes, out);
 }

@@ -12,23 +12,23 @@
 /* ---- by rules of thumb ----------------------------------------------------------------------- */
 
 /* CUDA's context and kernels, and NCCL's buffers where there are several GPUs. */
-uint64_t vw__context_bytes(const vw_plan_settings *settings);
+uint64_t vw__plan_context_bytes(const vw_plan_settings *settings);
 
 /* What a process with that peak takes, where it was not replayed. */
-uint64_t vw__device_bytes(uint64_t peak_allocated_bytes, const vw_plan_settings *settings);
+uint64_t vw__plan_device_bytes(uint64_t peak_allocated_bytes, const vw_plan_settings *settings);
 
 /* How much of the memory that may move to the host stays on a card, beside `used_bytes`. */
-uint64_t vw__resident_bytes(uint64_t pageable_bytes, uint64_t used_bytes,
-                            const vw_plan_settings *settings);
+uint64_t vw__plan_resident_bytes(uint64_t pageable_bytes, uint64_t used_bytes,
+                                 const vw_plan_settings *settings);
 
-/* As vw__device_bytes(), if the prediction is as wrong as in the worst measured case. */
-uint64_t vw__device_bytes_at_worst(uint64_t peak_allocated_bytes, const vw_plan_settings *settings,
-                                   vw__error_band band);
+/* As vw__plan_device_bytes(), if the prediction is as wrong as in the worst measured case. */
+uint64_t vw__plan_device_bytes_at_worst(uint64_t peak_allocated_bytes,
+                                        const vw_plan_settings *settings, vw__plan_error_band band);
 
 /* ---- by replay ------------------------------------------------------------------------------- */
 
 /* More than any card has: nobody asks what an allocator would make of it. */
-#define VW__MOST_REPLAYED_BYTES (UINT64_C(1) << 40)
+#define VW__PLAN_MOST_REPLAYED_BYTES (UINT64_C(1) << 40)
 
 /* native, expandable, vramwise: the rows of settings/setting_table.h that are for the planner. */
 enum { VW__PLAN_POLICIES = 3 };
@@ -65,7 +65,7 @@ VW_MUST_CHECK vw_status vw__plan_largest_that_fits(vw__plan_need need, void *con
                                                    uint64_t card_bytes, uint64_t *out);
 
 /* The largest batch with which `settings` fit their card, everything else unchanged; 0: none. */
-VW_MUST_CHECK vw_status vw__largest_batch(const vw_plan_model *model,
-                                          const vw_plan_settings *settings, uint64_t *out);
+VW_MUST_CHECK vw_status vw__plan_largest_batch(const vw_plan_model *model,
+                                               const vw_plan_settings *settings, uint64_t *out);
 
 #endif /* VW_PLAN_PLAN_DEVICE_H */

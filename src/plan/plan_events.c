@@ -74,7 +74,7 @@ static vw_status add_op(listening *l, vw__script_kind kind, uint32_t slot, uint6
 }
 
 static vw_status add_alloc(listening *l, uint32_t slot, uint64_t size_bytes, uint32_t place,
-                           vw__use use)
+                           vw__tape_use use)
 {
     vw__script *script = &l->events->script;
     const vw__plan_origin origin = {place, (uint8_t)use, (uint8_t)l->pass};
@@ -90,7 +90,7 @@ static vw_status add_alloc(listening *l, uint32_t slot, uint64_t size_bytes, uin
 }
 
 static void hear_alloc(void *context, uint32_t storage, uint64_t size_bytes, uint32_t place,
-                       vw__use use)
+                       vw__tape_use use)
 {
     listening *l = context;
     if (l->status == VW_OK)
@@ -111,20 +111,20 @@ static void hear_mark(void *context, vw__tape_mark mark)
     listening *l = context;
     vw__plan_events *events = l->events;
     switch (mark) {
-    case VW__MARK_STEP:
+    case VW__TAPE_MARK_STEP:
         events->steps[events->step_count].begin = events->script.op_count;
         break;
-    case VW__MARK_STEP_END:
+    case VW__TAPE_MARK_STEP_END:
         events->steps[events->step_count++].end = events->script.op_count;
         break;
-    case VW__MARK_BACKWARD:
-    case VW__MARK_AGAIN_END:
+    case VW__TAPE_MARK_BACKWARD:
+    case VW__TAPE_MARK_AGAIN_END:
         l->pass = VW__PLAN_PASS_BACKWARD;
         break;
-    case VW__MARK_AGAIN:
+    case VW__TAPE_MARK_AGAIN:
         l->pass = VW__PLAN_PASS_AGAIN;
         break;
-    case VW__MARK_BACKWARD_END:
+    case VW__TAPE_MARK_BACKWARD_END:
         l->pass = VW__PLAN_PASS_PLAIN;
         break;
     }
@@ -174,7 +174,7 @@ void vw__plan_append_place(vw__byte_buffer *out, const vw__tape *tape, uint32_t 
 {
     if (place == UINT32_MAX)
         return;
-    const vw__place scope = vw__tape_place(tape, place);
+    const vw__tape_scope scope = vw__tape_place(tape, place);
     if (scope.parent == UINT32_MAX)
         return;
     vw__plan_append_place(out, tape, scope.parent);

@@ -24,7 +24,7 @@ typedef enum vw__plan_pass {
 /* Why a request was made. */
 typedef struct vw__plan_origin {
     uint32_t place; /* vw__tape_place(); UINT32_MAX: outside of any scope */
-    uint8_t use;    /* vw__use */
+    uint8_t use;    /* vw__tape_use */
     uint8_t pass;   /* vw__plan_pass */
 } vw__plan_origin;
 

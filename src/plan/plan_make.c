@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "vramwise/plan.h"
-#include "analysis/attribution.h" /* VW__NAME_WEIGHTS */
+#include "analysis/attribution.h" /* VW__CATEGORY_NAME_WEIGHTS */
 #include "base/arena.h"
 #include "base/byte_buffer.h"
 #include "base/error.h"
@@ -46,12 +46,13 @@ static vw_status no_memory(void)
 
 static const char *phase_name(const vw__plan_events *events, const vw__plan_origin *peak)
 {
-    static const char *const phases[VW__PHASE_COUNT] = {"forward", "backward", "optimizer step"};
+    static const char *const phases[VW__PLAN_PHASE_COUNT] = {"forward", "backward",
+                                                             "optimizer step"};
     if (events->peaks.is_generation)
         return "generation";
     if (peak->pass == VW__PLAN_PASS_AGAIN)
         return "recomputation";
-    if (peak->use == VW__USE_LOSS || vw__plan_is_inside(events->places, peak->place, "loss"))
+    if (peak->use == VW__TAPE_USE_LOSS || vw__plan_is_inside(events->places, peak->place, "loss"))
         return "loss";
     return phases[events->peaks.phase];
 }
@@ -71,22 +72,26 @@ static vw_status keep_place(plan_holder *holder, const vw__tape *tape, uint32_t 
 
 static vw_status keep_parts(plan_holder *holder, const vw__tape_peak *peak)
 {
-    static const char *const names[VW__USE_COUNT] = {
-        [VW__USE_WEIGHTS] = VW__NAME_WEIGHTS,     [VW__USE_GRADIENTS] = VW__NAME_GRADIENTS,
-        [VW__USE_OPTIMIZER] = VW__NAME_OPTIMIZER, [VW__USE_ACTIVATIONS] = VW__NAME_ACTIVATIONS,
-        [VW__USE_LOSS] = VW__NAME_LOSS,           [VW__USE_BACKWARD] = VW__NAME_BACKWARD,
-        [VW__USE_WORKSPACE] = VW__NAME_WORKSPACE, [VW__USE_DATA] = VW__NAME_DATA,
+    static const char *const names[VW__TAPE_USE_COUNT] = {
+        [VW__TAPE_USE_WEIGHTS] = VW__CATEGORY_NAME_WEIGHTS,
+        [VW__TAPE_USE_GRADIENTS] = VW__CATEGORY_NAME_GRADIENTS,
+        [VW__TAPE_USE_OPTIMIZER] = VW__CATEGORY_NAME_OPTIMIZER,
+        [VW__TAPE_USE_ACTIVATIONS] = VW__CATEGORY_NAME_ACTIVATIONS,
+        [VW__TAPE_USE_LOSS] = VW__CATEGORY_NAME_LOSS,
+        [VW__TAPE_USE_BACKWARD] = VW__CATEGORY_NAME_BACKWARD,
+        [VW__TAPE_USE_WORKSPACE] = VW__CATEGORY_NAME_WORKSPACE,
+        [VW__TAPE_USE_DATA] = VW__CATEGORY_NAME_DATA,
     };
-    vw_part *parts =
-        vw__arena_alloc_array(&holder->arena, VW__USE_COUNT + 1, sizeof *parts, sizeof(uint64_t));
+    vw_part *parts = vw__arena_alloc_array(&holder->arena, VW__TAPE_USE_COUNT + 1, sizeof *parts,
+                                           sizeof(uint64_t));
     if (parts == NULL)
         return no_memory();
-    for (size_t i = 0; i < VW__USE_COUNT; i++)
+    for (size_t i = 0; i < VW__TAPE_USE_COUNT; i++)
         parts[i] = (vw_part){names[i], peak->parts[i]};
-    parts[VW__USE_COUNT] = (vw_part){"rounding", 0};
+    parts[VW__TAPE_USE_COUNT] = (vw_part){"rounding", 0};
     holder->plan.parts = parts;
-    holder->plan.part_count = VW__USE_COUNT + 1;
-    holder->rounding = &parts[VW__USE_COUNT];
+    holder->plan.part_count = VW__TAPE_USE_COUNT + 1;
+    holder->rounding = &parts[VW__TAPE_USE_COUNT];
     return VW_OK;
 }
 
@@ -114,7 +119,7 @@ static void fill_peaks(vw_plan *plan, const vw__plan_peaks *peaks)
     plan->after_forward_bytes = peaks->after_forward_bytes;
     plan->after_backward_bytes = peaks->after_backward_bytes;
     plan->after_step_bytes = peaks->after_step_bytes;
-    for (size_t i = 0; i < VW__PHASE_COUNT; i++) {
+    for (size_t i = 0; i < VW__PLAN_PHASE_COUNT; i++) {
         uint64_t bytes = peaks->phase_peaks[i].live_bytes;
         plan->phase_peaks[i] = bytes > 0 ? bytes : VW_UNKNOWN;
     }
@@ -152,7 +157,7 @@ static vw_status fill_reserved(plan_holder *holder, const vw__plan_events *event
     vw__plan_replayed replayed;
     for (size_t i = 0; i < VW__PLAN_POLICIES; i++)
         plan->reserved_bytes[i] = VW_UNKNOWN;
-    if (without_replay || plan->peak_allocated_bytes > VW__MOST_REPLAYED_BYTES)
+    if (without_replay || plan->peak_allocated_bytes > VW__PLAN_MOST_REPLAYED_BYTES)
         return VW_OK;
     VW__TRY(vw__plan_replay_events(events, &replayed));
     memcpy(plan->reserved_bytes, replayed.reserved_bytes, sizeof replayed.reserved_bytes);
@@ -160,7 +165,8 @@ static vw_status fill_reserved(plan_holder *holder, const vw__plan_events *event
     return VW_OK;
 }
 
-static vw_status fill_error(plan_holder *holder, const vw_plan_model *model, vw__error_band band)
+static vw_status fill_error(plan_holder *holder, const vw_plan_model *model,
+                            vw__plan_error_band band)
 {
     vw_plan *plan = &holder->plan;
     plan->has_error_band = band.case_count > 0;
@@ -187,12 +193,13 @@ static int64_t margin_of(uint64_t card_bytes, uint64_t used_bytes)
 
 /* PyTorch holds more than it uses while there is room, and gives that back when there is not: what
  * it uses decides what fits. */
-static void judge(vw_plan *plan, vw__error_band band)
+static void judge(vw_plan *plan, vw__plan_error_band band)
 {
     const uint64_t card_bytes = plan->settings.card_bytes;
-    uint64_t used = vw__device_bytes(plan->peak_allocated_bytes, &plan->settings);
-    uint64_t worst = vw__device_bytes_at_worst(plan->peak_allocated_bytes, &plan->settings, band);
-    plan->context_bytes = vw__context_bytes(&plan->settings);
+    uint64_t used = vw__plan_device_bytes(plan->peak_allocated_bytes, &plan->settings);
+    uint64_t worst =
+        vw__plan_device_bytes_at_worst(plan->peak_allocated_bytes, &plan->settings, band);
+    plan->context_bytes = vw__plan_context_bytes(&plan->settings);
     plan->is_card_known = card_bytes > 0;
     plan->fits = plan->is_card_known && worst <= card_bytes;
     plan->peak_device_bytes = plan->reserved_bytes[0] == VW_UNKNOWN
@@ -201,7 +208,7 @@ static void judge(vw_plan *plan, vw__error_band band)
     if (plan->fits && plan->peak_device_bytes > card_bytes)
         plan->peak_device_bytes = card_bytes;
     plan->resident_bytes =
-        vw__resident_bytes(plan->pageable_bytes, plan->peak_device_bytes, &plan->settings);
+        vw__plan_resident_bytes(plan->pageable_bytes, plan->peak_device_bytes, &plan->settings);
     plan->peak_device_bytes += plan->resident_bytes;
     if (plan->is_card_known)
         plan->margin_bytes = margin_of(card_bytes, plan->peak_device_bytes);
@@ -219,7 +226,7 @@ static vw_status add_note(plan_holder *holder, const char *text)
 
 static vw_status keep_notes(plan_holder *holder, const vw_plan_model *model)
 {
-    enum { MOST_NOTES = VW__PLAN_MOST_NOTES + VW__MODEL_MOST_NOTES + 1 };
+    enum { MOST_NOTES = VW__PLAN_MOST_NOTES + VW__PLAN_MODEL_MOST_NOTES + 1 };
     const char **notes =
         vw__arena_alloc_array(&holder->arena, MOST_NOTES, sizeof *notes, sizeof(char *));
     if (notes == NULL)
@@ -242,21 +249,21 @@ static double head_share(const vw_plan_model *model, const vw_plan *plan)
                : head / (double)plan->parameters;
 }
 
-static vw_status note_hopeless(plan_holder *holder, const vw__search_result *result)
+static vw_status note_hopeless(plan_holder *holder, const vw__plan_search_result *result)
 {
-    char size[VW__SIZE_TEXT_BYTES];
+    char size[VW__HUMAN_SIZE_BYTES];
     if (result->tried_count == 0)
         return add_note(holder, "it does not fit this card, and there is no other setting to try");
     return add_note(
         holder, vw__arena_format(&holder->arena,
                                  "no change that goes with these settings makes it fit this card: "
                                  "the least that was found takes %s",
-                                 vw__format_size(result->least_device_bytes, size)));
+                                 vw__human_size(result->least_device_bytes, size)));
 }
 
 /* Puts settings that were found into words. */
 static vw_status fill_choice(plan_holder *holder, const vw_plan_model *model, double share,
-                             const vw__found *found, vw_plan_choice *out)
+                             const vw__plan_found *found, vw_plan_choice *out)
 {
     enum { LISTS = 4 };
     const vw_plan_settings *base = &holder->plan.settings, *to = &found->settings;
@@ -266,16 +273,16 @@ static vw_status fill_choice(plan_holder *holder, const vw_plan_model *model, do
     size_t count = 0;
     if (texts == NULL)
         return no_memory();
-    for (vw__change change = 0; change < VW__CHANGE_COUNT; change++) {
+    for (vw__plan_change change = 0; change < VW__PLAN_CHANGE_COUNT; change++) {
         vw_plan_change words;
-        if (!vw__has_changed(change, base, to))
+        if (!vw__plan_has_changed(change, base, to))
             continue;
         if (!vw__plan_change_describe(&holder->arena, change, model, to, &words))
             return no_memory();
         texts[count] = words.name;
         texts[most + count] = words.cost;
         texts[2 * most + count] = words.code;
-        texts[3 * most + count++] = vw__slowdown_of(change, base, to, share).source;
+        texts[3 * most + count++] = vw__plan_slowdown_of(change, base, to, share).source;
     }
     *out = (vw_plan_choice){.changes = texts,
                             .costs = texts + most,
@@ -293,10 +300,10 @@ static vw_status fill_choice(plan_holder *holder, const vw_plan_model *model, do
 static vw_status fill_choices(plan_holder *holder, const vw_plan_model *model)
 {
     vw_plan *plan = &holder->plan;
-    vw__search_result result;
+    vw__plan_search_result result;
     double share = head_share(model, plan);
     if (plan->is_card_known)
-        VW__TRY(vw__largest_batch(model, &plan->settings, &plan->largest_batch));
+        VW__TRY(vw__plan_largest_batch(model, &plan->settings, &plan->largest_batch));
     VW__TRY(vw__plan_search(model, &plan->settings, share, &result));
     vw_plan_choice *choices = vw__arena_alloc_array(&holder->arena, result.found_count,
                                                     sizeof *choices, sizeof(uint64_t));
@@ -316,7 +323,7 @@ static vw_status fill_choices(plan_holder *holder, const vw_plan_model *model)
 static vw_status fill_from_events(plan_holder *holder, const vw_plan_model *model,
                                   const vw__plan_events *events, bool without_replay)
 {
-    vw__error_band band = vw__error_band_of(model->family->name, &holder->plan.settings);
+    vw__plan_error_band band = vw__plan_error_band_of(model->family->name, &holder->plan.settings);
     VW__TRY(fill_run(holder, events));
     VW__TRY(fill_reserved(holder, events, without_replay));
     VW__TRY(fill_error(holder, model, band));
@@ -357,7 +364,7 @@ vw_status vw_plan_make(const vw_plan_model *model, const vw_plan_settings *setti
     if (model == NULL || out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a model, and a place for the plan");
     VW__TRY(VW__STRUCT_IN(vw_plan_options, options, &read));
-    VW__TRY(vw__settings_check(model, settings, &checked));
+    VW__TRY(vw__plan_settings_check(model, settings, &checked));
     plan_holder *holder = vw__host_alloc_zeroed(1, sizeof *holder);
     if (holder == NULL)
         return no_memory();

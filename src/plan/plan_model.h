@@ -19,13 +19,13 @@ typedef struct vw__plan_run vw__plan_run;
 typedef struct vw__config vw__config;
 typedef struct vw__plan_style vw__plan_style; /* transformer.h */
 
-typedef enum vw__activation {
-    VW__ACTIVATION_GELU,     /* one kernel: "gelu", "gelu_pytorch_tanh" */
-    VW__ACTIVATION_GELU_NEW, /* transformers' own, in Python: "gelu_new", "gelu_fast" */
-    VW__ACTIVATION_SILU,
-    VW__ACTIVATION_RELU,
-    VW__ACTIVATION_QUICK_GELU, /* x * sigmoid(1.702 * x) */
-} vw__activation;
+typedef enum vw__plan_activation {
+    VW__PLAN_ACTIVATION_GELU,     /* one kernel: "gelu", "gelu_pytorch_tanh" */
+    VW__PLAN_ACTIVATION_GELU_NEW, /* transformers' own, in Python: "gelu_new", "gelu_fast" */
+    VW__PLAN_ACTIVATION_SILU,
+    VW__PLAN_ACTIVATION_RELU,
+    VW__PLAN_ACTIVATION_QUICK_GELU, /* x * sigmoid(1.702 * x) */
+} vw__plan_activation;
 
 /* The numbers of a transformer. 0 and false where a model has no such thing. */
 typedef struct vw__plan_attention {
@@ -45,7 +45,7 @@ typedef struct vw__plan_attention {
 typedef struct vw__plan_mlp {
     uint64_t inner;
     uint64_t experts, experts_per_token;
-    vw__activation activation;
+    vw__plan_activation activation;
     bool is_gated;
     bool has_bias;
 } vw__plan_mlp;
@@ -67,7 +67,7 @@ typedef struct vw__plan_head {
     bool is_capped;  /* tanh(logits / cap) * cap */
 } vw__plan_head;
 
-typedef struct vw__transformer {
+typedef struct vw__plan_shape {
     uint64_t hidden, layers;
     uint64_t decoder_layers; /* of an encoder-decoder, whose encoder has `layers` */
     bool is_sequential; /* the MLP reads what attention made, although the family's is parallel */
@@ -77,9 +77,9 @@ typedef struct vw__transformer {
     vw__plan_norm norm;
     vw__plan_embedding embedding;
     vw__plan_head head;
-} vw__transformer;
+} vw__plan_shape;
 
-enum { VW__MODEL_MOST_NOTES = 8 };
+enum { VW__PLAN_MODEL_MOST_NOTES = 8 };
 
 /* Lines of a description; see layers.h. */
 typedef struct vw__layers_line vw__layers_line;
@@ -103,7 +103,7 @@ typedef struct vw__plan_resnet {
     bool strides_in_first_conv; /* of a bottleneck, in place of the second */
 } vw__plan_resnet;
 
-typedef struct vw__family {
+typedef struct vw__plan_family {
     const char *name;
     bool has_images;             /* settings.image counts, not settings.sequence */
     bool has_position_table;     /* no sequence is longer than the model's positions */
@@ -116,50 +116,46 @@ typedef struct vw__family {
     /* Makes a batch and runs one forward pass. Returns the loss, or without one (INFERENCE) the
      * result that the caller would get. */
     vw__tensor (*forward)(vw__plan_run *run);
-    /* Tokens after the prompt, with a key/value cache: vw__generate(). NULL: not possible. */
+    /* Tokens after the prompt, with a key/value cache: vw__plan_generate(). NULL: not possible. */
     void (*generate)(vw__plan_run *run);
-} vw__family;
+} vw__plan_family;
 
 struct vw_plan_model {
     vw__arena arena; /* of strings and layers */
-    const vw__family *family;
+    const vw__plan_family *family;
     const char *name;
-    vw__transformer shape;
+    vw__plan_shape shape;
     vw__plan_resnet resnet;
     const vw__layers_line *lines; /* of a description */
     size_t line_count;
     const vw__layers_shape *layers_input;
     vw__layers_loss layers_loss;
-    const char *notes[VW__MODEL_MOST_NOTES]; /* on what the plan leaves out */
+    const char *notes[VW__PLAN_MODEL_MOST_NOTES]; /* on what the plan leaves out */
     size_t note_count;
 };
-
-/* model_open.c: adds a note; more than VW__MODEL_MOST_NOTES are left out. */
-__attribute__((format(printf, 2, 3))) VW_MUST_CHECK vw_status
-vw__plan_model_note(vw_plan_model *model, const char *format, ...);
 
 /* As vw_plan_model_open(), with the content of a file. */
 VW_MUST_CHECK vw_status vw__plan_model_open_memory(const void *bytes, size_t size_bytes,
                                                    vw_plan_model **out);
 
 /* zoo.c: fills in family and numbers of a built-in model; false if the name is unknown. */
-bool vw__zoo_find(const char *name, vw_plan_model *model);
+bool vw__plan_zoo_find(const char *name, vw_plan_model *model);
 
-extern const vw__family vw__family_gpt2;
-extern const vw__family vw__family_llama;
-extern const vw__family vw__family_bert;
-extern const vw__family vw__family_vit;
-extern const vw__family vw__family_t5;
-extern const vw__family vw__family_gemma;
-extern const vw__family vw__family_phi;
-extern const vw__family vw__family_phi3;
-extern const vw__family vw__family_gpt_neox;
-extern const vw__family vw__family_mixtral;
-extern const vw__family vw__family_resnet;
+extern const vw__plan_family vw__plan_family_gpt2;
+extern const vw__plan_family vw__plan_family_llama;
+extern const vw__plan_family vw__plan_family_bert;
+extern const vw__plan_family vw__plan_family_vit;
+extern const vw__plan_family vw__plan_family_t5;
+extern const vw__plan_family vw__plan_family_gemma;
+extern const vw__plan_family vw__plan_family_phi;
+extern const vw__plan_family vw__plan_family_phi3;
+extern const vw__plan_family vw__plan_family_gpt_neox;
+extern const vw__plan_family vw__plan_family_mixtral;
+extern const vw__plan_family vw__plan_family_resnet;
 
 /* Described by layers: the input is an image, tokens, or one row. */
-extern const vw__family vw__family_image_layers;
-extern const vw__family vw__family_token_layers;
-extern const vw__family vw__family_feature_layers;
+extern const vw__plan_family vw__plan_family_image_layers;
+extern const vw__plan_family vw__plan_family_token_layers;
+extern const vw__plan_family vw__plan_family_feature_layers;
 
 #endif /* VW_PLAN_PLAN_MODEL_H */

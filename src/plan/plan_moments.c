@@ -39,9 +39,9 @@ static vw__plan_layer_kind kind_of_scope(const char *name)
 static vw__plan_layer_kind kind_of(const vw__tape *tape, const vw__plan_origin *origin)
 {
     vw__plan_layer_kind kind =
-        origin->use == VW__USE_LOSS ? VW__PLAN_LAYER_LOSS : VW__PLAN_LAYER_OTHER;
+        origin->use == VW__TAPE_USE_LOSS ? VW__PLAN_LAYER_LOSS : VW__PLAN_LAYER_OTHER;
     for (uint32_t place = origin->place; place != UINT32_MAX && kind == VW__PLAN_LAYER_OTHER;) {
-        vw__place scope = vw__tape_place(tape, place);
+        vw__tape_scope scope = vw__tape_place(tape, place);
         kind = kind_of_scope(scope.name);
         place = scope.parent;
     }
@@ -102,7 +102,7 @@ static void count_kept(const walk *w, uint64_t kept_bytes[VW__PLAN_LAYER_COUNT])
             continue;
         size_t request = w->made_by[slot] - 1;
         const vw__plan_origin *origin = &w->events->origins[request];
-        if (origin->use == VW__USE_ACTIVATIONS || origin->use == VW__USE_LOSS)
+        if (origin->use == VW__TAPE_USE_ACTIVATIONS || origin->use == VW__TAPE_USE_LOSS)
             kept_bytes[kind_of(w->events->places, origin)] +=
                 w->events->script.ops[request].size_bytes;
     }
@@ -159,7 +159,7 @@ vw_status vw_plan_live_line(const vw_plan_model *model, const vw_plan_settings *
     if (model == NULL || points == NULL || point_count == 0 || point_count > UINT32_MAX)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected a model, and 1 to 2^32 - 1 points; found %zu", point_count);
-    VW__TRY(vw__settings_check(model, settings, &checked));
+    VW__TRY(vw__plan_settings_check(model, settings, &checked));
     VW__TRY(vw__plan_events_make(model, &checked, VW__PLAN_RECORDED_STEPS, &events));
     vw_status status = walk_init(&w, &events);
     if (status == VW_OK)

@@ -6,13 +6,13 @@
 size_t vw__plan_notes(const vw_plan_model *model, const vw_plan_settings *settings,
                       const char *notes[VW__PLAN_MOST_NOTES])
 {
-    const vw__transformer *shape = &model->shape;
+    const vw__plan_shape *shape = &model->shape;
     const bool has_images = model->family->has_images;
-    const bool is_training = vw__is_training(settings);
+    const bool is_training = vw__plan_is_training(settings);
     const bool is_8bit = is_training && vw__plan_is_8bit(settings->optimizer);
     const bool is_fsdp = settings->sharding == VW_SHARDING_FSDP;
     vw__dtype autocast_dtype;
-    const bool is_autocast = vw__is_autocast(settings, &autocast_dtype);
+    const bool is_autocast = vw__plan_is_autocast(settings, &autocast_dtype);
     const struct {
         bool applies;
         const char *text;

@@ -103,12 +103,12 @@ static size_t walk_out(const vw__tape *tape, uint32_t place, uint32_t chain[MOST
 }
 
 /* The kind of a request outside of any pass, by its use. */
-static const stack_kind *kind_of_preparation(vw__use use)
+static const stack_kind *kind_of_preparation(vw__tape_use use)
 {
     switch (use) {
-    case VW__USE_GRADIENTS:
+    case VW__TAPE_USE_GRADIENTS:
         return &gradients_kind;
-    case VW__USE_OPTIMIZER:
+    case VW__TAPE_USE_OPTIMIZER:
         return &optimizer_kind;
     default:
         return &weights_kind;
@@ -119,7 +119,7 @@ static const stack_kind *kind_of(const vw__plan_origin *origin, const vw__tape *
                                  const uint32_t *chain, size_t depth)
 {
     const char *root = depth > 0 ? vw__tape_place(tape, chain[depth - 1]).name : "";
-    if (origin->use == VW__USE_WORKSPACE)
+    if (origin->use == VW__TAPE_USE_WORKSPACE)
         return &workspace_kind;
     if (origin->pass == VW__PLAN_PASS_AGAIN)
         return &again_kind;
@@ -128,10 +128,10 @@ static const stack_kind *kind_of(const vw__plan_origin *origin, const vw__tape *
     if (strcmp(root, "optimizer step") == 0)
         return &optimizer_kind;
     if (depth == 0 || strcmp(root, "model") == 0)
-        return kind_of_preparation((vw__use)origin->use);
+        return kind_of_preparation((vw__tape_use)origin->use);
     if (strcmp(vw__tape_place(tape, chain[0]).name, "cache") == 0)
         return &cache_kind;
-    return origin->use == VW__USE_DATA && depth == 1 ? &data_kind : &forward_kind;
+    return origin->use == VW__TAPE_USE_DATA && depth == 1 ? &data_kind : &forward_kind;
 }
 
 static vw_status add_frame(stack_table *stacks, const char *file, const char *function,
@@ -227,7 +227,7 @@ typedef struct recording {
 /* A tag is a context plus one. */
 static uint32_t context_of(uint64_t tag)
 {
-    return tag == 0 ? VW__NO_CONTEXT : (uint32_t)(tag - 1);
+    return tag == 0 ? VW__MODEL_NO_CONTEXT : (uint32_t)(tag - 1);
 }
 
 static int64_t next_time_us(const recording *r)
@@ -243,8 +243,8 @@ static vw_status add_event(recording *r, const vw_memory_event *event)
         .size_bytes = event->size_bytes,
         .time_us = next_time_us(r),
         .context = context_of(event->tag),
-        .note = VW__NO_NOTE,
-        .pool = VW__UNKNOWN_POOL,
+        .note = VW__MODEL_NO_NOTE,
+        .pool = VW__MODEL_UNKNOWN_POOL,
         .action = (uint8_t)event->action,
     };
     VW__TRY(vw__model_add_stream(r->builder, event->stream, &made.stream));
@@ -432,7 +432,7 @@ static vw_status make_model(const vw_plan_model *model, const vw_plan_settings *
     vw__plan_events events;
     if (model == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "no model for the plan");
-    VW__TRY(vw__settings_check(model, settings, &checked));
+    VW__TRY(vw__plan_settings_check(model, settings, &checked));
     VW__TRY(vw__plan_events_make(model, &checked, VW__PLAN_RECORDED_STEPS, &events));
     vw_status status = record(&events, checked.mode == VW_PLAN_MODE_TRAIN, out);
     vw__plan_events_deinit(&events);
@@ -458,9 +458,9 @@ vw_status vw_plan_record(const vw_plan_model *model, const vw_plan_settings *set
 
 static vw_status write_model(void *context, int file_descriptor)
 {
-    vw__open_file file = {file_descriptor, 0};
+    vw__file_output file = {file_descriptor, 0};
     vw_status status =
-        vw__torch_snapshot_write(context, &(vw__pickle_sink){&file, vw__open_file_write});
+        vw__export_snapshot(context, &(vw__export_pickle_sink){&file, vw__file_output_write});
     if (file.error != 0)
         return vw__fail(VW_ERR_FILE, "cannot write the planned step: %s", strerror(file.error));
     return status;

@@ -9,16 +9,16 @@
 #include "plan/plan_model.h"
 #include "plan/tape.h"
 
-typedef struct vw__sharding vw__sharding;
-typedef struct vw__key_cache vw__key_cache;
+typedef struct vw__shard_state vw__shard_state;
+typedef struct vw__plan_key_cache vw__plan_key_cache;
 
 /* One weight that was made, in the order of making. */
-typedef struct vw__weight {
+typedef struct vw__plan_weight {
     vw__tensor full;  /* as modules know it */
     vw__tensor shard; /* what this GPU keeps of it, where that is less, or of another type */
     uint32_t group;   /* 0: the root's; n: of the n-th block */
     uint32_t next;    /* of the same group, or UINT32_MAX */
-} vw__weight;
+} vw__plan_weight;
 
 struct vw__plan_run {
     const vw_plan_model *model;
@@ -34,167 +34,175 @@ struct vw__plan_run {
     bool has_loss;           /* labels are given; else the logits are the result */
     uint64_t parameters, trained_parameters;
 
-    vw__weight *weights; /* in the arena */
+    vw__plan_weight *weights; /* in the arena */
     size_t weight_count, weight_capacity;
-    size_t block_count;      /* that ran in this forward pass */
-    uint32_t current_block;  /* that runs now, from 1 on; 0: none */
-    vw__sharding *sharding;  /* sharding.h; NULL: every weight is here, always */
-    vw__key_cache *keys;     /* generate.c; NULL: nothing is generated */
+    size_t block_count;        /* that ran in this forward pass */
+    uint32_t current_block;    /* that runs now, from 1 on; 0: none */
+    vw__shard_state *sharding; /* sharding.h; NULL: every weight is here, always */
+    vw__plan_key_cache *keys;  /* generate.c; NULL: nothing is generated */
     uint64_t pageable_bytes; /* outside of PyTorch's allocator: on the device while there is room */
 };
 
 /* Zeroed memory that lives as long as the run; on failure the tape fails and the answer is a place
  * that may be written to and has no meaning: model code goes on. */
-void *vw__run_alloc(vw__plan_run *run, size_t count, size_t item_bytes);
+void *vw__module_alloc(vw__plan_run *run, size_t count, size_t item_bytes);
 
 /* ---- modules (module.c) ---------------------------------------------------------------------- */
 
-typedef enum vw__linear_kind {
-    VW__LINEAR_PLAIN,
-    VW__LINEAR_ADAPTED, /* LoRA's usual targets in this family */
-    VW__LINEAR_HEAD,    /* never quantized, never adapted */
-} vw__linear_kind;
+typedef enum vw__module_linear_kind {
+    VW__MODULE_LINEAR_PLAIN,
+    VW__MODULE_LINEAR_ADAPTED, /* LoRA's usual targets in this family */
+    VW__MODULE_LINEAR_HEAD,    /* never quantized, never adapted */
+} vw__module_linear_kind;
 
-typedef struct vw__linear_module {
-    vw__linear_weights weights;
-    vw__linear_weights lora_a, lora_b; /* of an adapted one, with LoRA */
+typedef struct vw__module_linear {
+    vw__op_linear_weights weights;
+    vw__op_linear_weights lora_a, lora_b; /* of an adapted one, with LoRA */
     const char *name;
     bool is_adapted;   /* has an adapter: lora_a, lora_b */
     bool is_quantized; /* weights.weight is packed, two values in a byte */
-} vw__linear_module;
+} vw__module_linear;
 
 /* `name` as in the model: "q_proj". */
-vw__linear_module vw__make_linear(vw__plan_run *run, const char *name, uint64_t in, uint64_t out,
-                                  bool has_bias, vw__linear_kind kind);
+vw__module_linear vw__module_make_linear(vw__plan_run *run, const char *name, uint64_t in,
+                                         uint64_t out, bool has_bias, vw__module_linear_kind kind);
 /* A head whose weight is the embedding's. */
-vw__linear_module vw__tied_head(vw__plan_run *run, vw__tensor table, uint64_t in, uint64_t out);
-vw__tensor vw__apply_linear(vw__plan_run *run, vw__tensor x, const vw__linear_module *module);
+vw__module_linear vw__module_tied_head(vw__plan_run *run, vw__tensor table, uint64_t in,
+                                       uint64_t out);
+vw__tensor vw__module_apply_linear(vw__plan_run *run, vw__tensor x,
+                                   const vw__module_linear *module);
 
-typedef enum vw__norm_kind {
-    VW__NORM_LAYER,
-    VW__NORM_LAYER_UNBIASED, /* only a weight, as those below */
-    VW__NORM_RMS,
-    VW__NORM_GEMMA, /* in float32 with its weight, 1 + weight */
-    VW__NORM_T5,    /* scales the argument itself */
-} vw__norm_kind;
+typedef enum vw__module_norm_kind {
+    VW__MODULE_NORM_LAYER,
+    VW__MODULE_NORM_LAYER_UNBIASED, /* only a weight, as those below */
+    VW__MODULE_NORM_RMS,
+    VW__MODULE_NORM_GEMMA, /* in float32 with its weight, 1 + weight */
+    VW__MODULE_NORM_T5,    /* scales the argument itself */
+} vw__module_norm_kind;
 
-typedef struct vw__norm_module {
+typedef struct vw__module_norm {
     vw__tensor weight, bias;
     uint64_t width;
-    vw__norm_kind kind;
+    vw__module_norm_kind kind;
     const char *name;
-} vw__norm_module;
+} vw__module_norm;
 
-vw__norm_module vw__make_norm(vw__plan_run *run, const char *name, uint64_t width,
-                              vw__norm_kind kind);
-vw__tensor vw__apply_norm(vw__plan_run *run, vw__tensor x, const vw__norm_module *module);
+vw__module_norm vw__module_make_norm(vw__plan_run *run, const char *name, uint64_t width,
+                                     vw__module_norm_kind kind);
+vw__tensor vw__module_apply_norm(vw__plan_run *run, vw__tensor x, const vw__module_norm *module);
 
-vw__tensor vw__make_table(vw__plan_run *run, uint64_t rows, uint64_t width); /* a matrix */
-vw__tensor vw__make_tables(vw__plan_run *run, uint64_t count, uint64_t rows,
-                           uint64_t width); /* `count` of them in one weight */
-vw__tensor vw__make_weight(vw__plan_run *run, uint64_t elements); /* any other: a vector */
+vw__tensor vw__module_make_table(vw__plan_run *run, uint64_t rows, uint64_t width); /* a matrix */
+vw__tensor vw__module_make_tables(vw__plan_run *run, uint64_t count, uint64_t rows,
+                                  uint64_t width); /* `count` of them in one weight */
+vw__tensor vw__module_make_weight(vw__plan_run *run, uint64_t elements); /* any other: a vector */
 
 /* One of two or more dimensions, the last being `width` and the one before `rows`. */
-vw__tensor vw__make_weight_of(vw__plan_run *run, uint64_t elements, vw__matrix matrix,
-                              vw__dtype dtype, bool is_trained);
+vw__tensor vw__module_make_weight_of(vw__plan_run *run, uint64_t elements, vw__tape_matrix matrix,
+                                     vw__dtype dtype, bool is_trained);
 
 /* torch.autocast is on, with this type. */
-bool vw__is_autocast(const vw_plan_settings *settings, vw__dtype *dtype);
+bool vw__plan_is_autocast(const vw_plan_settings *settings, vw__dtype *dtype);
 
-vw__tensor vw__apply_activation(vw__plan_run *run, vw__tensor x);
+vw__tensor vw__module_apply_activation(vw__plan_run *run, vw__tensor x);
 
 /* dropout in training, if the model has it there; else the same tensor, held. */
-vw__tensor vw__apply_dropout(vw__plan_run *run, vw__tensor x, bool has_dropout);
+vw__tensor vw__module_apply_dropout(vw__plan_run *run, vw__tensor x, bool has_dropout);
 
 /* Runs `count` blocks one after the other, in scopes "layer 0", "layer 1" ..., with checkpoints as
  * the settings say. `x` is taken over. `layers` is an array of `layer_bytes` each. */
-typedef vw__tensor (*vw__block)(vw__plan_run *run, const void *layer, vw__tensor x);
-vw__tensor vw__run_blocks(vw__plan_run *run, vw__block block, const void *layers,
-                          size_t layer_bytes, size_t count, vw__tensor x);
+typedef vw__tensor (*vw__module_block)(vw__plan_run *run, const void *layer, vw__tensor x);
+vw__tensor vw__module_run_blocks(vw__plan_run *run, vw__module_block block, const void *layers,
+                                 size_t layer_bytes, size_t count, vw__tensor x);
 
 /* ---- adapters (module_lora.c) ---------------------------------------------------------------- */
 
 /* Makes lora_A and lora_B beside a frozen weight. */
-void vw__make_adapter(vw__plan_run *run, vw__linear_module *module);
+void vw__module_make_adapter(vw__plan_run *run, vw__module_linear *module);
 /* The frozen weight in 4 bits: NF4, its scales quantized once more. */
-vw__tensor vw__make_packed_weight(vw__plan_run *run, uint64_t in, uint64_t out);
-vw__tensor vw__apply_adapted(vw__plan_run *run, vw__tensor x, const vw__linear_module *module);
-vw__tensor vw__apply_packed(vw__plan_run *run, vw__tensor x, const vw__linear_module *module);
+vw__tensor vw__module_make_packed_weight(vw__plan_run *run, uint64_t in, uint64_t out);
+vw__tensor vw__module_apply_adapted(vw__plan_run *run, vw__tensor x,
+                                    const vw__module_linear *module);
+vw__tensor vw__module_apply_packed(vw__plan_run *run, vw__tensor x,
+                                   const vw__module_linear *module);
 
 /* ---- the ends of a language model (module_head.c) -------------------------------------------- */
 
 /* Token ids (int64) of a batch; what a caller makes of them is his. */
-vw__tensor vw__make_ids(vw__plan_run *run, uint64_t rows, uint64_t length);
+vw__tensor vw__module_make_ids(vw__plan_run *run, uint64_t rows, uint64_t length);
 
 /* The loss of a language model from its last hidden states: head, logits in float32, shifted labels
  * where `is_shifted`, cross-entropy; in chunks as the settings say. Without a loss: the logits.
  * `x` is taken over. */
-vw__tensor vw__apply_head(vw__plan_run *run, vw__tensor x, const vw__linear_module *head,
-                          uint64_t rows, bool is_shifted);
+vw__tensor vw__module_apply_head(vw__plan_run *run, vw__tensor x, const vw__module_linear *head,
+                                 uint64_t rows, bool is_shifted);
 
 /* ---- images (module_image.c) ----------------------------------------------------------------- */
 
-typedef struct vw__conv_module {
+typedef struct vw__module_conv {
     vw__tensor weight, bias;
-    vw__window window;
+    vw__op_window window;
     uint64_t in, out, groups;
     const char *name;
-} vw__conv_module;
+} vw__module_conv;
 
-vw__tensor vw__make_pixels(vw__plan_run *run, uint64_t channels);
+vw__tensor vw__module_make_pixels(vw__plan_run *run, uint64_t channels);
 
-vw__conv_module vw__make_conv2d(vw__plan_run *run, const char *name, uint64_t in, uint64_t out,
-                                vw__window window, uint64_t groups, bool has_bias);
+vw__module_conv vw__module_make_conv2d(vw__plan_run *run, const char *name, uint64_t in,
+                                       uint64_t out, vw__op_window window, uint64_t groups,
+                                       bool has_bias);
 
 /* `*shape` of the image becomes that of the result. */
-vw__tensor vw__apply_conv2d(vw__plan_run *run, vw__tensor x, const vw__conv_module *module,
-                            vw__image_shape *shape);
+vw__tensor vw__module_apply_conv2d(vw__plan_run *run, vw__tensor x, const vw__module_conv *module,
+                                   vw__op_image_shape *shape);
 
 /* With running statistics, which are buffers. */
-typedef struct vw__batch_norm_module {
+typedef struct vw__module_batch_norm {
     vw__tensor weight, bias;
     const char *name;
-} vw__batch_norm_module;
+} vw__module_batch_norm;
 
-vw__batch_norm_module vw__make_batch_norm(vw__plan_run *run, const char *name, uint64_t channels);
-vw__tensor vw__apply_batch_norm(vw__plan_run *run, vw__tensor x,
-                                const vw__batch_norm_module *module);
+vw__module_batch_norm vw__module_make_batch_norm(vw__plan_run *run, const char *name,
+                                                 uint64_t channels);
+vw__tensor vw__module_apply_batch_norm(vw__plan_run *run, vw__tensor x,
+                                       const vw__module_batch_norm *module);
 
 /* The loss of one row of features for each sample; `x` is taken over. The second takes one row in
  * `tokens` of x first. */
-vw__tensor vw__classify(vw__plan_run *run, vw__tensor x, const vw__linear_module *classifier);
-vw__tensor vw__apply_classifier(vw__plan_run *run, vw__tensor x,
-                                const vw__linear_module *classifier, uint64_t tokens);
+vw__tensor vw__module_classify(vw__plan_run *run, vw__tensor x,
+                               const vw__module_linear *classifier);
+vw__tensor vw__module_apply_classifier(vw__plan_run *run, vw__tensor x,
+                                       const vw__module_linear *classifier, uint64_t tokens);
 
 /* ---- attention (module_attention.c) ---------------------------------------------------------- */
 
 /* Of `length` tokens to each other, by the heads of the model; one that says no more has as many of
  * keys, and a width that fills the hidden one. Not causal unless the caller says so. */
-vw__attention_shape vw__self_attention(const vw__plan_run *run, uint64_t length);
+vw__op_attention_shape vw__module_self_attention(const vw__plan_run *run, uint64_t length);
 
 /* By the settings: SDPA's kernels, or the eager code of transformers. */
-vw__tensor vw__apply_attention(vw__plan_run *run, vw__tensor query, vw__tensor key,
-                               vw__tensor value, vw__tensor mask, const vw__attention_shape *shape);
+vw__tensor vw__module_apply_attention(vw__plan_run *run, vw__tensor query, vw__tensor key,
+                                      vw__tensor value, vw__tensor mask,
+                                      const vw__op_attention_shape *shape);
 
 /* The mask that eager attention adds: [length, length]; none for the others. */
-vw__tensor vw__make_causal_mask(vw__plan_run *run, uint64_t length);
+vw__tensor vw__module_make_causal_mask(vw__plan_run *run, uint64_t length);
 /* The same where only the last `window` tokens are seen; SDPA may need one too. */
-vw__tensor vw__make_window_mask(vw__plan_run *run, uint64_t length, uint64_t window);
+vw__tensor vw__module_make_window_mask(vw__plan_run *run, uint64_t length, uint64_t window);
 
 /* ---- the run (plan_run.c) -------------------------------------------------------------------- */
 
-typedef enum vw__phase {
-    VW__PHASE_FORWARD,
-    VW__PHASE_BACKWARD,
-    VW__PHASE_STEP,
-    VW__PHASE_COUNT
-} vw__phase;
+typedef enum vw__plan_phase {
+    VW__PLAN_PHASE_FORWARD,
+    VW__PLAN_PHASE_BACKWARD,
+    VW__PLAN_PHASE_STEP,
+    VW__PLAN_PHASE_COUNT
+} vw__plan_phase;
 
 /* How high memory rose in a run of steps. */
 typedef struct vw__plan_peaks {
     vw__tape_peak peak; /* of the last step */
-    vw__phase phase;
-    vw__tape_peak phase_peaks[VW__PHASE_COUNT]; /* live_bytes 0: there was no such phase */
+    vw__plan_phase phase;
+    vw__tape_peak phase_peaks[VW__PLAN_PHASE_COUNT]; /* live_bytes 0: there was no such phase */
     uint64_t first_step_bytes;
     uint64_t after_forward_bytes, after_backward_bytes, after_step_bytes;
     uint64_t weights_bytes;
@@ -222,7 +230,7 @@ VW_MUST_CHECK vw_status vw__plan_simulate_steps(const vw_plan_model *model,
 
 /* True if the optimizer steps on the CPU, or weights come and go. Spilled state does not count: the
  * program still finds it at its address. */
-static inline bool vw__is_offloaded(const vw_plan_settings *settings)
+static inline bool vw__plan_is_offloaded(const vw_plan_settings *settings)
 {
     return settings->offload == VW_OFFLOAD_OPTIMIZER || settings->offload == VW_OFFLOAD_WEIGHTS;
 }
@@ -235,38 +243,39 @@ VW_MUST_CHECK vw_status vw__plan_estimate(const vw_plan_model *model,
 /* ---- optimizers (optimizer.c) ---------------------------------------------------------------- */
 
 /* One tensor that an optimizer changes: a parameter, its float32 copy, or this GPU's part of it. */
-typedef struct vw__stepped {
+typedef struct vw__plan_stepped {
     uint64_t elements;
-    vw__matrix matrix; /* 0 and 0: a vector */
+    vw__tape_matrix matrix; /* 0 and 0: a vector */
     vw__dtype dtype;
-} vw__stepped;
+} vw__plan_stepped;
 
-typedef struct vw__optimizer {
-    vw__stepped *items; /* in the run's arena */
+typedef struct vw__plan_optimizer {
+    vw__plan_stepped *items; /* in the run's arena */
     size_t count;
     bool has_state;
     bool is_elsewhere;  /* its state and its step are the CPU's */
     bool is_one_by_one; /* items are stepped one after the other, not as a list */
-} vw__optimizer;
+} vw__plan_optimizer;
 
 /* Lists what it changes, and makes copies in float32 where the settings want them. */
-void vw__optimizer_create(vw__plan_run *run, vw__optimizer *optimizer);
+void vw__plan_optimizer_create(vw__plan_run *run, vw__plan_optimizer *optimizer);
 /* Takes what one step needs; the first one makes the state. */
-void vw__optimizer_step(vw__plan_run *run, vw__optimizer *optimizer);
+void vw__plan_optimizer_step(vw__plan_run *run, vw__plan_optimizer *optimizer);
 /* Makes the state, as a step would. Idempotent. */
-void vw__optimizer_settle(vw__plan_run *run, vw__optimizer *optimizer);
+void vw__plan_optimizer_settle(vw__plan_run *run, vw__plan_optimizer *optimizer);
 
 /* One forward pass, under autocast where the settings say so (plan_run.c). */
-vw__tensor vw__run_forward(vw__plan_run *run);
+vw__tensor vw__plan_run_forward(vw__plan_run *run);
 
 /* ---- generation (generate.c) ----------------------------------------------------------------- */
 
 /* model.generate(): the prompt, then tokens one by one with a key/value cache. */
-void vw__generate(vw__plan_run *run);
+void vw__plan_generate(vw__plan_run *run);
 /* DynamicCache.update(): what is cached and what is new, together; held by the caller. */
-vw__tensor vw__cache_keys(vw__plan_run *run, vw__tensor keys, const vw__attention_shape *shape);
-bool vw__is_generating(const vw__plan_run *run);
+vw__tensor vw__plan_cache_keys(vw__plan_run *run, vw__tensor keys,
+                               const vw__op_attention_shape *shape);
+bool vw__plan_is_generating(const vw__plan_run *run);
 /* Tokens of a sample that are in the cache already. */
-uint64_t vw__tokens_before(const vw__plan_run *run);
+uint64_t vw__plan_tokens_before(const vw__plan_run *run);
 
 #endif /* VW_PLAN_PLAN_RUN_H */

@@ -87,10 +87,10 @@ static vw_status check_each(const vw_plan_settings *settings)
         uint64_t number, most;
         bool may_be_0; /* not said */
     } ranges[] = {
-        {"batch", settings->batch, VW__MOST_BATCH, false},
+        {"batch", settings->batch, VW__PLAN_MOST_BATCH, false},
         {"sequence", settings->sequence, MOST_SEQUENCE, true},
         {"image", settings->image, MOST_IMAGE, true},
-        {"accumulation", settings->accumulation, VW__MOST_ACCUMULATION, false},
+        {"accumulation", settings->accumulation, VW__PLAN_MOST_ACCUMULATION, false},
         {"generate", settings->generate, MOST_SEQUENCE, true},
         {"loss chunks", settings->loss_chunks, 65536, true},
         {"LoRA's rank", settings->lora_rank, 65536, true},
@@ -102,7 +102,7 @@ static vw_status check_each(const vw_plan_settings *settings)
         if (ranges[i].number != 0 || !ranges[i].may_be_0)
             VW__TRY(check_range(ranges[i].name, ranges[i].number, ranges[i].most));
     return settings->checkpointing == VW_CHECKPOINTING_EVERY
-               ? check_range("checkpoint every", settings->checkpoint_every, VW__MOST_BATCH)
+               ? check_range("checkpoint every", settings->checkpoint_every, VW__PLAN_MOST_BATCH)
                : VW_OK;
 }
 
@@ -110,7 +110,7 @@ static vw_status check_each(const vw_plan_settings *settings)
 
 static vw_status check_together(const vw_plan_settings *settings)
 {
-    const bool is_training = vw__is_training(settings);
+    const bool is_training = vw__plan_is_training(settings);
     const bool is_half = vw__plan_is_half(settings->precision);
     const bool is_float32 =
         settings->precision == VW_PRECISION_FP32 || settings->precision == VW_PRECISION_TF32;
@@ -288,8 +288,8 @@ static vw_status find_card(vw_plan_settings *settings)
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-vw_status vw__settings_check(const vw_plan_model *model, const vw_plan_settings *settings,
-                             vw_plan_settings *out)
+vw_status vw__plan_settings_check(const vw_plan_model *model, const vw_plan_settings *settings,
+                                  vw_plan_settings *out)
 {
     vw_plan_settings made;
     vw_plan_settings_init(&made);

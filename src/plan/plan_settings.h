@@ -13,18 +13,19 @@
 #include "vramwise/plan.h"
 #include "vramwise/status.h"
 
-#define VW__MOST_BATCH UINT64_C(1000000)
-#define VW__MOST_ACCUMULATION UINT64_C(100000)
+#define VW__PLAN_MOST_BATCH UINT64_C(1000000)
+#define VW__PLAN_MOST_ACCUMULATION UINT64_C(100000)
 
 /* `*out` is `*settings` with what it leaves open filled in: the model's own length, the bytes of a
  * card that is known by name. Fields that an older caller's struct does not have are as after
  * vw_plan_settings_init(). `settings` may be NULL: all of them.
  *
  * VW_ERR_INVALID_ARGUMENT  which setting, what was expected, what was found */
-VW_MUST_CHECK vw_status vw__settings_check(const vw_plan_model *model,
-                                           const vw_plan_settings *settings, vw_plan_settings *out);
+VW_MUST_CHECK vw_status vw__plan_settings_check(const vw_plan_model *model,
+                                                const vw_plan_settings *settings,
+                                                vw_plan_settings *out);
 
-static inline bool vw__is_training(const vw_plan_settings *settings)
+static inline bool vw__plan_is_training(const vw_plan_settings *settings)
 {
     return settings->mode == VW_PLAN_MODE_TRAIN;
 }

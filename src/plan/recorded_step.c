@@ -19,7 +19,7 @@
 
 /* ---- a recording ----------------------------------------------------------------------------- */
 
-static vw_status index_events(vw__recorded_run *run)
+static vw_status index_events(vw__plan_recorded_run *run)
 {
     size_t count = run->trace->event_count;
     run->lifetime_of = vw__host_alloc((count + 1) * sizeof *run->lifetime_of);
@@ -32,7 +32,7 @@ static vw_status index_events(vw__recorded_run *run)
     return VW_OK;
 }
 
-static vw_status look_at(vw__recorded_run *run, const vw_recording *recording, int device)
+static vw_status look_at(vw__plan_recorded_run *run, const vw_recording *recording, int device)
 {
     run->model = recording->model;
     VW__TRY(vw__recording_trace(run->model, device, &run->trace));
@@ -43,16 +43,17 @@ static vw_status look_at(vw__recorded_run *run, const vw_recording *recording, i
     return index_events(run);
 }
 
-vw_status vw__recorded_run_init(vw__recorded_run *run, const vw_recording *recording, int device)
+vw_status vw__plan_recorded_run_init(vw__plan_recorded_run *run, const vw_recording *recording,
+                                     int device)
 {
     memset(run, 0, sizeof *run);
     vw_status status = look_at(run, recording, device);
     if (status != VW_OK)
-        vw__recorded_run_deinit(run);
+        vw__plan_recorded_run_deinit(run);
     return status;
 }
 
-void vw__recorded_run_deinit(vw__recorded_run *run)
+void vw__plan_recorded_run_deinit(vw__plan_recorded_run *run)
 {
     vw__host_free(run->lifetime_of);
     vw__roles_deinit(&run->roles);
@@ -64,15 +65,15 @@ void vw__recorded_run_deinit(vw__recorded_run *run)
 
 /* ---- its steps ------------------------------------------------------------------------------- */
 
-void vw__recorded_step_range(const vw__recorded_run *run, uint32_t step, uint32_t *begin,
-                             uint32_t *end)
+void vw__plan_recorded_step_range(const vw__plan_recorded_run *run, uint32_t step, uint32_t *begin,
+                                  uint32_t *end)
 {
     VW_ASSERT(step < run->steps.end_count);
     *begin = step == 0 ? 0 : run->steps.ends[step - 1];
     *end = run->steps.ends[step];
 }
 
-vw_status vw__recorded_step_peaks(const vw__recorded_run *run, uint64_t *peaks)
+vw_status vw__plan_recorded_step_peaks(const vw__plan_recorded_run *run, uint64_t *peaks)
 {
     int64_t *line = vw__timeline_live_line(&run->timeline);
     if (line == NULL)
@@ -80,7 +81,7 @@ vw_status vw__recorded_step_peaks(const vw__recorded_run *run, uint64_t *peaks)
                                     "the live bytes of a trace");
     for (uint32_t step = 0; step < run->steps.end_count; step++) {
         uint32_t begin, end;
-        vw__recorded_step_range(run, step, &begin, &end);
+        vw__plan_recorded_step_range(run, step, &begin, &end);
         peaks[step] = 0;
         for (uint32_t i = begin; i <= end; i++)
             peaks[step] = vw__max_u64(peaks[step], (uint64_t)line[i]);
@@ -89,7 +90,7 @@ vw_status vw__recorded_step_peaks(const vw__recorded_run *run, uint64_t *peaks)
     return VW_OK;
 }
 
-uint32_t vw__recorded_step_choose(const vw__recorded_run *run, const uint64_t *peaks)
+uint32_t vw__plan_recorded_step_choose(const vw__plan_recorded_run *run, const uint64_t *peaks)
 {
     uint32_t best = run->steps.end_count > 1 ? 1 : 0;
     for (uint32_t step = best + 1; step < run->steps.end_count; step++)
@@ -100,12 +101,13 @@ uint32_t vw__recorded_step_choose(const vw__recorded_run *run, const uint64_t *p
 
 /* ---- at another size ------------------------------------------------------------------------- */
 
-double vw__law_factor(vw_plan_law law, vw__which_length which, vw__multiples multiples)
+double vw__plan_law_factor(vw_plan_law law, vw__plan_which_length which,
+                           vw__plan_multiples multiples)
 {
     double batch = multiples.batch;
-    double length = which == VW__LENGTH_SECOND ? multiples.second_length : multiples.length;
-    double square =
-        which == VW__LENGTH_BOTH ? multiples.length * multiples.second_length : length * length;
+    double length = which == VW__PLAN_LENGTH_SECOND ? multiples.second_length : multiples.length;
+    double square = which == VW__PLAN_LENGTH_BOTH ? multiples.length * multiples.second_length
+                                                  : length * length;
     switch (law) {
     case VW_PLAN_LAW_BATCH:
         return batch;
@@ -124,29 +126,29 @@ double vw__law_factor(vw_plan_law law, vw__which_length which, vw__multiples mul
     }
 }
 
-uint64_t vw__recorded_request(const vw__recorded_run *run, const vw__lifetime *lifetime)
+uint64_t vw__plan_recorded_request(const vw__plan_recorded_run *run, const vw__lifetime *lifetime)
 {
     return lifetime->begin == 0 ? lifetime->size_bytes
                                 : run->trace->events[lifetime->begin - 1].size_bytes;
 }
 
 /* UINT64_MAX: more than an address space. */
-static uint64_t scaled_bytes(const vw__recorded_run *run, const vw__step_laws *laws,
-                             vw__scale scale, size_t place)
+static uint64_t scaled_bytes(const vw__plan_recorded_run *run, const vw__plan_step_laws *laws,
+                             vw__plan_scale scale, size_t place)
 {
     const vw__lifetime *lifetime = &run->timeline.lifetimes[place];
-    const vw__block_law *known = &laws->blocks[place];
+    const vw__plan_block_law *known = &laws->blocks[place];
     vw_plan_law law = known->is_maybe_square && scale.are_maybes_square
                           ? VW_PLAN_LAW_BATCH_LENGTH_SQUARE
                           : (vw_plan_law)known->law;
-    double factor = vw__law_factor(law, (vw__which_length)known->length, scale.multiples);
-    double bytes = (double)vw__recorded_request(run, lifetime) * factor + 0.5;
+    double factor = vw__plan_law_factor(law, (vw__plan_which_length)known->length, scale.multiples);
+    double bytes = (double)vw__plan_recorded_request(run, lifetime) * factor + 0.5;
     if (law == VW_PLAN_LAW_CONSTANT)
         return lifetime->size_bytes;
-    return bytes < (double)MOST_BYTES ? vw__live_bytes_of((uint64_t)bytes) : UINT64_MAX;
+    return bytes < (double)MOST_BYTES ? vw__lifetime_bytes_of((uint64_t)bytes) : UINT64_MAX;
 }
 
-static vw_status make_room(const vw__timeline *timeline, vw__scaled_step *scaled)
+static vw_status make_room(const vw__timeline *timeline, vw__plan_scaled_step *scaled)
 {
     size_t count = timeline->lifetime_count + 1;
     scaled->timeline = (vw__timeline){.model = timeline->model, .trace = timeline->trace};
@@ -157,12 +159,13 @@ static vw_status make_room(const vw__timeline *timeline, vw__scaled_step *scaled
     return vw__fail_host_memory(count * sizeof(vw__lifetime), "the blocks of a step");
 }
 
-static vw_status add_blocks(const vw__recorded_run *run, uint32_t step, const vw__step_laws *laws,
-                            vw__scale scale, vw__scaled_step *scaled)
+static vw_status add_blocks(const vw__plan_recorded_run *run, uint32_t step,
+                            const vw__plan_step_laws *laws, vw__plan_scale scale,
+                            vw__plan_scaled_step *scaled)
 {
     uint32_t begin, end;
     uint64_t total_bytes = 0;
-    vw__recorded_step_range(run, step, &begin, &end);
+    vw__plan_recorded_step_range(run, step, &begin, &end);
     scaled->last_instant = end;
     for (size_t i = 0; i < run->timeline.lifetime_count; i++) {
         vw__lifetime block = run->timeline.lifetimes[i];
@@ -179,18 +182,19 @@ static vw_status add_blocks(const vw__recorded_run *run, uint32_t step, const vw
     return VW_OK;
 }
 
-vw_status vw__scaled_step_init(vw__scaled_step *scaled, const vw__recorded_run *run, uint32_t step,
-                               const vw__step_laws *laws, vw__scale scale)
+vw_status vw__plan_scaled_step_init(vw__plan_scaled_step *scaled, const vw__plan_recorded_run *run,
+                                    uint32_t step, const vw__plan_step_laws *laws,
+                                    vw__plan_scale scale)
 {
     vw_status status = make_room(&run->timeline, scaled);
     if (status == VW_OK)
         status = add_blocks(run, step, laws, scale, scaled);
     if (status != VW_OK)
-        vw__scaled_step_deinit(scaled);
+        vw__plan_scaled_step_deinit(scaled);
     return status;
 }
 
-void vw__scaled_step_deinit(vw__scaled_step *scaled)
+void vw__plan_scaled_step_deinit(vw__plan_scaled_step *scaled)
 {
     vw__host_free(scaled->timeline.lifetimes);
     vw__host_free(scaled->places);
@@ -199,8 +203,8 @@ void vw__scaled_step_deinit(vw__scaled_step *scaled)
 
 /* ---- its peak -------------------------------------------------------------------------------- */
 
-static void add_up(const vw__recorded_run *run, const vw__step_laws *laws,
-                   const vw__scaled_step *scaled, vw__scaled_peak *out)
+static void add_up(const vw__plan_recorded_run *run, const vw__plan_step_laws *laws,
+                   const vw__plan_scaled_step *scaled, vw__plan_scaled_peak *out)
 {
     for (size_t i = 0; i < scaled->timeline.lifetime_count; i++) {
         const vw__lifetime *block = &scaled->timeline.lifetimes[i];
@@ -215,7 +219,7 @@ static void add_up(const vw__recorded_run *run, const vw__step_laws *laws,
 }
 
 /* All blocks are one portion, and none of it is taken away. */
-static vw_status find_peak(const vw__scaled_step *scaled, vw__scaled_peak *out)
+static vw_status find_peak(const vw__plan_scaled_step *scaled, vw__plan_scaled_peak *out)
 {
     vw__what_if_peak peak;
     size_t count = scaled->timeline.lifetime_count + 1;
@@ -232,19 +236,20 @@ static vw_status find_peak(const vw__scaled_step *scaled, vw__scaled_peak *out)
     vw__what_if_deinit(&question);
     vw__host_free(portions);
     if (status == VW_OK)
-        *out = (vw__scaled_peak){.bytes = peak.bytes, .instant = peak.instant};
+        *out = (vw__plan_scaled_peak){.bytes = peak.bytes, .instant = peak.instant};
     return status;
 }
 
-vw_status vw__recorded_step_scale(const vw__recorded_run *run, uint32_t step,
-                                  const vw__step_laws *laws, vw__scale scale, vw__scaled_peak *out)
+vw_status vw__plan_recorded_step_scale(const vw__plan_recorded_run *run, uint32_t step,
+                                       const vw__plan_step_laws *laws, vw__plan_scale scale,
+                                       vw__plan_scaled_peak *out)
 {
-    vw__scaled_step scaled;
-    VW__TRY(vw__scaled_step_init(&scaled, run, step, laws, scale));
+    vw__plan_scaled_step scaled;
+    VW__TRY(vw__plan_scaled_step_init(&scaled, run, step, laws, scale));
     vw_status status = find_peak(&scaled, out);
     if (status == VW_OK)
         add_up(run, laws, &scaled, out);
-    vw__scaled_step_deinit(&scaled);
+    vw__plan_scaled_step_deinit(&scaled);
     return status;
 }
 
@@ -269,7 +274,7 @@ static int by_instant(const void *left, const void *right)
     return order != 0 ? order : (a->slot > b->slot) - (a->slot < b->slot);
 }
 
-static size_t list_edges(const vw__scaled_step *scaled, edge *edges)
+static size_t list_edges(const vw__plan_scaled_step *scaled, edge *edges)
 {
     size_t count = 0;
     for (size_t i = 0; i < scaled->timeline.lifetime_count; i++) {
@@ -282,7 +287,7 @@ static size_t list_edges(const vw__scaled_step *scaled, edge *edges)
     return count;
 }
 
-static void write_ops(const vw__scaled_step *scaled, const edge *edges, size_t count,
+static void write_ops(const vw__plan_scaled_step *scaled, const edge *edges, size_t count,
                       vw__plan_events *events)
 {
     vw__script *script = &events->script;
@@ -299,14 +304,15 @@ static void write_ops(const vw__scaled_step *scaled, const edge *edges, size_t c
     events->step_count = 1;
 }
 
-vw_status vw__scaled_reserved(const vw__scaled_step *scaled, uint64_t peak_bytes,
-                              uint64_t reserved_bytes[VW__PLAN_POLICIES])
+vw_status vw__plan_scaled_reserved(const vw__plan_scaled_step *scaled, uint64_t peak_bytes,
+                                   uint64_t reserved_bytes[VW__PLAN_POLICIES])
 {
     vw__plan_events events;
     vw__plan_replayed replayed = {{VW_UNKNOWN, VW_UNKNOWN, VW_UNKNOWN}, VW_UNKNOWN};
     size_t room = 2 * scaled->timeline.lifetime_count + 1;
     vw_status status = VW_OK;
-    if (peak_bytes <= VW__MOST_REPLAYED_BYTES && scaled->timeline.lifetime_count <= UINT32_MAX) {
+    if (peak_bytes <= VW__PLAN_MOST_REPLAYED_BYTES &&
+        scaled->timeline.lifetime_count <= UINT32_MAX) {
         vw__plan_events_init(&events);
         events.script.ops = vw__host_alloc_zeroed(room, sizeof *events.script.ops);
         edge *edges = vw__host_alloc_zeroed(room, sizeof *edges);

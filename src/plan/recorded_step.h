@@ -17,11 +17,11 @@
 #include "analysis/timeline.h"
 #include "plan/plan_device.h"
 
-#define VW__NO_STEP UINT32_MAX
-#define VW__MOST_COMPARED 32
+#define VW__PLAN_NO_STEP UINT32_MAX
+#define VW__PLAN_MOST_COMPARED 32
 
 /* A recording, and what its blocks are for. */
-typedef struct vw__recorded_run {
+typedef struct vw__plan_recorded_run {
     const vw__model *model;       /* borrowed */
     const vw__model_trace *trace; /* borrowed */
     vw__timeline timeline;
@@ -29,76 +29,79 @@ typedef struct vw__recorded_run {
     vw__steps steps;
     vw__roles roles;
     uint32_t *lifetime_of; /* owned; by event: the lifetime it began, or UINT32_MAX */
-} vw__recorded_run;
+} vw__plan_recorded_run;
 
 /* Errors as of vw_plan_from_recording(). Succeeds without steps: steps.end_count is then 0. */
-VW_MUST_CHECK vw_status vw__recorded_run_init(vw__recorded_run *run, const vw_recording *recording,
-                                              int device);
-void vw__recorded_run_deinit(vw__recorded_run *run);
+VW_MUST_CHECK vw_status vw__plan_recorded_run_init(vw__plan_recorded_run *run,
+                                                   const vw_recording *recording, int device);
+void vw__plan_recorded_run_deinit(vw__plan_recorded_run *run);
 
 /* The events [*begin, *end) of a step, of which there are steps.end_count. */
-void vw__recorded_step_range(const vw__recorded_run *run, uint32_t step, uint32_t *begin,
-                             uint32_t *end);
+void vw__plan_recorded_step_range(const vw__plan_recorded_run *run, uint32_t step, uint32_t *begin,
+                                  uint32_t *end);
 
 /* The requested size; for a block from before the recording, the rounded one. */
-uint64_t vw__recorded_request(const vw__recorded_run *run, const vw__lifetime *lifetime);
+uint64_t vw__plan_recorded_request(const vw__plan_recorded_run *run, const vw__lifetime *lifetime);
 
 /* The most that is live in each step. VW_ERR_HOST_MEMORY. */
-VW_MUST_CHECK vw_status vw__recorded_step_peaks(const vw__recorded_run *run, uint64_t *peaks);
+VW_MUST_CHECK vw_status vw__plan_recorded_step_peaks(const vw__plan_recorded_run *run,
+                                                     uint64_t *peaks);
 
 /* The step with the highest peak. Not the first, which makes the model and the optimizer's state,
  * unless there is no other. */
-uint32_t vw__recorded_step_choose(const vw__recorded_run *run, const uint64_t *peaks);
+uint32_t vw__plan_recorded_step_choose(const vw__plan_recorded_run *run, const uint64_t *peaks);
 
 /* A step as multiples of another. Samples may have two lengths, as those of an encoder and a
  * decoder do; more requests depend on the first. */
-typedef struct vw__multiples {
+typedef struct vw__plan_multiples {
     double batch, length, second_length;
-} vw__multiples;
+} vw__plan_multiples;
 
 /* Which length a law is about; BOTH: a square is the product of the two. */
-typedef enum vw__which_length {
-    VW__LENGTH_FIRST,
-    VW__LENGTH_SECOND,
-    VW__LENGTH_BOTH,
-    VW__LENGTH_COUNT
-} vw__which_length;
+typedef enum vw__plan_which_length {
+    VW__PLAN_LENGTH_FIRST,
+    VW__PLAN_LENGTH_SECOND,
+    VW__PLAN_LENGTH_BOTH,
+    VW__PLAN_LENGTH_COUNT
+} vw__plan_which_length;
 
-double vw__law_factor(vw_plan_law law, vw__which_length which, vw__multiples multiples);
+double vw__plan_law_factor(vw_plan_law law, vw__plan_which_length which,
+                           vw__plan_multiples multiples);
 
 /* Another step that a step was compared with. */
-typedef struct vw__compared_step {
+typedef struct vw__plan_compared_step {
     uint32_t step;
-    vw__multiples multiples; /* by what the sizes say */
-} vw__compared_step;
+    vw__plan_multiples multiples; /* by what the sizes say */
+} vw__plan_compared_step;
 
 /* How a block grows. */
-typedef struct vw__block_law {
+typedef struct vw__plan_block_law {
     uint8_t law;          /* vw_plan_law */
-    uint8_t length;       /* vw__which_length */
+    uint8_t length;       /* vw__plan_which_length */
     bool is_maybe_square; /* it may as well be BATCH_LENGTH_SQUARE */
     bool is_irregular;    /* no law explains it */
-} vw__block_law;
+} vw__plan_block_law;
 
 /* How each block that is alive in a step grows. */
-typedef struct vw__step_laws {
-    vw__block_law *blocks;                         /* owned; by lifetime of the timeline */
-    vw__compared_step compared[VW__MOST_COMPARED]; /* steps of another size */
+typedef struct vw__plan_step_laws {
+    vw__plan_block_law *blocks; /* owned; by lifetime of the timeline */
+    vw__plan_compared_step compared[VW__PLAN_MOST_COMPARED]; /* steps of another size */
     uint32_t compared_count;
     bool has_lengths; /* among them is one of another length */
-} vw__step_laws;
+} vw__plan_step_laws;
 
-typedef struct vw__step_question {
+typedef struct vw__plan_step_question {
     uint32_t step;
     uint64_t batch_now, sequence_now; /* 0: not known */
-    uint32_t unseen_step;             /* not compared with; VW__NO_STEP: all are */
+    uint32_t unseen_step;             /* not compared with; VW__PLAN_NO_STEP: all are */
     bool without_evidence;            /* compare with no other step */
-} vw__step_question;
+} vw__plan_step_question;
 
 /* VW_ERR_HOST_MEMORY. */
-VW_MUST_CHECK vw_status vw__step_laws_find(const vw__recorded_run *run,
-                                           const vw__step_question *question, vw__step_laws *out);
-void vw__step_laws_deinit(vw__step_laws *laws);
+VW_MUST_CHECK vw_status vw__plan_step_laws_find(const vw__plan_recorded_run *run,
+                                                const vw__plan_step_question *question,
+                                                vw__plan_step_laws *out);
+void vw__plan_step_laws_deinit(vw__plan_step_laws *laws);
 
 /* ---- step_evidence.c ------------------------------------------------------------------------- */
 
@@ -112,60 +115,64 @@ typedef struct vw__plan_site {
     uint32_t stack; /* model->stacks; stack_count where there is none */
     uint32_t event;
     uint32_t comparisons; /* steps that have the same request, and another size of batch */
-    uint32_t matches[VW_PLAN_LAW_COUNT][VW__LENGTH_COUNT]; /* those that each law explains */
-    uint64_t size_bytes;                                   /* as requested */
+    uint32_t matches[VW_PLAN_LAW_COUNT][VW__PLAN_LENGTH_COUNT]; /* those that each law explains */
+    uint64_t size_bytes;                                        /* as requested */
 } vw__plan_site;
 
-typedef struct vw__step_evidence {
+typedef struct vw__plan_step_evidence {
     vw__plan_site *sites; /* owned; by stack, then by event */
     size_t site_count;
-} vw__step_evidence;
+} vw__plan_step_evidence;
 
 /* Compares the step with others, which are listed in `laws`. It has the laws that roles suggest.
  * VW_ERR_HOST_MEMORY. */
-VW_MUST_CHECK vw_status vw__step_evidence_find(const vw__recorded_run *run,
-                                               const vw__step_question *question,
-                                               vw__step_laws *laws, vw__step_evidence *out);
-void vw__step_evidence_deinit(vw__step_evidence *evidence);
+VW_MUST_CHECK vw_status vw__plan_step_evidence_find(const vw__plan_recorded_run *run,
+                                                    const vw__plan_step_question *question,
+                                                    vw__plan_step_laws *laws,
+                                                    vw__plan_step_evidence *out);
+void vw__plan_step_evidence_deinit(vw__plan_step_evidence *evidence);
 
 /* ---- at another size ------------------------------------------------------------------------- */
 
-typedef struct vw__scale {
-    vw__multiples multiples; /* of the recorded step */
+typedef struct vw__plan_scale {
+    vw__plan_multiples multiples; /* of the recorded step */
     bool are_maybes_square;
-} vw__scale;
+} vw__plan_scale;
 
 /* The blocks of a step at other sizes. */
-typedef struct vw__scaled_step {
+typedef struct vw__plan_scaled_step {
     /* Of the blocks alive in the step, from its beginning on; lifetimes is owned. */
     vw__timeline timeline;
     size_t *places;        /* owned; by its lifetimes: the recording's */
     uint32_t last_instant; /* the step's end */
-} vw__scaled_step;
+} vw__plan_scaled_step;
 
 /* VW_ERR_UNSUPPORTED: more than an address space. VW_ERR_HOST_MEMORY. */
-VW_MUST_CHECK vw_status vw__scaled_step_init(vw__scaled_step *scaled, const vw__recorded_run *run,
-                                             uint32_t step, const vw__step_laws *laws,
-                                             vw__scale scale);
-void vw__scaled_step_deinit(vw__scaled_step *scaled);
+VW_MUST_CHECK vw_status vw__plan_scaled_step_init(vw__plan_scaled_step *scaled,
+                                                  const vw__plan_recorded_run *run, uint32_t step,
+                                                  const vw__plan_step_laws *laws,
+                                                  vw__plan_scale scale);
+void vw__plan_scaled_step_deinit(vw__plan_scaled_step *scaled);
 
 /* A peak, and what is alive there. */
-typedef struct vw__scaled_peak {
+typedef struct vw__plan_scaled_peak {
     uint64_t bytes;
     uint32_t instant;
     uint64_t role_bytes[VW__ROLE_COUNT];   /* sum: bytes */
     uint64_t law_bytes[VW_PLAN_LAW_COUNT]; /* sum: bytes */
     uint64_t maybe_square_bytes, irregular_bytes;
-} vw__scaled_peak;
+} vw__plan_scaled_peak;
 
 /* Errors as above. */
-VW_MUST_CHECK vw_status vw__recorded_step_scale(const vw__recorded_run *run, uint32_t step,
-                                                const vw__step_laws *laws, vw__scale scale,
-                                                vw__scaled_peak *out);
+VW_MUST_CHECK vw_status vw__plan_recorded_step_scale(const vw__plan_recorded_run *run,
+                                                     uint32_t step, const vw__plan_step_laws *laws,
+                                                     vw__plan_scale scale,
+                                                     vw__plan_scaled_peak *out);
 
 /* What the allocators would reserve for such a step; VW_UNKNOWN: beyond any card.
  * VW_ERR_HOST_MEMORY. */
-VW_MUST_CHECK vw_status vw__scaled_reserved(const vw__scaled_step *scaled, uint64_t peak_bytes,
-                                            uint64_t reserved_bytes[VW__PLAN_POLICIES]);
+VW_MUST_CHECK vw_status vw__plan_scaled_reserved(const vw__plan_scaled_step *scaled,
+                                                 uint64_t peak_bytes,
+                                                 uint64_t reserved_bytes[VW__PLAN_POLICIES]);
 
 #endif /* VW_PLAN_RECORDED_STEP_H */

@@ -26,17 +26,17 @@ typedef struct searching {
     const vw_plan_model *model;
     const vw_plan_settings *base;
     double head_share;
-    vw__search_options options[VW__CHANGE_COUNT];
+    vw__plan_search_options options[VW__PLAN_CHANGE_COUNT];
     size_t trials, most_trials;
-    vw__found smallest; /* the fastest of those that fit with the least activations */
-    vw__search_result *result;
+    vw__plan_found smallest; /* the fastest of those that fit with the least activations */
+    vw__plan_search_result *result;
 } searching;
 
 /* ---- ways ------------------------------------------------------------------------------------ */
 
 /* One option of each change. */
 typedef struct way {
-    uint8_t option[VW__CHANGE_COUNT]; /* numbers in the lists of options */
+    uint8_t option[VW__PLAN_CHANGE_COUNT]; /* numbers in the lists of options */
     uint8_t change_count;
     double slowdown;
     uint32_t number; /* as listed: what is equal otherwise keeps that order */
@@ -44,23 +44,23 @@ typedef struct way {
 
 static vw_plan_settings settings_of(const searching *s, const way *w)
 {
-    uint64_t value[VW__CHANGE_COUNT];
+    uint64_t value[VW__PLAN_CHANGE_COUNT];
     vw_plan_settings made = *s->base;
-    for (size_t i = 0; i < VW__CHANGE_COUNT; i++)
+    for (size_t i = 0; i < VW__PLAN_CHANGE_COUNT; i++)
         value[i] = s->options[i].values[w->option[i]];
-    made.attention = (vw_attention)value[VW__CHANGE_ATTENTION];
-    made.loss_chunks = value[VW__CHANGE_LOSS];
-    made.precision = (vw_precision)value[VW__CHANGE_PRECISION];
-    made.optimizer = (vw_optimizer)value[VW__CHANGE_OPTIMIZER];
-    made.checkpointing = (vw_checkpointing)value[VW__CHANGE_CHECKPOINTING];
-    made.sharding = (vw_sharding)value[VW__CHANGE_SHARDING];
-    made.offload = (vw_offload)value[VW__CHANGE_OFFLOAD];
-    made.batch = value[VW__CHANGE_BATCH];
-    if (vw__is_training(&made))
+    made.attention = (vw_attention)value[VW__PLAN_CHANGE_ATTENTION];
+    made.loss_chunks = value[VW__PLAN_CHANGE_LOSS];
+    made.precision = (vw_precision)value[VW__PLAN_CHANGE_PRECISION];
+    made.optimizer = (vw_optimizer)value[VW__PLAN_CHANGE_OPTIMIZER];
+    made.checkpointing = (vw_checkpointing)value[VW__PLAN_CHANGE_CHECKPOINTING];
+    made.sharding = (vw_sharding)value[VW__PLAN_CHANGE_SHARDING];
+    made.offload = (vw_offload)value[VW__PLAN_CHANGE_OFFLOAD];
+    made.batch = value[VW__PLAN_CHANGE_BATCH];
+    if (vw__plan_is_training(&made))
         made.accumulation = s->base->accumulation * (s->base->batch / made.batch);
-    if (value[VW__CHANGE_METHOD] != VW__METHOD_ALL_WEIGHTS && made.lora_rank == 0)
+    if (value[VW__PLAN_CHANGE_METHOD] != VW__PLAN_METHOD_ALL_WEIGHTS && made.lora_rank == 0)
         made.lora_rank = VW__REMEDY_LORA_RANK;
-    made.is_quantized = value[VW__CHANGE_METHOD] == VW__METHOD_QLORA;
+    made.is_quantized = value[VW__PLAN_CHANGE_METHOD] == VW__PLAN_METHOD_QLORA;
     return made;
 }
 
@@ -72,14 +72,14 @@ static bool goes_with_sharding(vw_optimizer optimizer, vw_sharding sharding)
            (sharding == VW_SHARDING_FSDP && optimizer == VW_OPTIMIZER_ADAMW_FUSED);
 }
 
-/* Rejects what vw__settings_check() accepts, and yet nobody should be advised. */
+/* Rejects what vw__plan_settings_check() accepts, and yet nobody should be advised. */
 static bool is_sensible(const searching *s, const way *w)
 {
     const uint8_t *option = w->option;
     const vw_plan_settings made = settings_of(s, w);
-    bool has_other_states = option[VW__CHANGE_OPTIMIZER] > 0;
-    bool has_method = option[VW__CHANGE_METHOD] > 0;
-    bool has_offload = option[VW__CHANGE_OFFLOAD] > 0;
+    bool has_other_states = option[VW__PLAN_CHANGE_OPTIMIZER] > 0;
+    bool has_method = option[VW__PLAN_CHANGE_METHOD] > 0;
+    bool has_offload = option[VW__PLAN_CHANGE_OFFLOAD] > 0;
     bool shares_weights = made.sharding == VW_SHARDING_FSDP || made.sharding == VW_SHARDING_ZERO_3;
     /* An adapter's state is small, and only the weights beneath it are worth another change. */
     if (has_method && (has_other_states || has_offload))
@@ -92,8 +92,8 @@ static bool is_sensible(const searching *s, const way *w)
     if (has_offload && (made.sharding != VW_SHARDING_NONE || made.gpus > 1))
         return false;
     /* What is free and better goes with everything else. */
-    return option[VW__CHANGE_ATTENTION] > 0 || s->options[VW__CHANGE_ATTENTION].count == 1 ||
-           w->change_count == 0;
+    return option[VW__PLAN_CHANGE_ATTENTION] > 0 ||
+           s->options[VW__PLAN_CHANGE_ATTENTION].count == 1 || w->change_count == 0;
 }
 
 static bool is_possible(const searching *s, const way *w)
@@ -102,14 +102,14 @@ static bool is_possible(const searching *s, const way *w)
     bool is_float32 = made.precision == VW_PRECISION_FP32 || made.precision == VW_PRECISION_TF32;
     if (made.is_quantized && is_float32)
         return false; /* 4-bit weights are multiplied in 16 bits */
-    if (made.accumulation > VW__MOST_ACCUMULATION)
+    if (made.accumulation > VW__PLAN_MOST_ACCUMULATION)
         return false;
-    return vw__settings_check(s->model, &made, &checked) == VW_OK;
+    return vw__plan_settings_check(s->model, &made, &checked) == VW_OK;
 }
 
 static bool next_way(const searching *s, way *w)
 {
-    for (size_t i = 0; i < VW__CHANGE_COUNT; i++) {
+    for (size_t i = 0; i < VW__PLAN_CHANGE_COUNT; i++) {
         if (++w->option[i] < s->options[i].count)
             return true;
         w->option[i] = 0;
@@ -120,7 +120,7 @@ static bool next_way(const searching *s, way *w)
 static void count_changes(way *w)
 {
     w->change_count = 0;
-    for (size_t i = 0; i < VW__CHANGE_COUNT; i++)
+    for (size_t i = 0; i < VW__PLAN_CHANGE_COUNT; i++)
         w->change_count = (uint8_t)(w->change_count + (w->option[i] > 0));
 }
 
@@ -134,7 +134,7 @@ static size_t list_ways(const searching *s, way *ways)
         if (!is_sensible(s, &w) || !is_possible(s, &w))
             continue;
         vw_plan_settings made = settings_of(s, &w);
-        w.slowdown = vw__slowdown_together(s->base, &made, s->head_share);
+        w.slowdown = vw__plan_slowdown_together(s->base, &made, s->head_share);
         w.number = (uint32_t)count;
         ways[count++] = w;
     }
@@ -174,29 +174,30 @@ typedef struct knowledge {
     uint8_t *of_states;      /* without activations too: with the fewest of them */
 } knowledge;
 
-static bool is_of_activations(vw__change change)
+static bool is_of_activations(vw__plan_change change)
 {
-    return change == VW__CHANGE_LOSS || change == VW__CHANGE_CHECKPOINTING ||
-           change == VW__CHANGE_ATTENTION;
+    return change == VW__PLAN_CHANGE_LOSS || change == VW__PLAN_CHANGE_CHECKPOINTING ||
+           change == VW__PLAN_CHANGE_ATTENTION;
 }
 
 static size_t key_of(const searching *s, const way *w, bool has_activations)
 {
     size_t key = 0;
-    for (size_t i = 0; i < VW__CHANGE_COUNT; i++)
-        if (i != VW__CHANGE_BATCH && (has_activations || !is_of_activations((vw__change)i)))
+    for (size_t i = 0; i < VW__PLAN_CHANGE_COUNT; i++)
+        if (i != VW__PLAN_CHANGE_BATCH &&
+            (has_activations || !is_of_activations((vw__plan_change)i)))
             key = key * s->options[i].count + w->option[i];
     return key;
 }
 
-static vw_status try_way(searching *s, const way *w, vw__found *out)
+static vw_status try_way(searching *s, const way *w, vw__plan_found *out)
 {
     vw__plan_trial trial;
-    *out = (vw__found){
+    *out = (vw__plan_found){
         .settings = settings_of(s, w), .slowdown = w->slowdown, .change_count = w->change_count};
     VW__TRY(vw__plan_try(s->model, &out->settings, &trial));
     s->trials++;
-    out->distance = vw__distance_of(s->base, &out->settings);
+    out->distance = vw__plan_distance_of(s->base, &out->settings);
     out->peak_allocated_bytes = trial.peak_allocated_bytes;
     out->device_bytes = trial.device_bytes;
     out->fits = s->base->card_bytes > 0 && trial.worst_bytes <= s->base->card_bytes;
@@ -209,11 +210,12 @@ static vw_status try_way(searching *s, const way *w, vw__found *out)
 static way smallest_of(const searching *s, const way *w, bool has_activations)
 {
     way smallest = *w;
-    for (size_t i = 0; i < VW__CHANGE_COUNT; i++)
-        if (i == VW__CHANGE_BATCH || (!has_activations && is_of_activations((vw__change)i)))
+    for (size_t i = 0; i < VW__PLAN_CHANGE_COUNT; i++)
+        if (i == VW__PLAN_CHANGE_BATCH ||
+            (!has_activations && is_of_activations((vw__plan_change)i)))
             smallest.option[i] = (uint8_t)(s->options[i].count - 1);
     vw_plan_settings made = settings_of(s, &smallest);
-    smallest.slowdown = vw__slowdown_together(s->base, &made, s->head_share);
+    smallest.slowdown = vw__plan_slowdown_together(s->base, &made, s->head_share);
     count_changes(&smallest);
     return smallest;
 }
@@ -226,7 +228,7 @@ static vw_status is_hopeless(searching *s, const way *w, bool has_activations, u
     if (*known == UNKNOWN && !is_possible(s, &smallest))
         *known = POSSIBLE; /* it cannot be tried */
     if (*known == UNKNOWN) {
-        vw__found found;
+        vw__plan_found found;
         VW__TRY(try_way(s, &smallest, &found));
         *known = found.fits ? POSSIBLE : HOPELESS;
         if (found.fits && (!s->smallest.fits || found.slowdown < s->smallest.slowdown))
@@ -240,7 +242,7 @@ static vw_status is_hopeless(searching *s, const way *w, bool has_activations, u
 
 /* A way that was tried, and is worth a look. */
 typedef struct hit {
-    vw__found found;
+    vw__plan_found found;
     way way;
 } hit;
 
@@ -252,8 +254,8 @@ typedef struct hits {
 /* Everything that `less` changes, `w` changes as well. */
 static bool holds(const way *w, const way *less)
 {
-    for (size_t i = 0; i < VW__CHANGE_COUNT; i++) {
-        bool is_held = i == VW__CHANGE_BATCH
+    for (size_t i = 0; i < VW__PLAN_CHANGE_COUNT; i++) {
+        bool is_held = i == VW__PLAN_CHANGE_BATCH
                            ? less->option[i] <= w->option[i]
                            : less->option[i] == 0 || less->option[i] == w->option[i];
         if (!is_held)
@@ -270,7 +272,7 @@ static bool is_needless(const hits *h, const way *w)
     return false;
 }
 
-static void add_hit(hits *h, const way *w, const vw__found *found)
+static void add_hit(hits *h, const way *w, const vw__plan_found *found)
 {
     if (h->count < h->capacity)
         h->hits[h->count++] = (hit){*found, *w};
@@ -279,7 +281,7 @@ static void add_hit(hits *h, const way *w, const vw__found *found)
 static vw_status try_for_card(searching *s, const way *w, knowledge *known, hits *h)
 {
     bool is_out;
-    vw__found found;
+    vw__plan_found found;
     if (is_needless(h, w))
         return VW_OK;
     VW__TRY(is_hopeless(s, w, false, &known->of_states[key_of(s, w, false)], &is_out));
@@ -300,7 +302,7 @@ static vw_status try_all(searching *s, const way *ways, size_t way_count, knowle
 {
     bool has_card = s->base->card_bytes > 0;
     for (size_t i = 0; i < way_count && s->trials < s->most_trials && h->count < h->capacity; i++) {
-        vw__found found;
+        vw__plan_found found;
         if (has_card) {
             VW__TRY(try_for_card(s, &ways[i], known, h));
             continue;
@@ -315,7 +317,7 @@ static vw_status try_all(searching *s, const way *ways, size_t way_count, knowle
 
 static int by_rank(const void *left, const void *right)
 {
-    const vw__found *a = &((const hit *)left)->found, *b = &((const hit *)right)->found;
+    const vw__plan_found *a = &((const hit *)left)->found, *b = &((const hit *)right)->found;
     int order = compare_numbers(a->slowdown, b->slowdown);
     if (order == 0)
         order = (int)a->distance - (int)b->distance;
@@ -327,7 +329,7 @@ static int by_rank(const void *left, const void *right)
 }
 
 /* `a` is not slower, needs no more memory, and is no farther from what was asked for. */
-static bool is_as_good(const vw__found *a, const vw__found *b)
+static bool is_as_good(const vw__plan_found *a, const vw__plan_found *b)
 {
     return a->slowdown <= b->slowdown && a->peak_allocated_bytes <= b->peak_allocated_bytes &&
            a->distance <= b->distance;
@@ -342,24 +344,24 @@ static bool share_by_one_library(const vw_plan_settings *a, const vw_plan_settin
 
 /* With a card, a user who cannot change one thing looks for another: a way competes only with those
  * that change the same things, or more. */
-static bool competes(const searching *s, const vw__found *a, const vw__found *b)
+static bool competes(const searching *s, const vw__plan_found *a, const vw__plan_found *b)
 {
     if (s->base->card_bytes == 0)
         return true;
     if (!share_by_one_library(&a->settings, &b->settings))
         return false;
-    for (vw__change change = 0; change < VW__CHANGE_COUNT; change++)
-        if (vw__has_changed(change, s->base, &a->settings) &&
-            !vw__has_changed(change, s->base, &b->settings))
+    for (vw__plan_change change = 0; change < VW__PLAN_CHANGE_COUNT; change++)
+        if (vw__plan_has_changed(change, s->base, &a->settings) &&
+            !vw__plan_has_changed(change, s->base, &b->settings))
             return false;
     return true;
 }
 
 static bool is_dominated(const searching *s, const hits *h, size_t number)
 {
-    const vw__found *it = &h->hits[number].found;
+    const vw__plan_found *it = &h->hits[number].found;
     for (size_t i = 0; i < h->count; i++) {
-        const vw__found *other = &h->hits[i].found;
+        const vw__plan_found *other = &h->hits[i].found;
         if (i == number || !is_as_good(other, it) || !competes(s, other, it))
             continue;
         if (i < number || !is_as_good(it, other))
@@ -369,10 +371,10 @@ static bool is_dominated(const searching *s, const hits *h, size_t number)
 }
 
 /* Without a card, a way must need a good deal less than the one before it of its kind. */
-static bool is_worth_telling(const searching *s, const vw__found *found, uint64_t base_bytes)
+static bool is_worth_telling(const searching *s, const vw__plan_found *found, uint64_t base_bytes)
 {
     enum { LEAST_SHARE = 20 };
-    const vw__search_result *result = s->result;
+    const vw__plan_search_result *result = s->result;
     uint64_t least = base_bytes;
     for (size_t i = 0; i < result->found_count; i++)
         if (result->found[i].distance <= found->distance &&
@@ -387,10 +389,10 @@ static bool is_worth_telling(const searching *s, const vw__found *found, uint64_
 static void choose(const searching *s, hits *h, uint64_t base_bytes)
 {
     size_t room[] = {7, 5, 4};
-    vw__search_result *result = s->result;
+    vw__plan_search_result *result = s->result;
     qsort(h->hits, h->count, sizeof *h->hits, by_rank);
-    for (size_t i = 0; i < h->count && result->found_count < VW__SEARCH_MOST_FOUND; i++) {
-        const vw__found *found = &h->hits[i].found;
+    for (size_t i = 0; i < h->count && result->found_count < VW__PLAN_SEARCH_MOST_FOUND; i++) {
+        const vw__plan_found *found = &h->hits[i].found;
         if (found->peak_allocated_bytes >= base_bytes || room[found->distance] == 0 ||
             is_dominated(s, h, i) || !is_worth_telling(s, found, base_bytes))
             continue;
@@ -430,13 +432,13 @@ static vw_status run_search(searching *s, way *ways, knowledge *known, hits *h)
 }
 
 vw_status vw__plan_search(const vw_plan_model *model, const vw_plan_settings *base,
-                          double head_share, vw__search_result *out)
+                          double head_share, vw__plan_search_result *out)
 {
     searching s = {.model = model, .base = base, .head_share = head_share, .result = out};
-    *out = (vw__search_result){.found_count = 0};
-    vw__search_list_options(model, base, s.options);
+    *out = (vw__plan_search_result){.found_count = 0};
+    vw__plan_search_list_options(model, base, s.options);
     size_t limit = 1, budget = MOST_BLOCKS / blocks_of(model, base);
-    for (size_t i = 0; i < VW__CHANGE_COUNT; i++)
+    for (size_t i = 0; i < VW__PLAN_CHANGE_COUNT; i++)
         limit *= s.options[i].count;
     s.most_trials = budget < 20 ? 20 : budget > MOST_TRIALS ? MOST_TRIALS : budget;
     vw__arena arena;

@@ -5,9 +5,9 @@
 #include "plan/plan_settings.h"
 #include "plan/search.h"
 
-static void offer(vw__search_options *list, uint64_t value)
+static void offer(vw__plan_search_options *list, uint64_t value)
 {
-    if (list->count < VW__MOST_OPTIONS)
+    if (list->count < VW__PLAN_SEARCH_MOST_OPTIONS)
         list->values[list->count++] = value;
 }
 
@@ -27,17 +27,18 @@ static uint64_t smallest_divisor(uint64_t number, uint64_t at_least)
 
 /* Smaller batches that divide it, so that a step has as many samples as before: halves, or from a
  * large batch to the smallest in steps of the same ratio. */
-static void offer_batches(const vw_plan_settings *base, vw__search_options *list)
+static void offer_batches(const vw_plan_settings *base, vw__plan_search_options *list)
 {
     uint64_t samples = base->batch * base->accumulation; /* both within limits */
-    uint64_t least = smallest_divisor(base->batch, 1 + (samples - 1) / VW__MOST_ACCUMULATION);
-    double ratio = pow((double)base->batch / (double)least, 1.0 / (VW__MOST_OPTIONS - 1));
+    uint64_t least = smallest_divisor(base->batch, 1 + (samples - 1) / VW__PLAN_MOST_ACCUMULATION);
+    double ratio =
+        pow((double)base->batch / (double)least, 1.0 / (VW__PLAN_SEARCH_MOST_OPTIONS - 1));
     double target = (double)base->batch;
     uint64_t last = base->batch;
-    while (last > least && list->count < VW__MOST_OPTIONS) {
+    while (last > least && list->count < VW__PLAN_SEARCH_MOST_OPTIONS) {
         target /= ratio < 2 ? 2 : ratio;
         uint64_t next = largest_divisor(base->batch, target < 1.5 ? 1 : (uint64_t)(target + 0.5));
-        if (next < least || list->count == VW__MOST_OPTIONS - 1)
+        if (next < least || list->count == VW__PLAN_SEARCH_MOST_OPTIONS - 1)
             next = least;
         if (next < last)
             offer(list, next);
@@ -45,23 +46,23 @@ static void offer_batches(const vw_plan_settings *base, vw__search_options *list
     }
 }
 
-static void offer_precisions(const vw_plan_settings *base, vw__search_options *list)
+static void offer_precisions(const vw_plan_settings *base, vw__plan_search_options *list)
 {
-    bool has_bf16 = vw__card_has_bf16(base->card_name);
+    bool has_bf16 = vw__plan_card_has_bf16(base->card_name);
     bool is_32_bit = base->precision == VW_PRECISION_FP32 || base->precision == VW_PRECISION_TF32;
     bool is_amp =
         base->precision == VW_PRECISION_AMP_BF16 || base->precision == VW_PRECISION_AMP_FP16;
-    if (is_32_bit && vw__is_training(base))
+    if (is_32_bit && vw__plan_is_training(base))
         offer(list, has_bf16 ? VW_PRECISION_AMP_BF16 : VW_PRECISION_AMP_FP16);
     if ((is_32_bit || is_amp) && has_bf16)
         offer(list, VW_PRECISION_BF16);
-    else if ((is_32_bit || is_amp) && !vw__is_training(base))
+    else if ((is_32_bit || is_amp) && !vw__plan_is_training(base))
         offer(list, VW_PRECISION_FP16);
 }
 
-static void offer_optimizers(const vw_plan_settings *base, vw__search_options *list)
+static void offer_optimizers(const vw_plan_settings *base, vw__plan_search_options *list)
 {
-    if (!vw__is_training(base) || base->offload != VW_OFFLOAD_NONE)
+    if (!vw__plan_is_training(base) || base->offload != VW_OFFLOAD_NONE)
         return;
     switch (base->optimizer) {
     case VW_OPTIMIZER_ADAMW:
@@ -82,21 +83,21 @@ static void offer_optimizers(const vw_plan_settings *base, vw__search_options *l
 
 /* Only for transformers' blocks is it known what is cheap to make again. */
 static void offer_checkpointing(const vw_plan_model *model, const vw_plan_settings *base,
-                                vw__search_options *list)
+                                vw__plan_search_options *list)
 {
-    if (!vw__is_training(base) || base->checkpointing == VW_CHECKPOINTING_FULL)
+    if (!vw__plan_is_training(base) || base->checkpointing == VW_CHECKPOINTING_FULL)
         return;
     if (base->checkpointing == VW_CHECKPOINTING_NONE && model->shape.attention.heads > 0)
         offer(list, VW_CHECKPOINTING_SELECTIVE);
     offer(list, VW_CHECKPOINTING_FULL);
 }
 
-static void offer_sharding(const vw_plan_settings *base, vw__search_options *list)
+static void offer_sharding(const vw_plan_settings *base, vw__plan_search_options *list)
 {
     if (base->gpus < 2 || base->sharding == VW_SHARDING_FSDP ||
         base->sharding == VW_SHARDING_ZERO_3)
         return;
-    vw_sharding stage = vw__is_training(base) ? VW_SHARDING_ZERO_1 : VW_SHARDING_ZERO_3;
+    vw_sharding stage = vw__plan_is_training(base) ? VW_SHARDING_ZERO_1 : VW_SHARDING_ZERO_3;
     for (; stage <= VW_SHARDING_ZERO_3; stage++)
         if (stage > base->sharding)
             offer(list, stage);
@@ -104,40 +105,41 @@ static void offer_sharding(const vw_plan_settings *base, vw__search_options *lis
 }
 
 static void offer_methods(const vw_plan_model *model, const vw_plan_settings *base,
-                          vw__search_options *list)
+                          vw__plan_search_options *list)
 {
-    if (!vw__is_training(base) || model->shape.attention.heads == 0 || base->is_quantized)
+    if (!vw__plan_is_training(base) || model->shape.attention.heads == 0 || base->is_quantized)
         return;
     if (base->lora_rank == 0)
-        offer(list, VW__METHOD_LORA);
-    offer(list, VW__METHOD_QLORA);
+        offer(list, VW__PLAN_METHOD_LORA);
+    offer(list, VW__PLAN_METHOD_QLORA);
 }
 
-static void offer_offload(const vw_plan_settings *base, vw__search_options *list)
+static void offer_offload(const vw_plan_settings *base, vw__plan_search_options *list)
 {
     if (base->offload != VW_OFFLOAD_NONE)
         return;
-    if (vw__is_training(base))
+    if (vw__plan_is_training(base))
         offer(list, VW_OFFLOAD_OPTIMIZER);
-    if (vw__is_training(base) && vw__state_bytes_per_weight(base) > 0)
+    if (vw__plan_is_training(base) && vw__plan_state_bytes_per_weight(base) > 0)
         offer(list, VW_OFFLOAD_SPILL);
     offer(list, VW_OFFLOAD_WEIGHTS);
 }
 
-void vw__search_list_options(const vw_plan_model *model, const vw_plan_settings *base,
-                             vw__search_options lists[VW__CHANGE_COUNT])
+void vw__plan_search_list_options(const vw_plan_model *model, const vw_plan_settings *base,
+                                  vw__plan_search_options lists[VW__PLAN_CHANGE_COUNT])
 {
-    for (vw__change change = 0; change < VW__CHANGE_COUNT; change++)
+    for (vw__plan_change change = 0; change < VW__PLAN_CHANGE_COUNT; change++)
         offer(&lists[change], vw__plan_change_value(change, base));
     if (base->attention == VW_ATTENTION_EAGER)
-        offer(&lists[VW__CHANGE_ATTENTION], VW_ATTENTION_SDPA);
-    if (vw__is_training(base) && model->shape.embedding.vocabulary > 0 && base->loss_chunks <= 1)
-        offer(&lists[VW__CHANGE_LOSS], VW__REMEDY_LOSS_CHUNKS);
-    offer_precisions(base, &lists[VW__CHANGE_PRECISION]);
-    offer_optimizers(base, &lists[VW__CHANGE_OPTIMIZER]);
-    offer_batches(base, &lists[VW__CHANGE_BATCH]);
-    offer_checkpointing(model, base, &lists[VW__CHANGE_CHECKPOINTING]);
-    offer_sharding(base, &lists[VW__CHANGE_SHARDING]);
-    offer_methods(model, base, &lists[VW__CHANGE_METHOD]);
-    offer_offload(base, &lists[VW__CHANGE_OFFLOAD]);
+        offer(&lists[VW__PLAN_CHANGE_ATTENTION], VW_ATTENTION_SDPA);
+    if (vw__plan_is_training(base) && model->shape.embedding.vocabulary > 0 &&
+        base->loss_chunks <= 1)
+        offer(&lists[VW__PLAN_CHANGE_LOSS], VW__REMEDY_LOSS_CHUNKS);
+    offer_precisions(base, &lists[VW__PLAN_CHANGE_PRECISION]);
+    offer_optimizers(base, &lists[VW__PLAN_CHANGE_OPTIMIZER]);
+    offer_batches(base, &lists[VW__PLAN_CHANGE_BATCH]);
+    offer_checkpointing(model, base, &lists[VW__PLAN_CHANGE_CHECKPOINTING]);
+    offer_sharding(base, &lists[VW__PLAN_CHANGE_SHARDING]);
+    offer_methods(model, base, &lists[VW__PLAN_CHANGE_METHOD]);
+    offer_offload(base, &lists[VW__PLAN_CHANGE_OFFLOAD]);
 }

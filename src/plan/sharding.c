@@ -5,60 +5,61 @@
 
 /* ---- for schemes ----------------------------------------------------------------------------- */
 
-uint64_t vw__part_of(const vw__sharding *sharding, uint64_t elements)
+uint64_t vw__shard_part_of(const vw__shard_state *sharding, uint64_t elements)
 {
     return elements / sharding->parts + (elements % sharding->parts > 0);
 }
 
-vw__tensor vw__take_for(vw__plan_run *run, uint64_t elements, vw__dtype dtype, vw__use use)
+vw__tensor vw__shard_take_for(vw__plan_run *run, uint64_t elements, vw__dtype dtype,
+                              vw__tape_use use)
 {
-    vw__use before = vw__tape_set_use(run->tape, use);
+    vw__tape_use before = vw__tape_set_use(run->tape, use);
     vw__tensor made = vw__tensor_new(run->tape, elements, dtype);
     vw__tape_set_use(run->tape, before);
     return made;
 }
 
-void vw__bring_group(vw__plan_run *run, size_t group)
+void vw__shard_bring_group(vw__plan_run *run, size_t group)
 {
     vw__shard_group *of = &run->sharding->groups[group];
     for (uint32_t i = of->first_weight; i != UINT32_MAX; i = run->weights[i].next)
-        vw__bring_back(run->tape, run->weights[i].full);
+        vw__tensor_bring_back(run->tape, run->weights[i].full);
     of->is_here = true;
 }
 
-void vw__set_group_aside(vw__plan_run *run, size_t group)
+void vw__shard_set_group_aside(vw__plan_run *run, size_t group)
 {
     vw__shard_group *of = &run->sharding->groups[group];
     for (uint32_t i = of->first_weight; i != UINT32_MAX; i = run->weights[i].next)
-        vw__set_aside(run->tape, run->weights[i].full);
+        vw__tensor_set_aside(run->tape, run->weights[i].full);
     of->is_here = false;
 }
 
-void vw__drop_group_gradients(vw__plan_run *run, size_t group)
+void vw__shard_drop_group_gradients(vw__plan_run *run, size_t group)
 {
     const vw__shard_group *of = &run->sharding->groups[group];
     for (uint32_t i = of->first_weight; i != UINT32_MAX; i = run->weights[i].next) {
         vw__tensor gradient = vw__tape_take_gradient(run->tape, run->weights[i].full);
-        vw__drop(run->tape, &gradient);
+        vw__tensor_drop(run->tape, &gradient);
     }
 }
 
 /* ---- which scheme ---------------------------------------------------------------------------- */
 
-static const vw__scheme *scheme_of(const vw_plan_settings *settings)
+static const vw__shard_scheme *scheme_of(const vw_plan_settings *settings)
 {
     bool is_training = settings->mode == VW_PLAN_MODE_TRAIN;
     switch (settings->sharding) {
     case VW_SHARDING_FSDP:
-        return &vw__scheme_fsdp;
+        return &vw__shard_scheme_fsdp;
     case VW_SHARDING_ZERO_3:
-        return &vw__scheme_zero_3;
+        return &vw__shard_scheme_zero_3;
     case VW_SHARDING_ZERO_2:
-        return is_training ? &vw__scheme_zero_2 : NULL;
+        return is_training ? &vw__shard_scheme_zero_2 : NULL;
     case VW_SHARDING_ZERO_1:
-        return is_training ? &vw__scheme_zero_1 : NULL;
+        return is_training ? &vw__shard_scheme_zero_1 : NULL;
     default: /* as FSDP's CPUOffloadPolicy() on one GPU */
-        return settings->offload == VW_OFFLOAD_WEIGHTS ? &vw__scheme_fsdp : NULL;
+        return settings->offload == VW_OFFLOAD_WEIGHTS ? &vw__shard_scheme_fsdp : NULL;
     }
 }
 
@@ -69,24 +70,25 @@ static bool is_offloaded(const vw_plan_settings *settings)
            (settings->offload == VW_OFFLOAD_OPTIMIZER && settings->sharding == VW_SHARDING_FSDP);
 }
 
-vw_status vw__sharding_create(vw__plan_run *run)
+vw_status vw__shard_create(vw__plan_run *run)
 {
     const vw_plan_settings *settings = run->settings;
-    const vw__scheme *scheme = scheme_of(settings);
+    const vw__shard_scheme *scheme = scheme_of(settings);
     if (scheme == NULL)
         return VW_OK;
-    vw__sharding *sharding = vw__run_alloc(run, 1, sizeof *sharding);
+    vw__shard_state *sharding = vw__module_alloc(run, 1, sizeof *sharding);
     VW__TRY(vw__tape_status(run->tape));
-    VW__TRY(vw__find_groups(run->model, settings, &run->arena, sharding));
+    VW__TRY(vw__shard_find_groups(run->model, settings, &run->arena, sharding));
     sharding->scheme = scheme;
     sharding->parts =
         settings->sharding == VW_SHARDING_NONE || settings->gpus == 0 ? 1 : settings->gpus;
     sharding->is_offloaded = is_offloaded(settings);
-    sharding->last_gathered = sharding->reduce_input = sharding->bucket = vw__no_tensor();
-    sharding->prefetched = sharding->gradient = sharding->float_gradient = vw__no_tensor();
+    sharding->last_gathered = sharding->reduce_input = sharding->bucket = vw__tensor_none();
+    sharding->prefetched = sharding->gradient = sharding->float_gradient = vw__tensor_none();
     for (size_t i = 0; i < sharding->group_count; i++)
-        sharding->groups[i] = (vw__shard_group){
-            .first_weight = UINT32_MAX, .gathered = vw__no_tensor(), .gradient = vw__no_tensor()};
+        sharding->groups[i] = (vw__shard_group){.first_weight = UINT32_MAX,
+                                                .gathered = vw__tensor_none(),
+                                                .gradient = vw__tensor_none()};
     run->sharding = sharding;
     return VW_OK;
 }
@@ -95,36 +97,36 @@ vw_status vw__sharding_create(vw__plan_run *run)
 
 static vw__tensor make_shard(vw__plan_run *run, uint64_t elements, vw__dtype dtype, bool is_trained)
 {
-    const vw__sharding *sharding = run->sharding;
-    bool is_master =
-        is_trained && run->settings->has_master_weights && sharding->scheme == &vw__scheme_fsdp;
+    const vw__shard_state *sharding = run->sharding;
+    bool is_master = is_trained && run->settings->has_master_weights &&
+                     sharding->scheme == &vw__shard_scheme_fsdp;
     if (sharding->is_offloaded)
-        return vw__no_tensor();
-    return vw__take_for(run, vw__part_of(sharding, elements), is_master ? VW__FLOAT32 : dtype,
-                        VW__USE_WEIGHTS);
+        return vw__tensor_none();
+    return vw__shard_take_for(run, vw__shard_part_of(sharding, elements),
+                              is_master ? VW__DTYPE_FLOAT32 : dtype, VW__TAPE_USE_WEIGHTS);
 }
 
-void vw__sharding_make_weight(vw__plan_run *run, uint64_t elements, vw__dtype dtype,
-                              bool is_trained, vw__weight *out)
+void vw__shard_make_weight(vw__plan_run *run, uint64_t elements, vw__dtype dtype, bool is_trained,
+                           vw__plan_weight *out)
 {
-    vw__sharding *sharding = run->sharding;
+    vw__shard_state *sharding = run->sharding;
     size_t number = run->weight_count;
     out->group = number < sharding->weight_count ? sharding->group_of[number] : 0;
     vw__shard_group *group = &sharding->groups[out->group];
     out->next = group->first_weight;
     group->first_weight = (uint32_t)number;
     group->elements += elements;
-    group->bytes += vw__times(run->tape, elements, vw__dtype_bytes(dtype));
+    group->bytes += vw__tape_times(run->tape, elements, vw__dtype_bytes(dtype));
     if (is_trained) {
         group->trained_elements += elements;
         sharding->trained_elements += elements;
         sharding->trained_dtype = dtype;
     }
     if (sharding->scheme->keeps_weights) {
-        out->full = vw__parameter(run->tape, elements, dtype, is_trained);
+        out->full = vw__tape_parameter(run->tape, elements, dtype, is_trained);
         return;
     }
-    out->full = vw__parameter_aside(run->tape, elements, dtype, is_trained);
+    out->full = vw__tape_parameter_aside(run->tape, elements, dtype, is_trained);
     out->shard = make_shard(run, elements, dtype, is_trained);
 }
 
@@ -153,25 +155,25 @@ static bool is_sharded(const vw__plan_run *run, size_t number)
     return run->sharding != NULL && number < run->sharding->group_count;
 }
 
-vw__tensor vw__sharding_enter_block(vw__plan_run *run, size_t number, vw__tensor x)
+vw__tensor vw__shard_enter_block(vw__plan_run *run, size_t number, vw__tensor x)
 {
     run->current_block = (uint32_t)number;
     if (!is_sharded(run, number))
-        return vw__hold(run->tape, x);
+        return vw__tensor_hold(run->tape, x);
     vw__shard_at(run, VW__SHARD_BEFORE_FORWARD, number);
-    return vw__hook(run->tape, x, after_backward, run, number);
+    return vw__tape_hook(run->tape, x, after_backward, run, number);
 }
 
-vw__tensor vw__sharding_leave_block(vw__plan_run *run, size_t number, vw__tensor x)
+vw__tensor vw__shard_leave_block(vw__plan_run *run, size_t number, vw__tensor x)
 {
     run->current_block = 0;
     if (!is_sharded(run, number))
-        return vw__hold(run->tape, x);
+        return vw__tensor_hold(run->tape, x);
     vw__shard_at(run, VW__SHARD_AFTER_FORWARD, number);
-    return vw__hook(run->tape, x, before_backward, run, number);
+    return vw__tape_hook(run->tape, x, before_backward, run, number);
 }
 
-void vw__sharding_begin_backward(vw__plan_run *run)
+void vw__shard_begin_backward(vw__plan_run *run)
 {
     for (size_t i = 0; is_sharded(run, i); i++)
         run->sharding->groups[i].is_reduced = false;
@@ -179,7 +181,7 @@ void vw__sharding_begin_backward(vw__plan_run *run)
 }
 
 /* A block whose argument wants no gradient has no hook there: its turn is now, with the root's. */
-void vw__sharding_end_backward(vw__plan_run *run)
+void vw__shard_end_backward(vw__plan_run *run)
 {
     if (run->sharding == NULL)
         return;
@@ -198,17 +200,18 @@ static void make_buckets(vw__plan_run *run)
     enum { FIRST_BUCKET_BYTES = 1 << 20, BUCKET_BYTES = 25 << 20 };
     uint64_t limit = FIRST_BUCKET_BYTES, filled = 0;
     for (size_t i = vw__tape_parameter_count(run->tape); i-- > 0;) {
-        filled += vw__times(run->tape, vw__tape_parameter_elements(run->tape, i),
-                            vw__dtype_bytes(vw__tape_parameter_dtype(run->tape, i)));
+        filled += vw__tape_times(run->tape, vw__tape_parameter_elements(run->tape, i),
+                                 vw__dtype_bytes(vw__tape_parameter_dtype(run->tape, i)));
         if (filled < limit && i > 0)
             continue;
-        (void)vw__take_for(run, filled, VW__BYTE, VW__USE_GRADIENTS); /* until the run ends */
+        (void)vw__shard_take_for(run, filled, VW__DTYPE_BYTE,
+                                 VW__TAPE_USE_GRADIENTS); /* until the run ends */
         filled = 0;
         limit = BUCKET_BYTES;
     }
 }
 
-void vw__begin_data_parallel(vw__plan_run *run)
+void vw__shard_begin_data_parallel(vw__plan_run *run)
 {
     const vw_plan_settings *settings = run->settings;
     if (settings->gpus > 1 && settings->sharding == VW_SHARDING_NONE &&
@@ -281,14 +284,14 @@ static void search(vw__plan_run *run, finder *of, vw__arena *arena)
         of->group_of[i] = UNSEEN;
     vw__tape_watch(run->tape, note, of);
     vw__tensor result = run->model->family->forward(run);
-    vw__drop(run->tape, &result);
+    vw__tensor_drop(run->tape, &result);
     for (size_t i = 0; i < run->weight_count; i++)
         if (of->group_of[i] == UNSEEN)
             of->group_of[i] = 0;
 }
 
-vw_status vw__find_groups(const vw_plan_model *model, const vw_plan_settings *settings,
-                          vw__arena *arena, vw__sharding *out)
+vw_status vw__shard_find_groups(const vw_plan_model *model, const vw_plan_settings *settings,
+                                vw__arena *arena, vw__shard_state *out)
 {
     vw_plan_settings small = small_settings(settings);
     vw__plan_run run = {.model = model, .settings = &small, .has_loss = true};

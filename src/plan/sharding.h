@@ -31,15 +31,15 @@ typedef enum vw__shard_moment {
     VW__SHARD_MOMENTS
 } vw__shard_moment;
 
-typedef struct vw__scheme {
+typedef struct vw__shard_scheme {
     bool keeps_weights; /* they are whole on every GPU, always */
     /* NULL: nothing happens then. `group` is 0 at moments that concern all groups. */
     void (*at[VW__SHARD_MOMENTS])(vw__plan_run *run, size_t group);
-    void (*create_optimizer)(vw__plan_run *run, vw__optimizer *optimizer);
-} vw__scheme;
+    void (*create_optimizer)(vw__plan_run *run, vw__plan_optimizer *optimizer);
+} vw__shard_scheme;
 
-struct vw__sharding {
-    const vw__scheme *scheme;
+struct vw__shard_state {
+    const vw__shard_scheme *scheme;
     const uint32_t *group_of; /* by weight, in the order of making */
     size_t weight_count;
     vw__shard_group *groups;
@@ -57,40 +57,41 @@ struct vw__sharding {
     uint64_t bucket_elements;  /* in the bucket */
 };
 
-extern const vw__scheme vw__scheme_fsdp;   /* sharding_fsdp.c */
-extern const vw__scheme vw__scheme_zero_1; /* sharding_zero.c */
-extern const vw__scheme vw__scheme_zero_2;
-extern const vw__scheme vw__scheme_zero_3;
+extern const vw__shard_scheme vw__shard_scheme_fsdp;   /* sharding_fsdp.c */
+extern const vw__shard_scheme vw__shard_scheme_zero_1; /* sharding_zero.c */
+extern const vw__shard_scheme vw__shard_scheme_zero_2;
+extern const vw__shard_scheme vw__shard_scheme_zero_3;
 
 /* Sets run->sharding where the settings want it, before anything is made. */
-VW_MUST_CHECK vw_status vw__sharding_create(vw__plan_run *run);
+VW_MUST_CHECK vw_status vw__shard_create(vw__plan_run *run);
 
-void vw__sharding_make_weight(vw__plan_run *run, uint64_t elements, vw__dtype dtype,
-                              bool is_trained, vw__weight *out);
+void vw__shard_make_weight(vw__plan_run *run, uint64_t elements, vw__dtype dtype, bool is_trained,
+                           vw__plan_weight *out);
 
 /* These do nothing without run->sharding, but note which block runs. */
-vw__tensor vw__sharding_enter_block(vw__plan_run *run, size_t number, vw__tensor x);
-vw__tensor vw__sharding_leave_block(vw__plan_run *run, size_t number, vw__tensor x);
-void vw__sharding_begin_backward(vw__plan_run *run);
-void vw__sharding_end_backward(vw__plan_run *run);
+vw__tensor vw__shard_enter_block(vw__plan_run *run, size_t number, vw__tensor x);
+vw__tensor vw__shard_leave_block(vw__plan_run *run, size_t number, vw__tensor x);
+void vw__shard_begin_backward(vw__plan_run *run);
+void vw__shard_end_backward(vw__plan_run *run);
 void vw__shard_at(vw__plan_run *run, vw__shard_moment moment, size_t group);
 
 /* DistributedDataParallel's buckets, where the settings have several GPUs and no sharding. */
-void vw__begin_data_parallel(vw__plan_run *run);
+void vw__shard_begin_data_parallel(vw__plan_run *run);
 
 /* ---- for schemes ----------------------------------------------------------------------------- */
 
 /* One GPU's part of `elements`, padded so that all parts have the same size. */
-uint64_t vw__part_of(const vw__sharding *sharding, uint64_t elements);
-void vw__bring_group(vw__plan_run *run, size_t group);     /* makes its whole weights */
-void vw__set_group_aside(vw__plan_run *run, size_t group); /* frees them */
-void vw__drop_group_gradients(vw__plan_run *run, size_t group);
-vw__tensor vw__take_for(vw__plan_run *run, uint64_t elements, vw__dtype dtype, vw__use use);
+uint64_t vw__shard_part_of(const vw__shard_state *sharding, uint64_t elements);
+void vw__shard_bring_group(vw__plan_run *run, size_t group);     /* makes its whole weights */
+void vw__shard_set_group_aside(vw__plan_run *run, size_t group); /* frees them */
+void vw__shard_drop_group_gradients(vw__plan_run *run, size_t group);
+vw__tensor vw__shard_take_for(vw__plan_run *run, uint64_t elements, vw__dtype dtype,
+                              vw__tape_use use);
 
 /* Finds which block uses which weight, by running a small forward pass. Fills group_of,
  * weight_count, groups (uninitialized) and group_count, in `arena`. */
-VW_MUST_CHECK vw_status vw__find_groups(const vw_plan_model *model,
-                                        const vw_plan_settings *settings, vw__arena *arena,
-                                        vw__sharding *out);
+VW_MUST_CHECK vw_status vw__shard_find_groups(const vw_plan_model *model,
+                                              const vw_plan_settings *settings, vw__arena *arena,
+                                              vw__shard_state *out);
 
 #endif /* VW_PLAN_SHARDING_H */

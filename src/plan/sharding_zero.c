@@ -25,36 +25,36 @@ static const uint64_t PREFETCH_ELEMENTS = 50000000;
 static const uint64_t REUSE_ELEMENTS = 1000000000;
 static const uint64_t STEP_ELEMENTS = 1000000000; /* sub_group_size */
 
-static uint64_t partition(const vw__sharding *sharding)
+static uint64_t partition(const vw__shard_state *sharding)
 {
-    return vw__part_of(sharding, sharding->trained_elements);
+    return vw__shard_part_of(sharding, sharding->trained_elements);
 }
 
 static vw__tensor take_gradients(vw__plan_run *run, uint64_t elements)
 {
-    return vw__take_for(run, elements, run->sharding->trained_dtype, VW__USE_GRADIENTS);
+    return vw__shard_take_for(run, elements, run->sharding->trained_dtype, VW__TAPE_USE_GRADIENTS);
 }
 
 /* The partition's gradients are kept, and later ones added to them. */
 static void keep_partition(vw__plan_run *run)
 {
-    vw__sharding *sharding = run->sharding;
-    if (run->settings->offload == VW_OFFLOAD_NONE && !vw__is_tensor(sharding->gradient))
+    vw__shard_state *sharding = run->sharding;
+    if (run->settings->offload == VW_OFFLOAD_NONE && !vw__tensor_exists(sharding->gradient))
         sharding->gradient = take_gradients(run, partition(sharding));
 }
 
-static void add_stepped(vw__plan_run *run, vw__optimizer *optimizer, uint64_t elements)
+static void add_stepped(vw__plan_run *run, vw__plan_optimizer *optimizer, uint64_t elements)
 {
     optimizer->items[optimizer->count++] =
-        (vw__stepped){.elements = elements, .dtype = VW__FLOAT32};
+        (vw__plan_stepped){.elements = elements, .dtype = VW__DTYPE_FLOAT32};
     if (!optimizer->is_elsewhere) /* the float32 copy, until the run ends */
-        (void)vw__tensor_new(run->tape, elements, VW__FLOAT32);
+        (void)vw__tensor_new(run->tape, elements, VW__DTYPE_FLOAT32);
 }
 
 static void end_step(vw__plan_run *run, size_t number)
 {
     (void)number;
-    vw__drop(run->tape, &run->sharding->float_gradient);
+    vw__tensor_drop(run->tape, &run->sharding->float_gradient);
 }
 
 /* ---- stages 1 and 2 -------------------------------------------------------------------------- */
@@ -69,7 +69,7 @@ static void take_bucket(vw__plan_run *run, size_t number)
 static void after_block(vw__plan_run *run, size_t number)
 {
     keep_partition(run);
-    vw__drop_group_gradients(run, number);
+    vw__shard_drop_group_gradients(run, number);
 }
 
 static void end_backward(vw__plan_run *run, size_t number)
@@ -77,13 +77,13 @@ static void end_backward(vw__plan_run *run, size_t number)
     (void)number;
     keep_partition(run);
     for (size_t i = 0; i < run->sharding->group_count; i++)
-        vw__drop_group_gradients(run, i);
-    vw__drop(run->tape, &run->sharding->bucket);
+        vw__shard_drop_group_gradients(run, i);
+    vw__tensor_drop(run->tape, &run->sharding->bucket);
 }
 
-static void create_optimizer(vw__plan_run *run, vw__optimizer *optimizer)
+static void create_optimizer(vw__plan_run *run, vw__plan_optimizer *optimizer)
 {
-    optimizer->items = vw__run_alloc(run, 1, sizeof *optimizer->items);
+    optimizer->items = vw__module_alloc(run, 1, sizeof *optimizer->items);
     if (vw__tape_status(run->tape) == VW_OK)
         add_stepped(run, optimizer, partition(run->sharding));
 }
@@ -92,24 +92,24 @@ static void create_optimizer(vw__plan_run *run, vw__optimizer *optimizer)
 static void begin_step(vw__plan_run *run, size_t number)
 {
     (void)number;
-    vw__sharding *sharding = run->sharding;
+    vw__shard_state *sharding = run->sharding;
     vw__tensor flat = take_gradients(run, partition(sharding));
-    sharding->float_gradient =
-        sharding->trained_dtype == VW__FLOAT32
-            ? vw__hold(run->tape, flat)
-            : vw__take_for(run, partition(sharding), VW__FLOAT32, VW__USE_GRADIENTS);
-    vw__drop(run->tape, &flat);
-    vw__drop(run->tape, &sharding->gradient);
+    sharding->float_gradient = sharding->trained_dtype == VW__DTYPE_FLOAT32
+                                   ? vw__tensor_hold(run->tape, flat)
+                                   : vw__shard_take_for(run, partition(sharding), VW__DTYPE_FLOAT32,
+                                                        VW__TAPE_USE_GRADIENTS);
+    vw__tensor_drop(run->tape, &flat);
+    vw__tensor_drop(run->tape, &sharding->gradient);
 }
 
 #define STAGES_1_AND_2                                                                             \
     [VW__SHARD_BEFORE_BACKWARD] = take_bucket, [VW__SHARD_END_BACKWARD] = end_backward,            \
     [VW__SHARD_BEGIN_STEP] = begin_step, [VW__SHARD_END_STEP] = end_step
 
-const vw__scheme vw__scheme_zero_1 = {
+const vw__shard_scheme vw__shard_scheme_zero_1 = {
     .keeps_weights = true, .at = {STAGES_1_AND_2}, .create_optimizer = create_optimizer};
 
-const vw__scheme vw__scheme_zero_2 = {
+const vw__shard_scheme vw__shard_scheme_zero_2 = {
     .keeps_weights = true,
     .at = {STAGES_1_AND_2, [VW__SHARD_AFTER_BACKWARD] = after_block},
     .create_optimizer = create_optimizer};
@@ -126,25 +126,26 @@ static void begin_3(vw__plan_run *run, size_t number)
 
 static void prefetch(vw__plan_run *run, size_t number)
 {
-    vw__sharding *sharding = run->sharding;
+    vw__shard_state *sharding = run->sharding;
     const vw__shard_group *group = &sharding->groups[number];
-    uint64_t most = vw__times(run->tape, PREFETCH_ELEMENTS, vw__dtype_bytes(run->dtype));
-    vw__drop(run->tape, &sharding->prefetched);
+    uint64_t most = vw__tape_times(run->tape, PREFETCH_ELEMENTS, vw__dtype_bytes(run->dtype));
+    vw__tensor_drop(run->tape, &sharding->prefetched);
     if (!group->is_here)
-        sharding->prefetched =
-            vw__take_for(run, vw__min_u64(group->bytes, most), VW__BYTE, VW__USE_WEIGHTS);
+        sharding->prefetched = vw__shard_take_for(run, vw__min_u64(group->bytes, most),
+                                                  VW__DTYPE_BYTE, VW__TAPE_USE_WEIGHTS);
 }
 
 /* Gathers all parts in one buffer, then each weight in a tensor of its own. */
 static void gather(vw__plan_run *run, size_t number)
 {
-    vw__sharding *sharding = run->sharding;
+    vw__shard_state *sharding = run->sharding;
     if (sharding->groups[number].is_here)
         return;
-    vw__drop(run->tape, &sharding->prefetched);
-    vw__tensor flat = vw__take_for(run, sharding->groups[number].bytes, VW__BYTE, VW__USE_WEIGHTS);
-    vw__bring_group(run, number);
-    vw__drop(run->tape, &flat);
+    vw__tensor_drop(run->tape, &sharding->prefetched);
+    vw__tensor flat = vw__shard_take_for(run, sharding->groups[number].bytes, VW__DTYPE_BYTE,
+                                         VW__TAPE_USE_WEIGHTS);
+    vw__shard_bring_group(run, number);
+    vw__tensor_drop(run->tape, &flat);
 }
 
 static void before_forward_3(vw__plan_run *run, size_t number)
@@ -157,7 +158,7 @@ static void before_forward_3(vw__plan_run *run, size_t number)
 /* All later blocks run twice before this one's backward pass does. */
 static bool is_needed_soon(const vw__plan_run *run, size_t number)
 {
-    const vw__sharding *sharding = run->sharding;
+    const vw__shard_state *sharding = run->sharding;
     uint64_t elements = 0;
     for (size_t i = number + 1; i < sharding->group_count; i++)
         elements += 2 * sharding->groups[i].elements;
@@ -167,7 +168,7 @@ static bool is_needed_soon(const vw__plan_run *run, size_t number)
 static void after_forward_3(vw__plan_run *run, size_t number)
 {
     if (number > 0 && !is_needed_soon(run, number))
-        vw__set_group_aside(run, number);
+        vw__shard_set_group_aside(run, number);
 }
 
 static void before_backward_3(vw__plan_run *run, size_t number)
@@ -180,21 +181,21 @@ static void before_backward_3(vw__plan_run *run, size_t number)
 /* Puts what is in the bucket together for one reduction. */
 static void flush(vw__plan_run *run)
 {
-    vw__sharding *sharding = run->sharding;
-    vw__tensor flat =
-        vw__take_for(run, sharding->bucket_elements, sharding->trained_dtype, VW__USE_BACKWARD);
-    vw__drop(run->tape, &flat);
+    vw__shard_state *sharding = run->sharding;
+    vw__tensor flat = vw__shard_take_for(run, sharding->bucket_elements, sharding->trained_dtype,
+                                         VW__TAPE_USE_BACKWARD);
+    vw__tensor_drop(run->tape, &flat);
     sharding->bucket_elements = 0;
 }
 
 static void after_backward_3(vw__plan_run *run, size_t number)
 {
-    vw__sharding *sharding = run->sharding;
+    vw__shard_state *sharding = run->sharding;
     uint64_t elements = sharding->groups[number].trained_elements;
-    vw__set_group_aside(run, number);
+    vw__shard_set_group_aside(run, number);
     if (sharding->bucket_elements + elements > BUCKET_ELEMENTS)
         flush(run);
-    vw__drop_group_gradients(run, number);
+    vw__shard_drop_group_gradients(run, number);
     sharding->bucket_elements = vw__min_u64(sharding->bucket_elements + elements, BUCKET_ELEMENTS);
 }
 
@@ -202,15 +203,15 @@ static void end_backward_3(vw__plan_run *run, size_t number)
 {
     (void)number;
     flush(run);
-    vw__drop(run->tape, &run->sharding->prefetched);
+    vw__tensor_drop(run->tape, &run->sharding->prefetched);
 }
 
-static void create_optimizer_3(vw__plan_run *run, vw__optimizer *optimizer)
+static void create_optimizer_3(vw__plan_run *run, vw__plan_optimizer *optimizer)
 {
     uint64_t left = partition(run->sharding);
     optimizer->is_one_by_one = true;
     optimizer->items =
-        vw__run_alloc(run, (size_t)(left / STEP_ELEMENTS) + 1, sizeof *optimizer->items);
+        vw__module_alloc(run, (size_t)(left / STEP_ELEMENTS) + 1, sizeof *optimizer->items);
     while (left > 0 && vw__tape_status(run->tape) == VW_OK) {
         uint64_t elements = vw__min_u64(left, STEP_ELEMENTS);
         add_stepped(run, optimizer, elements);
@@ -222,10 +223,11 @@ static void begin_step_3(vw__plan_run *run, size_t number)
 {
     (void)number;
     uint64_t elements = vw__min_u64(partition(run->sharding), STEP_ELEMENTS);
-    run->sharding->float_gradient = vw__take_for(run, elements, VW__FLOAT32, VW__USE_GRADIENTS);
+    run->sharding->float_gradient =
+        vw__shard_take_for(run, elements, VW__DTYPE_FLOAT32, VW__TAPE_USE_GRADIENTS);
 }
 
-const vw__scheme vw__scheme_zero_3 = {
+const vw__shard_scheme vw__shard_scheme_zero_3 = {
     .at = {[VW__SHARD_BUILT] = begin_3,
            [VW__SHARD_BEFORE_FORWARD] = before_forward_3,
            [VW__SHARD_AFTER_FORWARD] = after_forward_3,

@@ -25,42 +25,42 @@ static bool is_among(const char *name, const char *const *names, size_t count)
     return false;
 }
 
-bool vw__card_has_bf16(const char *card_name)
+bool vw__plan_card_has_bf16(const char *card_name)
 {
     return !is_among(card_name, before_ampere, sizeof before_ampere / sizeof before_ampere[0]);
 }
 
 /* ---- by the remedy --------------------------------------------------------------------------- */
 
-static vw__slowdown of_remedy(vw__change change, const vw_plan_settings *to)
+static vw__plan_slowdown of_remedy(vw__plan_change change, const vw_plan_settings *to)
 {
-    vw__remedy_id id = vw__change_remedy(change, to);
+    vw__remedy_id id = vw__plan_change_remedy(change, to);
     if (id == VW__REMEDY_COUNT)
-        return (vw__slowdown){1.0, "not known"};
-    return (vw__slowdown){vw__remedy_of(id)->slowdown, vw__remedy_of(id)->source};
+        return (vw__plan_slowdown){1.0, "not known"};
+    return (vw__plan_slowdown){vw__remedy_of(id)->slowdown, vw__remedy_of(id)->source};
 }
 
-static vw__slowdown of_precision(const vw_plan_settings *from, const vw_plan_settings *to)
+static vw__plan_slowdown of_precision(const vw_plan_settings *from, const vw_plan_settings *to)
 {
     const size_t count = sizeof without_tensor_cores / sizeof without_tensor_cores[0];
     if (from->precision != VW_PRECISION_FP32 ||
         is_among(from->card_name, without_tensor_cores, count))
-        return (vw__slowdown){1.0, "not slower; how much faster depends on the card"};
-    return of_remedy(VW__CHANGE_PRECISION, to);
+        return (vw__plan_slowdown){1.0, "not slower; how much faster depends on the card"};
+    return of_remedy(VW__PLAN_CHANGE_PRECISION, to);
 }
 
 /* ---- computed -------------------------------------------------------------------------------- */
 
 /* For the same number of samples. */
-static vw__slowdown of_batch(const vw_plan_settings *from, const vw_plan_settings *to)
+static vw__plan_slowdown of_batch(const vw_plan_settings *from, const vw_plan_settings *to)
 {
     if (to->generate > 0)
-        return (vw__slowdown){(double)from->batch / (double)to->batch,
-                              "computed: each token reads all weights, for few samples as for "
-                              "many"};
-    vw__slowdown halving = of_remedy(VW__CHANGE_BATCH, to);
-    return (vw__slowdown){pow(halving.factor, log2((double)from->batch / (double)to->batch)),
-                          halving.source};
+        return (vw__plan_slowdown){(double)from->batch / (double)to->batch,
+                                   "computed: each token reads all weights, for few samples as for "
+                                   "many"};
+    vw__plan_slowdown halving = of_remedy(VW__PLAN_CHANGE_BATCH, to);
+    return (vw__plan_slowdown){pow(halving.factor, log2((double)from->batch / (double)to->batch)),
+                               halving.source};
 }
 
 /* ---- offload --------------------------------------------------------------------------------- */
@@ -84,31 +84,32 @@ static double tokens_of_step(const vw_plan_settings *settings)
 /* The time that products take, for one weight. A training step makes three times as many. */
 static double products_of_step(const vw_plan_settings *settings)
 {
-    return (vw__is_training(settings) ? 6 : 2) * tokens_of_step(settings) /
+    return (vw__plan_is_training(settings) ? 6 : 2) * tokens_of_step(settings) /
            (settings->precision == VW_PRECISION_FP32 ? FLOPS_32_BIT : FLOPS_16_BIT);
 }
 
 /* For one weight: both computing and moving grow with their number. */
-static vw__slowdown of_offload(const vw_plan_settings *to)
+static vw__plan_slowdown of_offload(const vw_plan_settings *to)
 {
-    bool is_training = vw__is_training(to);
+    bool is_training = vw__plan_is_training(to);
     double weight_bytes = vw__plan_is_half(to->precision) ? 2 : 4;
     double moved = is_training ? 2 * weight_bytes : weight_bytes;
     if (to->generate > 0) /* every token reads all weights */
-        return (vw__slowdown){CARD_BYTES_PER_S / SLOT_BYTES_PER_S,
-                              "computed: each token waits for all weights over PCIe 4 at 25 GB/s, "
-                              "in place of 1.5 TB/s"};
+        return (vw__plan_slowdown){
+            CARD_BYTES_PER_S / SLOT_BYTES_PER_S,
+            "computed: each token waits for all weights over PCIe 4 at 25 GB/s, "
+            "in place of 1.5 TB/s"};
     if (is_training && to->offload == VW_OFFLOAD_WEIGHTS)
         moved += 2 * weight_bytes * (double)to->accumulation - weight_bytes;
     double host = is_training ? HOST_BYTES_PER_WEIGHT / HOST_BYTES_PER_S : 0;
-    return (vw__slowdown){
+    return (vw__plan_slowdown){
         1 + (moved / SLOT_BYTES_PER_S + host) / products_of_step(to),
         "computed: weights and gradients over PCIe 4 at 25 GB/s, AdamW at 50 GB/s "
         "of the host's memory, nothing hidden; 0.5 s became 7 s in DeepSpeed's "
         "ZenFlow article"};
 }
 
-double vw__state_bytes_per_weight(const vw_plan_settings *settings)
+double vw__plan_state_bytes_per_weight(const vw_plan_settings *settings)
 {
     bool is_half = vw__plan_is_half(settings->precision) && !settings->has_master_weights;
     double number_bytes = is_half ? 2 : 4;
@@ -129,41 +130,42 @@ double vw__state_bytes_per_weight(const vw_plan_settings *settings)
 /* Assumes that all of the state is on the host. It is read and written at the same time, which
  * takes 1.2 times as long as one way: on an H200, 24.2 ms for 949 MiB where one way goes at 49
  * GiB/s (analysis/spill_cost.c). */
-static vw__slowdown of_spill(const vw_plan_settings *to)
+static vw__plan_slowdown of_spill(const vw_plan_settings *to)
 {
     const double both_ways = 1.2;
-    return (vw__slowdown){
-        1 + both_ways * vw__state_bytes_per_weight(to) / SLOT_BYTES_PER_S / products_of_step(to),
+    return (vw__plan_slowdown){
+        1 + both_ways * vw__plan_state_bytes_per_weight(to) / SLOT_BYTES_PER_S /
+                products_of_step(to),
         "computed: all of the state read and written once a step over PCIe 4 at 25 GB/s, both ways "
         "in 1.2 times the time of one as measured on an H200"};
 }
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-vw__slowdown vw__slowdown_of(vw__change change, const vw_plan_settings *from,
-                             const vw_plan_settings *to, double head_share)
+vw__plan_slowdown vw__plan_slowdown_of(vw__plan_change change, const vw_plan_settings *from,
+                                       const vw_plan_settings *to, double head_share)
 {
     switch (change) {
-    case VW__CHANGE_PRECISION:
+    case VW__PLAN_CHANGE_PRECISION:
         return of_precision(from, to);
-    case VW__CHANGE_BATCH:
+    case VW__PLAN_CHANGE_BATCH:
         return of_batch(from, to);
-    case VW__CHANGE_LOSS:
-        return (vw__slowdown){1 + head_share / 3, /* of the three passes, one is run again */
-                              "computed: the head runs once more in the backward pass"};
-    case VW__CHANGE_OFFLOAD:
+    case VW__PLAN_CHANGE_LOSS:
+        return (vw__plan_slowdown){1 + head_share / 3, /* of the three passes, one is run again */
+                                   "computed: the head runs once more in the backward pass"};
+    case VW__PLAN_CHANGE_OFFLOAD:
         return to->offload == VW_OFFLOAD_SPILL ? of_spill(to) : of_offload(to);
     default:
         return of_remedy(change, to);
     }
 }
 
-double vw__slowdown_together(const vw_plan_settings *from, const vw_plan_settings *to,
-                             double head_share)
+double vw__plan_slowdown_together(const vw_plan_settings *from, const vw_plan_settings *to,
+                                  double head_share)
 {
     double product = 1;
-    for (vw__change change = 0; change < VW__CHANGE_COUNT; change++)
-        if (vw__has_changed(change, from, to))
-            product *= vw__slowdown_of(change, from, to, head_share).factor;
+    for (vw__plan_change change = 0; change < VW__PLAN_CHANGE_COUNT; change++)
+        if (vw__plan_has_changed(change, from, to))
+            product *= vw__plan_slowdown_of(change, from, to, head_share).factor;
     return product;
 }

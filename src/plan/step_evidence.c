@@ -41,19 +41,19 @@ static int compare_sites(const void *left, const void *right)
 }
 
 /* Fills `sites`, which has room for all events of the step. */
-static size_t list_sites(const vw__recorded_run *run, uint32_t step, vw__plan_site *sites)
+static size_t list_sites(const vw__plan_recorded_run *run, uint32_t step, vw__plan_site *sites)
 {
     uint32_t begin, end;
     size_t count = 0;
-    vw__recorded_step_range(run, step, &begin, &end);
+    vw__plan_recorded_step_range(run, step, &begin, &end);
     for (uint32_t i = begin; i < end; i++) {
         uint32_t context = run->trace->events[i].context;
         if (run->lifetime_of[i] == UINT32_MAX)
             continue;
         sites[count++] = (vw__plan_site){
             .lifetime = run->lifetime_of[i],
-            .stack = context != VW__NO_CONTEXT ? run->model->contexts[context]
-                                               : (uint32_t)run->model->stack_count,
+            .stack = context != VW__MODEL_NO_CONTEXT ? run->model->contexts[context]
+                                                     : (uint32_t)run->model->stack_count,
             .event = i,
             .size_bytes = run->trace->events[i].size_bytes,
         };
@@ -73,17 +73,17 @@ typedef struct pair {
 
 /* The factors of all laws. */
 typedef struct factors {
-    double values[VW_PLAN_LAW_COUNT * VW__LENGTH_COUNT];
+    double values[VW_PLAN_LAW_COUNT * VW__PLAN_LENGTH_COUNT];
     size_t count;
 } factors;
 
 typedef struct comparison {
-    const vw__step_question *question;
-    vw__step_laws *known; /* the laws that roles suggest; gets the steps that were compared */
+    const vw__plan_step_question *question;
+    vw__plan_step_laws *known; /* the laws that roles suggest; gets the steps that were compared */
     pair *pairs;
     size_t pair_count;
     double product, second_product; /* of batch and length; the same where there is one length */
-    vw__multiples multiples;        /* of the other step */
+    vw__plan_multiples multiples;   /* of the other step */
     factors laws;                   /* by them */
 } comparison;
 
@@ -109,7 +109,7 @@ static pair make_pair(const comparison *compared, const vw__plan_site *site, siz
 }
 
 /* Leaves out stacks that ask more often in one step than in the other. */
-static void find_pairs(const vw__step_evidence *evidence, const vw__plan_site *others,
+static void find_pairs(const vw__plan_step_evidence *evidence, const vw__plan_site *others,
                        size_t other_count, comparison *compared)
 {
     size_t i = 0, k = 0;
@@ -200,31 +200,32 @@ static bool is_whole(double value)
     return value - nearest <= whole_tolerance && nearest - value <= whole_tolerance;
 }
 
-static vw__multiples multiples_for(const comparison *compared, double batch)
+static vw__plan_multiples multiples_for(const comparison *compared, double batch)
 {
-    return (vw__multiples){batch, compared->product / batch, compared->second_product / batch};
+    return (vw__plan_multiples){batch, compared->product / batch, compared->second_product / batch};
 }
 
 static bool is_possible(const comparison *compared, double batch)
 {
-    const vw__step_question *question = compared->question;
+    const vw__plan_step_question *question = compared->question;
     if (!(batch > 1e-6) || !(batch < 1e6))
         return false;
-    vw__multiples multiples = multiples_for(compared, batch);
+    vw__plan_multiples multiples = multiples_for(compared, batch);
     double sequence = (double)question->sequence_now;
     return (question->sequence_now == 0 || is_whole(sequence * multiples.length) ||
             is_whole(sequence * multiples.second_length)) &&
            (question->batch_now == 0 || is_whole((double)question->batch_now * batch));
 }
 
-static factors factors_of(vw__multiples multiples)
+static factors factors_of(vw__plan_multiples multiples)
 {
     factors made = {.count = 0};
-    unsigned lengths = is_about(multiples.length, multiples.second_length) ? 1 : VW__LENGTH_COUNT;
+    unsigned lengths =
+        is_about(multiples.length, multiples.second_length) ? 1 : VW__PLAN_LENGTH_COUNT;
     for (unsigned law = 0; law < VW_PLAN_LAW_COUNT; law++)
         for (unsigned which = 0; which < lengths; which++)
             made.values[made.count++] =
-                vw__law_factor((vw_plan_law)law, (vw__which_length)which, multiples);
+                vw__plan_law_factor((vw_plan_law)law, (vw__plan_which_length)which, multiples);
     return made;
 }
 
@@ -261,7 +262,7 @@ static double spread(double multiple)
 /* How far batch and lengths are from what they were. */
 static double distance(const comparison *compared, double batch)
 {
-    vw__multiples multiples = multiples_for(compared, batch);
+    vw__plan_multiples multiples = multiples_for(compared, batch);
     return spread(multiples.batch) * spread(multiples.length) * spread(multiples.second_length);
 }
 
@@ -334,25 +335,27 @@ static void find_second_length(comparison *compared)
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-static void note_matches(vw__step_evidence *evidence, uint32_t step, const comparison *compared)
+static void note_matches(vw__plan_step_evidence *evidence, uint32_t step,
+                         const comparison *compared)
 {
-    vw__multiples multiples = compared->multiples;
-    vw__step_laws *known = compared->known;
-    known->compared[known->compared_count++] = (vw__compared_step){step, multiples};
+    vw__plan_multiples multiples = compared->multiples;
+    vw__plan_step_laws *known = compared->known;
+    known->compared[known->compared_count++] = (vw__plan_compared_step){step, multiples};
     known->has_lengths = known->has_lengths || !is_about(multiples.length, 1);
     for (size_t i = 0; i < compared->pair_count; i++) {
         const pair *own = &compared->pairs[i];
         vw__plan_site *site = &evidence->sites[own->site];
         site->comparisons++;
         for (unsigned law = 0; law < VW_PLAN_LAW_COUNT; law++)
-            for (unsigned which = 0; which < VW__LENGTH_COUNT; which++)
-                site->matches[law][which] += explains(
-                    own, vw__law_factor((vw_plan_law)law, (vw__which_length)which, multiples));
+            for (unsigned which = 0; which < VW__PLAN_LENGTH_COUNT; which++)
+                site->matches[law][which] +=
+                    explains(own, vw__plan_law_factor((vw_plan_law)law,
+                                                      (vw__plan_which_length)which, multiples));
     }
 }
 
-static void compare_with(const vw__recorded_run *run, uint32_t step, vw__plan_site *others,
-                         comparison *compared, vw__step_evidence *evidence)
+static void compare_with(const vw__plan_recorded_run *run, uint32_t step, vw__plan_site *others,
+                         comparison *compared, vw__plan_step_evidence *evidence)
 {
     size_t other_count = list_sites(run, step, others);
     find_pairs(evidence, others, other_count, compared);
@@ -367,38 +370,39 @@ static void compare_with(const vw__recorded_run *run, uint32_t step, vw__plan_si
     note_matches(evidence, step, compared);
 }
 
-static size_t most_events(const vw__recorded_run *run)
+static size_t most_events(const vw__plan_recorded_run *run)
 {
     size_t most = 0;
     for (uint32_t step = 0; step < run->steps.end_count; step++) {
         uint32_t begin, end;
-        vw__recorded_step_range(run, step, &begin, &end);
+        vw__plan_recorded_step_range(run, step, &begin, &end);
         most = end - begin > most ? end - begin : most;
     }
     return most;
 }
 
 /* Compares with steps spread evenly over the run, without the first. */
-static void compare_all(const vw__recorded_run *run, vw__plan_site *others, comparison *compared,
-                        vw__step_evidence *evidence)
+static void compare_all(const vw__plan_recorded_run *run, vw__plan_site *others,
+                        comparison *compared, vw__plan_step_evidence *evidence)
 {
-    const vw__step_question *question = compared->question;
+    const vw__plan_step_question *question = compared->question;
     size_t step_count = run->steps.end_count;
-    size_t stride = step_count / VW__MOST_COMPARED + 1;
+    size_t stride = step_count / VW__PLAN_MOST_COMPARED + 1;
     for (size_t step = 1; step < step_count && !question->without_evidence; step += stride)
         if (step != question->step && step != question->unseen_step)
             compare_with(run, (uint32_t)step, others, compared, evidence);
 }
 
-vw_status vw__step_evidence_find(const vw__recorded_run *run, const vw__step_question *question,
-                                 vw__step_laws *laws, vw__step_evidence *out)
+vw_status vw__plan_step_evidence_find(const vw__plan_recorded_run *run,
+                                      const vw__plan_step_question *question,
+                                      vw__plan_step_laws *laws, vw__plan_step_evidence *out)
 {
     size_t room = most_events(run) + 1;
     vw__plan_site *others = vw__host_alloc(room * sizeof *others);
     comparison compared = {.question = question,
                            .known = laws,
                            .pairs = vw__host_alloc(room * sizeof *compared.pairs)};
-    *out = (vw__step_evidence){.sites = vw__host_alloc(room * sizeof *out->sites)};
+    *out = (vw__plan_step_evidence){.sites = vw__host_alloc(room * sizeof *out->sites)};
     bool has_memory = others != NULL && compared.pairs != NULL && out->sites != NULL;
     if (has_memory) {
         out->site_count = list_sites(run, question->step, out->sites);
@@ -408,11 +412,11 @@ vw_status vw__step_evidence_find(const vw__recorded_run *run, const vw__step_que
     vw__host_free(compared.pairs);
     if (has_memory)
         return VW_OK;
-    vw__step_evidence_deinit(out);
+    vw__plan_step_evidence_deinit(out);
     return vw__fail_host_memory(2 * room * sizeof *others, "the requests of two steps");
 }
 
-void vw__step_evidence_deinit(vw__step_evidence *evidence)
+void vw__plan_step_evidence_deinit(vw__plan_step_evidence *evidence)
 {
     vw__host_free(evidence->sites);
     memset(evidence, 0, sizeof *evidence);

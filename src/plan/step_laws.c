@@ -35,7 +35,7 @@ static int compare_sizes(const void *left, const void *right)
     return (*one > *other) - (*one < *other);
 }
 
-static vw_status list_weights(const vw__recorded_run *run, weight_sizes *out)
+static vw_status list_weights(const vw__plan_recorded_run *run, weight_sizes *out)
 {
     size_t room = run->timeline.lifetime_count + 1;
     *out = (weight_sizes){.sizes = vw__host_alloc(room * sizeof *out->sizes)};
@@ -46,7 +46,7 @@ static vw_status list_weights(const vw__recorded_run *run, weight_sizes *out)
         bool is_weight =
             run->roles.roles[i] == VW__ROLE_WEIGHTS || run->roles.roles[i] == VW__ROLE_GRADIENTS;
         if (is_weight && lifetime->size_bytes >= LEAST_COPY_BYTES)
-            out->sizes[out->count++] = vw__recorded_request(run, lifetime);
+            out->sizes[out->count++] = vw__plan_recorded_request(run, lifetime);
     }
     qsort(out->sizes, out->count, sizeof *out->sizes, compare_sizes);
     return VW_OK;
@@ -64,11 +64,12 @@ static bool is_copy_of_weight(const weight_sizes *weights, uint64_t size_bytes)
     return has_size(weights, size_bytes) || has_size(weights, 2 * size_bytes);
 }
 
-static vw_plan_law law_by_role(const vw__recorded_run *run, const weight_sizes *weights,
+static vw_plan_law law_by_role(const vw__plan_recorded_run *run, const weight_sizes *weights,
                                size_t place, uint32_t step_begin)
 {
     const vw__lifetime *lifetime = &run->timeline.lifetimes[place];
-    bool is_optimizers = run->roles.passes[run->roles.pass_of[place]].kind == VW__PASS_OPTIMIZER;
+    bool is_optimizers =
+        run->roles.passes[run->roles.pass_of[place]].kind == VW__ROLES_PASS_OPTIMIZER;
     bool was_there = lifetime->begin <= step_begin;
     switch ((vw__role)run->roles.roles[place]) {
     case VW__ROLE_ACTIVATIONS:
@@ -85,22 +86,22 @@ static vw_plan_law law_by_role(const vw__recorded_run *run, const weight_sizes *
     default:
         return VW_PLAN_LAW_CONSTANT;
     }
-    if (is_optimizers || (was_there && lifetime->end == VW__LIVE_TO_THE_END))
+    if (is_optimizers || (was_there && lifetime->end == VW__LIFETIME_TO_THE_END))
         return VW_PLAN_LAW_CONSTANT;
     if (was_there && run->roles.roles[place] == VW__ROLE_UNKNOWN)
         return VW_PLAN_LAW_CONSTANT;
-    return is_copy_of_weight(weights, vw__recorded_request(run, lifetime))
+    return is_copy_of_weight(weights, vw__plan_recorded_request(run, lifetime))
                ? VW_PLAN_LAW_CONSTANT
                : VW_PLAN_LAW_BATCH_LENGTH;
 }
 
-static vw_status guess(const vw__recorded_run *run, const vw__step_question *question,
-                       vw__step_laws *laws)
+static vw_status guess(const vw__plan_recorded_run *run, const vw__plan_step_question *question,
+                       vw__plan_step_laws *laws)
 {
     uint32_t begin, end;
     weight_sizes weights;
     VW__TRY(list_weights(run, &weights));
-    vw__recorded_step_range(run, question->step, &begin, &end);
+    vw__plan_recorded_step_range(run, question->step, &begin, &end);
     for (size_t i = 0; i < run->timeline.lifetime_count; i++)
         laws->blocks[i].law = (uint8_t)law_by_role(run, &weights, i, begin);
     vw__host_free(weights.sizes);
@@ -115,25 +116,25 @@ static const vw_plan_law by_likelihood[VW_PLAN_LAW_COUNT] = {
     VW_PLAN_LAW_LENGTH,       VW_PLAN_LAW_LENGTH_SQUARE,       VW_PLAN_LAW_BATCH,
 };
 
-static vw__block_law best_of(const vw__plan_site *site, uint8_t guessed)
+static vw__plan_block_law best_of(const vw__plan_site *site, uint8_t guessed)
 {
-    vw__block_law best = {.law = guessed, .length = VW__LENGTH_FIRST};
+    vw__plan_block_law best = {.law = guessed, .length = VW__PLAN_LENGTH_FIRST};
     for (size_t i = 0; i < VW_PLAN_LAW_COUNT; i++)
-        for (uint8_t length = 0; length < VW__LENGTH_COUNT; length++)
+        for (uint8_t length = 0; length < VW__PLAN_LENGTH_COUNT; length++)
             if (site->matches[by_likelihood[i]][length] > site->matches[best.law][best.length])
-                best = (vw__block_law){.law = (uint8_t)by_likelihood[i], .length = length};
+                best = (vw__plan_block_law){.law = (uint8_t)by_likelihood[i], .length = length};
     return best;
 }
 
 /* A law holds if three quarters of the steps agree: an odd step may have run something else. */
-static void judge(const vw__step_evidence *evidence, vw__step_laws *laws)
+static void judge(const vw__plan_step_evidence *evidence, vw__plan_step_laws *laws)
 {
     for (size_t i = 0; i < evidence->site_count; i++) {
         const vw__plan_site *site = &evidence->sites[i];
         if (site->comparisons == 0)
             continue;
-        vw__block_law *block = &laws->blocks[site->lifetime];
-        vw__block_law best = best_of(site, block->law);
+        vw__plan_block_law *block = &laws->blocks[site->lifetime];
+        vw__plan_block_law best = best_of(site, block->law);
         if (site->matches[best.law][best.length] * 4 < site->comparisons * 3)
             block->is_irregular = true;
         else
@@ -170,20 +171,21 @@ static bool is_asked_by_attention(const vw__model *model, uint32_t stack)
     return false;
 }
 
-static bool is_square(uint64_t size_bytes, const vw__step_question *question)
+static bool is_square(uint64_t size_bytes, const vw__plan_step_question *question)
 {
     uint64_t square = question->sequence_now * question->sequence_now * question->batch_now;
     return size_bytes >= square && size_bytes % square == 0;
 }
 
-static bool is_of_product(const vw__step_laws *laws, const vw__plan_site *site)
+static bool is_of_product(const vw__plan_step_laws *laws, const vw__plan_site *site)
 {
     return laws->blocks[site->lifetime].law == VW_PLAN_LAW_BATCH_LENGTH;
 }
 
 /* Backward passes have no stacks: there, blocks as large as a suspected one are suspected. */
-static void suspect(const vw__recorded_run *run, const vw__step_evidence *evidence,
-                    const vw__step_question *question, weight_sizes *suspected, vw__step_laws *laws)
+static void suspect(const vw__plan_recorded_run *run, const vw__plan_step_evidence *evidence,
+                    const vw__plan_step_question *question, weight_sizes *suspected,
+                    vw__plan_step_laws *laws)
 {
     for (size_t i = 0; i < evidence->site_count; i++) {
         const vw__plan_site *site = &evidence->sites[i];
@@ -197,14 +199,15 @@ static void suspect(const vw__recorded_run *run, const vw__step_evidence *eviden
     for (size_t i = 0; i < evidence->site_count; i++) {
         const vw__plan_site *site = &evidence->sites[i];
         uint8_t kind = run->roles.passes[run->roles.pass_of[site->lifetime]].kind;
-        if (kind == VW__PASS_BACKWARD && is_of_product(laws, site) &&
+        if (kind == VW__ROLES_PASS_BACKWARD && is_of_product(laws, site) &&
             has_size(suspected, site->size_bytes))
             laws->blocks[site->lifetime].is_maybe_square = true;
     }
 }
 
-static vw_status find_squares(const vw__recorded_run *run, const vw__step_evidence *evidence,
-                              const vw__step_question *question, vw__step_laws *laws)
+static vw_status find_squares(const vw__plan_recorded_run *run,
+                              const vw__plan_step_evidence *evidence,
+                              const vw__plan_step_question *question, vw__plan_step_laws *laws)
 {
     if (laws->has_lengths || question->sequence_now < LEAST_SQUARE ||
         question->sequence_now > UINT32_MAX || question->batch_now == 0 ||
@@ -222,34 +225,34 @@ static vw_status find_squares(const vw__recorded_run *run, const vw__step_eviden
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-static vw_status find(const vw__recorded_run *run, const vw__step_question *question,
-                      vw__step_laws *laws)
+static vw_status find(const vw__plan_recorded_run *run, const vw__plan_step_question *question,
+                      vw__plan_step_laws *laws)
 {
-    vw__step_evidence evidence;
+    vw__plan_step_evidence evidence;
     VW__TRY(guess(run, question, laws));
-    VW__TRY(vw__step_evidence_find(run, question, laws, &evidence));
+    VW__TRY(vw__plan_step_evidence_find(run, question, laws, &evidence));
     judge(&evidence, laws);
     vw_status status = find_squares(run, &evidence, question, laws);
-    vw__step_evidence_deinit(&evidence);
+    vw__plan_step_evidence_deinit(&evidence);
     return status;
 }
 
-vw_status vw__step_laws_find(const vw__recorded_run *run, const vw__step_question *question,
-                             vw__step_laws *out)
+vw_status vw__plan_step_laws_find(const vw__plan_recorded_run *run,
+                                  const vw__plan_step_question *question, vw__plan_step_laws *out)
 {
     size_t room = run->timeline.lifetime_count + 1;
-    vw__step_laws made = {.blocks = vw__host_alloc_zeroed(room, sizeof *made.blocks)};
+    vw__plan_step_laws made = {.blocks = vw__host_alloc_zeroed(room, sizeof *made.blocks)};
     vw_status status = made.blocks == NULL ? vw__fail_host_memory(room * sizeof *made.blocks,
                                                                   "the laws of a step's blocks")
                                            : find(run, question, &made);
     if (status == VW_OK)
         *out = made;
     else
-        vw__step_laws_deinit(&made);
+        vw__plan_step_laws_deinit(&made);
     return status;
 }
 
-void vw__step_laws_deinit(vw__step_laws *laws)
+void vw__plan_step_laws_deinit(vw__plan_step_laws *laws)
 {
     vw__host_free(laws->blocks);
     memset(laws, 0, sizeof *laws);

@@ -11,7 +11,7 @@
 /* Adds `gradient`, which it takes over, to `present`. Returns what the place holds then. */
 static uint32_t accumulate(vw__tape *tape, uint32_t present, uint32_t gradient)
 {
-    if (present == VW__NO_STORAGE)
+    if (present == VW__TAPE_NO_STORAGE)
         return gradient;
     const vw__storage *storages = tape->storages.items;
     if (storages[present].holders == 1) {
@@ -30,27 +30,28 @@ static uint32_t accumulate(vw__tape *tape, uint32_t present, uint32_t gradient)
 
 /* AccumulateGrad: takes the gradient over if nobody else holds it, else copies it; adds it to an
  * earlier one. */
-static void put_away(vw__tape *tape, vw__leaf *leaf)
+static void put_away(vw__tape *tape, vw__tape_leaf *leaf)
 {
     uint32_t arrived = leaf->arriving;
-    leaf->arriving = VW__NO_STORAGE;
-    if (leaf->gradient != VW__NO_STORAGE) {
+    leaf->arriving = VW__TAPE_NO_STORAGE;
+    if (leaf->gradient != VW__TAPE_NO_STORAGE) {
         vw__storage_let_go(tape, arrived);
         return;
     }
     if (tape->storages.items[arrived].holders > 1) {
-        uint32_t copy = vw__storage_new(tape, leaf->tensor.elements,
-                                        vw__dtype_bytes(leaf->tensor.dtype), VW__USE_GRADIENTS);
+        uint32_t copy =
+            vw__storage_new(tape, leaf->tensor.elements, vw__dtype_bytes(leaf->tensor.dtype),
+                            VW__TAPE_USE_GRADIENTS);
         vw__storage_let_go(tape, arrived);
         arrived = copy;
     }
     leaf->gradient = arrived;
-    if (arrived != VW__NO_STORAGE)
-        vw__storage_set_use(tape, arrived, VW__USE_GRADIENTS);
+    if (arrived != VW__TAPE_NO_STORAGE)
+        vw__storage_set_use(tape, arrived, VW__TAPE_USE_GRADIENTS);
 }
 
 /* Takes over one hold of `gradient`. */
-static void hand_on(vw__tape *tape, vw__source source, uint32_t gradient)
+static void hand_on(vw__tape *tape, vw__tape_source source, uint32_t gradient)
 {
     if (!source.is_parameter) {
         const vw__node *node = &tape->nodes.items[source.node];
@@ -58,7 +59,7 @@ static void hand_on(vw__tape *tape, vw__source source, uint32_t gradient)
         *place = accumulate(tape, *place, gradient);
         return;
     }
-    vw__leaf *leaf = &tape->leaves.items[source.node];
+    vw__tape_leaf *leaf = &tape->leaves.items[source.node];
     leaf->arriving = accumulate(tape, leaf->arriving, gradient);
     if (--leaf->expected == 0 && tape->status == VW_OK)
         put_away(tape, leaf);
@@ -75,25 +76,25 @@ static void run_steps(vw__tape *tape, vw__node *node, uint32_t *gifts)
 {
     uint32_t *slots = tape->slots.items;
     for (uint32_t i = 0; i < node->step_count; i++) {
-        const vw__step *step = &tape->steps.items[node->first_step + i];
-        switch ((vw__step_kind)step->kind) {
-        case VW__STEP_TAKE:
+        const vw__node_step *step = &tape->steps.items[node->first_step + i];
+        switch ((vw__node_step_kind)step->kind) {
+        case VW__NODE_STEP_TAKE:
             slots[step->slot] = vw__storage_new(tape, step->size_bytes, 1, tape->use);
             break;
-        case VW__STEP_LET_GO:
+        case VW__NODE_STEP_LET_GO:
             vw__storage_let_go(tape, slots[step->slot]);
-            slots[step->slot] = VW__NO_STORAGE;
+            slots[step->slot] = VW__TAPE_NO_STORAGE;
             break;
-        case VW__STEP_GIVE:
+        case VW__NODE_STEP_GIVE:
             gifts[step->edge] = slots[step->slot];
             vw__storage_hold(tape, slots[step->slot]);
             break;
-        case VW__STEP_PASS:
+        case VW__NODE_STEP_PASS:
             gifts[step->edge] = tape->incoming.items[node->first_incoming + step->slot];
             vw__storage_hold(tape, gifts[step->edge]);
             break;
-        case VW__STEP_RETURN:
-            if (node->checkpoint != VW__NO_SOURCE)
+        case VW__NODE_STEP_RETURN:
+            if (node->checkpoint != VW__TAPE_NO_SOURCE)
                 let_go_of_saved(tape, node);
             break;
         }
@@ -106,19 +107,19 @@ static void let_go_of_node(vw__tape *tape, vw__node *node)
     for (uint32_t i = 0; i < node->incoming_count; i++) {
         uint32_t *place = &tape->incoming.items[node->first_incoming + i];
         vw__storage_let_go(tape, *place);
-        *place = VW__NO_STORAGE;
+        *place = VW__TAPE_NO_STORAGE;
     }
 }
 
-static void leave_checkpoint(vw__tape *tape, vw__checkpoint_frame *frame)
+static void leave_checkpoint(vw__tape *tape, vw__tape_checkpoint_frame *frame)
 {
     if (--frame->nodes_to_run == 0)
-        vw__checkpoint_let_go(tape, frame);
+        vw__tape_checkpoint_let_go(tape, frame);
 }
 
 static void call_hook(vw__tape *tape, uint32_t number)
 {
-    vw__hook_entry hook = tape->hooks.items[number];
+    vw__tape_hook_entry hook = tape->hooks.items[number];
     hook.call(hook.context, hook.number);
 }
 
@@ -127,37 +128,38 @@ static void run_node(vw__tape *tape, uint32_t number)
     vw__node *node = &tape->nodes.items[number];
     uint32_t checkpoint = node->checkpoint;
     tape->place = node->place;
-    tape->use = node->use == VW__USE_ACTIVATIONS ? VW__USE_BACKWARD : (vw__use)node->use;
-    if (node->hook != VW__NO_SOURCE)
+    tape->use =
+        node->use == VW__TAPE_USE_ACTIVATIONS ? VW__TAPE_USE_BACKWARD : (vw__tape_use)node->use;
+    if (node->hook != VW__TAPE_NO_SOURCE)
         call_hook(tape, node->hook);
-    if (checkpoint != VW__NO_SOURCE && !tape->checkpoints.items[checkpoint].has_run_again)
-        vw__checkpoint_run_again(tape, checkpoint);
+    if (checkpoint != VW__TAPE_NO_SOURCE && !tape->checkpoints.items[checkpoint].has_run_again)
+        vw__tape_checkpoint_run_again(tape, checkpoint);
     node = &tape->nodes.items[number]; /* running again may have moved it */
 
     /* Slots, then one gift for each edge. */
     size_t room = (size_t)node->slot_count + node->edge_count;
     tape->slots.count = 0;
-    if (tape->status != VW_OK || !VW__RESERVE(tape, tape->slots, room))
+    if (tape->status != VW_OK || !VW__TAPE_RESERVE(tape, tape->slots, room))
         return;
     uint32_t *slots = tape->slots.items, *gifts = slots + node->slot_count;
     for (size_t i = 0; i < room; i++)
-        slots[i] = VW__NO_STORAGE;
+        slots[i] = VW__TAPE_NO_STORAGE;
 
     run_steps(tape, node, gifts);
     for (size_t i = 0; i < node->slot_count; i++)
         vw__storage_let_go(tape, slots[i]);
     let_go_of_node(tape, node);
-    if (checkpoint != VW__NO_SOURCE)
+    if (checkpoint != VW__TAPE_NO_SOURCE)
         leave_checkpoint(tape, &tape->checkpoints.items[checkpoint]);
     for (size_t i = 0; i < node->edge_count; i++)
-        if (gifts[i] != VW__NO_STORAGE)
+        if (gifts[i] != VW__TAPE_NO_STORAGE)
             hand_on(tape, tape->edges.items[node->first_edge + i], gifts[i]);
 }
 
 static bool has_incoming(const vw__tape *tape, const vw__node *node)
 {
     for (uint32_t i = 0; i < node->incoming_count; i++)
-        if (tape->incoming.items[node->first_incoming + i] != VW__NO_STORAGE)
+        if (tape->incoming.items[node->first_incoming + i] != VW__TAPE_NO_STORAGE)
             return true;
     return false;
 }
@@ -167,12 +169,12 @@ void vw__tape_drop_graph(vw__tape *tape)
     for (size_t i = tape->nodes.count; i-- > 0;)
         let_go_of_node(tape, &tape->nodes.items[i]);
     for (size_t i = 0; i < tape->checkpoints.count; i++)
-        vw__checkpoint_let_go(tape, &tape->checkpoints.items[i]);
+        vw__tape_checkpoint_let_go(tape, &tape->checkpoints.items[i]);
     for (size_t i = 0; i < tape->until_graph.count; i++)
         vw__storage_let_go(tape, tape->until_graph.items[i]);
     for (size_t i = 0; i < tape->leaves.count; i++) {
         vw__storage_let_go(tape, tape->leaves.items[i].arriving);
-        tape->leaves.items[i].arriving = VW__NO_STORAGE;
+        tape->leaves.items[i].arriving = VW__TAPE_NO_STORAGE;
         tape->leaves.items[i].expected = 0;
     }
     tape->nodes.count = tape->edges.count = tape->saved.count = tape->steps.count = 0;
@@ -185,26 +187,26 @@ void vw__tape_drop_graph(vw__tape *tape)
 static void forget_edges(vw__tape *tape, const vw__node *node)
 {
     for (uint32_t i = 0; i < node->edge_count; i++) {
-        vw__source source = tape->edges.items[node->first_edge + i];
-        if (source.node == VW__NO_SOURCE || !source.is_parameter)
+        vw__tape_source source = tape->edges.items[node->first_edge + i];
+        if (source.node == VW__TAPE_NO_SOURCE || !source.is_parameter)
             continue;
-        vw__leaf *leaf = &tape->leaves.items[source.node];
-        if (--leaf->expected == 0 && leaf->arriving != VW__NO_STORAGE)
+        vw__tape_leaf *leaf = &tape->leaves.items[source.node];
+        if (--leaf->expected == 0 && leaf->arriving != VW__TAPE_NO_STORAGE)
             put_away(tape, leaf);
     }
 }
 
-void vw__backward(vw__tape *tape, vw__tensor loss)
+void vw__tape_backward(vw__tape *tape, vw__tensor loss)
 {
-    if (tape->status != VW_OK || !vw__wants_gradient(loss) || loss.source.is_parameter)
+    if (tape->status != VW_OK || !vw__tensor_wants_gradient(loss) || loss.source.is_parameter)
         return;
-    vw__use use = tape->use;
+    vw__tape_use use = tape->use;
     uint32_t place = tape->place;
     bool was_grad_on = vw__tape_set_grad(tape, false);
     tape->is_in_backward = true;
-    vw__tape_tell(tape, VW__MARK_BACKWARD);
+    vw__tape_tell(tape, VW__TAPE_MARK_BACKWARD);
     hand_on(tape, loss.source,
-            vw__storage_new(tape, loss.elements, vw__dtype_bytes(loss.dtype), VW__USE_LOSS));
+            vw__storage_new(tape, loss.elements, vw__dtype_bytes(loss.dtype), VW__TAPE_USE_LOSS));
     for (uint32_t number = (uint32_t)tape->nodes.count; number-- > 0 && tape->status == VW_OK;) {
         if (has_incoming(tape, &tape->nodes.items[number]))
             run_node(tape, number);
@@ -216,5 +218,5 @@ void vw__backward(vw__tape *tape, vw__tensor loss)
     tape->use = use;
     tape->place = place;
     vw__tape_drop_graph(tape);
-    vw__tape_tell(tape, VW__MARK_BACKWARD_END);
+    vw__tape_tell(tape, VW__TAPE_MARK_BACKWARD_END);
 }

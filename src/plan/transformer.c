@@ -19,22 +19,22 @@ static void make_text_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
     const vw__plan_style *style = run->model->family->style;
     const vw__plan_attention *shape = &run->model->shape.attention;
     const uint64_t width = shape->rotary_width > 0 ? shape->rotary_width : shape->head_width;
-    const uint64_t elements = vw__times(run->tape, stack->queries, width);
+    const uint64_t elements = vw__tape_times(run->tape, stack->queries, width);
     bool has_full = false, has_window = false;
     for (uint64_t i = 0; i < stack->count; i++) {
         has_window |= stack->layers[i].has_window;
         has_full |= !stack->layers[i].has_window;
     }
     if (style->makes_mask_first)
-        stack->mask = vw__make_causal_mask(run, stack->queries);
+        stack->mask = vw__module_make_causal_mask(run, stack->queries);
     if (style->rotary != VW__PLAN_NOT_ROTATED) {
         stack->cosine = vw__tensor_new(run->tape, elements, run->dtype);
         stack->sine = vw__tensor_new(run->tape, elements, run->dtype);
     }
     if (!style->makes_mask_first && has_full)
-        stack->mask = vw__make_causal_mask(run, stack->queries);
+        stack->mask = vw__module_make_causal_mask(run, stack->queries);
     if (has_window)
-        stack->window_mask = vw__make_window_mask(run, stack->queries, shape->window);
+        stack->window_mask = vw__module_make_window_mask(run, stack->queries, shape->window);
 }
 
 /* The bucket of each pair of positions, and its biases; what a decoder adds to its attention: what
@@ -43,23 +43,23 @@ static void make_bias_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
 {
     const vw__plan_transformer *modules = run->modules;
     const uint64_t heads = run->model->shape.attention.heads;
-    const uint64_t pair_count = vw__times(run->tape, stack->queries, stack->keys);
-    vw__enter(run->tape, "relative_attention_bias", -1);
-    vw__tensor pairs = vw__tensor_new(run->tape, pair_count, VW__INT64);
-    stack->bias = vw__embedding(run->tape, pairs, stack->buckets, heads);
-    vw__drop(run->tape, &pairs);
-    vw__leave(run->tape);
+    const uint64_t pair_count = vw__tape_times(run->tape, stack->queries, stack->keys);
+    vw__tape_enter(run->tape, "relative_attention_bias", -1);
+    vw__tensor pairs = vw__tensor_new(run->tape, pair_count, VW__DTYPE_INT64);
+    stack->bias = vw__op_embedding(run->tape, pairs, stack->buckets, heads);
+    vw__tensor_drop(run->tape, &pairs);
+    vw__tape_leave(run->tape);
     if (!stack->is_causal)
         return;
-    const uint64_t scores = vw__times(run->tape, stack->queries, modules->main.keys);
-    stack->zeros = vw__tensor_new(run->tape, vw__times(run->tape, scores, heads), run->dtype);
+    const uint64_t scores = vw__tape_times(run->tape, stack->queries, modules->main.keys);
+    stack->zeros = vw__tensor_new(run->tape, vw__tape_times(run->tape, scores, heads), run->dtype);
     if (run->settings->attention == VW_ATTENTION_EAGER)
         stack->mask = vw__tensor_new(run->tape, pair_count, run->dtype);
 }
 
 static void make_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
 {
-    stack->mask = vw__no_tensor();
+    stack->mask = vw__tensor_none();
     if (run->model->shape.attention.buckets > 0)
         make_bias_tables(run, stack);
     else if (stack->is_causal)
@@ -70,15 +70,15 @@ static void make_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
 static void drop_tables(vw__plan_run *run, const vw__plan_layer_stack *stack)
 {
     const bool is_mask_last = !run->model->family->style->makes_mask_first;
-    vw__drop_with_graph(run->tape, stack->window_mask);
+    vw__tape_drop_with_graph(run->tape, stack->window_mask);
     if (is_mask_last)
-        vw__drop_with_graph(run->tape, stack->mask);
-    vw__drop_with_graph(run->tape, stack->sine);
-    vw__drop_with_graph(run->tape, stack->cosine);
+        vw__tape_drop_with_graph(run->tape, stack->mask);
+    vw__tape_drop_with_graph(run->tape, stack->sine);
+    vw__tape_drop_with_graph(run->tape, stack->cosine);
     if (!is_mask_last)
-        vw__drop_with_graph(run->tape, stack->mask);
-    vw__drop_with_graph(run->tape, stack->zeros);
-    vw__drop_with_graph(run->tape, stack->bias);
+        vw__tape_drop_with_graph(run->tape, stack->mask);
+    vw__tape_drop_with_graph(run->tape, stack->zeros);
+    vw__tape_drop_with_graph(run->tape, stack->bias);
 }
 
 /* ---- embedding ------------------------------------------------------------------------------- */
@@ -98,7 +98,7 @@ static vw__tensor hold(held *kept, vw__tensor tensor)
 static void drop_held(vw__plan_run *run, held *kept)
 {
     while (kept->count > 0)
-        vw__drop(run->tape, &kept->tensors[--kept->count]);
+        vw__tensor_drop(run->tape, &kept->tensors[--kept->count]);
 }
 
 /* Most have them in a buffer. RoBERTa counts them for every sample: a mask of what is no padding,
@@ -107,18 +107,18 @@ static vw__tensor count_positions(vw__plan_run *run)
 {
     const uint64_t batch = run->settings->batch, length = run->settings->sequence;
     if (run->model->shape.embedding.position_offset == 0)
-        return vw__make_ids(run, 1, length);
-    vw__tensor sums = vw__make_ids(run, batch, length);
-    vw__tensor numbers = vw__make_ids(run, batch, length);
-    vw__drop(run->tape, &sums);
+        return vw__module_make_ids(run, 1, length);
+    vw__tensor sums = vw__module_make_ids(run, batch, length);
+    vw__tensor numbers = vw__module_make_ids(run, batch, length);
+    vw__tensor_drop(run->tape, &sums);
     return numbers;
 }
 
 /* Looks up `ids` in `table` and adds that to `x`. */
 static void add_rows(vw__plan_run *run, held *kept, vw__tensor ids, vw__tensor table, vw__tensor *x)
 {
-    vw__tensor rows = hold(kept, vw__embedding(run->tape, ids, table, run->model->shape.hidden));
-    vw__rebind(run->tape, x, vw__add(run->tape, *x, rows));
+    vw__tensor rows = hold(kept, vw__op_embedding(run->tape, ids, table, run->model->shape.hidden));
+    vw__tensor_rebind(run->tape, x, vw__op_add(run->tape, *x, rows));
 }
 
 static vw__tensor embed_text(vw__plan_run *run, vw__plan_layer_stack *stack, vw__tensor ids,
@@ -127,12 +127,12 @@ static vw__tensor embed_text(vw__plan_run *run, vw__plan_layer_stack *stack, vw_
     const vw__plan_style *style = run->model->family->style;
     const vw__plan_transformer *modules = run->modules;
     vw__tape *tape = run->tape;
-    vw__tensor x = vw__embedding(tape, ids, modules->tokens, run->model->shape.hidden);
+    vw__tensor x = vw__op_embedding(tape, ids, modules->tokens, run->model->shape.hidden);
     if (style->is_embedding_scaled)
-        vw__rebind(tape, &x, vw__mul_scalar(tape, x));
-    hold(kept, vw__hold(tape, x));
+        vw__tensor_rebind(tape, &x, vw__op_mul_scalar(tape, x));
+    hold(kept, vw__tensor_hold(tape, x));
     if (run->model->shape.embedding.token_types > 0) {
-        vw__tensor kinds = vw__make_ids(run, run->settings->batch, stack->queries);
+        vw__tensor kinds = vw__module_make_ids(run, run->settings->batch, stack->queries);
         add_rows(run, kept, hold(kept, kinds), modules->types, &x);
     }
     if (style->has_positions)
@@ -140,7 +140,7 @@ static vw__tensor embed_text(vw__plan_run *run, vw__plan_layer_stack *stack, vw_
     if (style->makes_tables_first)
         make_tables(run, stack);
     if (style->embedding_norm != NULL)
-        vw__rebind(tape, &x, vw__apply_norm(run, x, &modules->embedding_norm));
+        vw__tensor_rebind(tape, &x, vw__module_apply_norm(run, x, &modules->embedding_norm));
     return x;
 }
 
@@ -150,13 +150,13 @@ static vw__tensor embed_image(vw__plan_run *run, vw__tensor pixels, held *kept)
     const vw__plan_transformer *modules = run->modules;
     vw__tape *tape = run->tape;
     const uint64_t side = run->settings->image;
-    vw__image_shape shape = {run->settings->batch, modules->patches.in, side, side};
-    vw__tensor patches = vw__apply_conv2d(run, pixels, &modules->patches, &shape);
-    vw__tensor first = vw__view(tape, modules->class_token);
+    vw__op_image_shape shape = {run->settings->batch, modules->patches.in, side, side};
+    vw__tensor patches = vw__module_apply_conv2d(run, pixels, &modules->patches, &shape);
+    vw__tensor first = vw__op_view(tape, modules->class_token);
     first.elements = run->settings->batch * run->model->shape.hidden; /* expanded: no storage */
-    vw__tensor x = vw__cat(tape, (vw__tensor[]){first, hold(kept, patches)}, 2);
-    vw__drop(tape, &first);
-    vw__rebind(tape, &x, vw__add(tape, x, modules->positions));
+    vw__tensor x = vw__op_cat(tape, (vw__tensor[]){first, hold(kept, patches)}, 2);
+    vw__tensor_drop(tape, &first);
+    vw__tensor_rebind(tape, &x, vw__op_add(tape, x, modules->positions));
     return x;
 }
 
@@ -167,16 +167,16 @@ static vw__tensor embed(vw__plan_run *run, vw__plan_layer_stack *stack, vw__tens
     const vw__plan_style *style = run->model->family->style;
     const vw__plan_embedding *shape = &run->model->shape.embedding;
     if (style->has_embedding_scope)
-        vw__enter(run->tape, "embedding", -1);
+        vw__tape_enter(run->tape, "embedding", -1);
     vw__tensor x =
         shape->patch > 0 ? embed_image(run, input, kept) : embed_text(run, stack, input, kept);
-    vw__rebind(run->tape, &x, vw__apply_dropout(run, x, shape->has_dropout));
+    vw__tensor_rebind(run->tape, &x, vw__module_apply_dropout(run, x, shape->has_dropout));
     if (style->embedding_holds != VW__PLAN_HOLDS_ROWS)
         drop_held(run, kept);
     if (style->embedding_holds == VW__PLAN_HOLDS_RESULT)
-        hold(kept, vw__hold(run->tape, x));
+        hold(kept, vw__tensor_hold(run->tape, x));
     if (style->has_embedding_scope)
-        vw__leave(run->tape);
+        vw__tape_leave(run->tape);
     return x;
 }
 
@@ -189,20 +189,21 @@ static vw__tensor run_stack(vw__plan_run *run, vw__plan_layer_stack *stack, vw__
     vw__tape *tape = run->tape;
     held kept = {.count = 0};
     if (stack->name != NULL)
-        vw__enter(tape, stack->name, -1);
+        vw__tape_enter(tape, stack->name, -1);
     vw__tensor x = embed(run, stack, input, &kept);
     if (!style->makes_tables_first)
         make_tables(run, stack);
-    x = vw__run_blocks(run, vw__plan_transformer_block, stack->layers, sizeof *stack->layers,
-                       stack->count, x);
+    x = vw__module_run_blocks(run, vw__plan_transformer_block, stack->layers, sizeof *stack->layers,
+                              stack->count, x);
     if (style->last_norm != NULL)
-        vw__rebind(tape, &x, vw__apply_norm(run, x, &stack->last_norm));
+        vw__tensor_rebind(tape, &x, vw__module_apply_norm(run, x, &stack->last_norm));
     if (style->has_last_dropout)
-        vw__rebind(tape, &x, vw__apply_dropout(run, x, run->model->shape.has_residual_dropout));
+        vw__tensor_rebind(tape, &x,
+                          vw__module_apply_dropout(run, x, run->model->shape.has_residual_dropout));
     drop_tables(run, stack);
     drop_held(run, &kept);
     if (stack->name != NULL)
-        vw__leave(tape);
+        vw__tape_leave(tape);
     return x;
 }
 
@@ -212,11 +213,11 @@ static vw__tensor run_stack(vw__plan_run *run, vw__plan_layer_stack *stack, vw__
 static vw__tensor apply_transform(vw__plan_run *run, vw__tensor x)
 {
     const vw__plan_transformer *modules = run->modules;
-    vw__enter(run->tape, "head", -1);
-    vw__tensor hidden = vw__apply_linear(run, x, &modules->transform);
-    vw__rebind(run->tape, &hidden, vw__apply_activation(run, hidden));
-    vw__rebind(run->tape, &hidden, vw__apply_norm(run, hidden, &modules->head_norm));
-    vw__leave(run->tape);
+    vw__tape_enter(run->tape, "head", -1);
+    vw__tensor hidden = vw__module_apply_linear(run, x, &modules->transform);
+    vw__tensor_rebind(run->tape, &hidden, vw__module_apply_activation(run, hidden));
+    vw__tensor_rebind(run->tape, &hidden, vw__module_apply_norm(run, hidden, &modules->head_norm));
+    vw__tape_leave(run->tape);
     return hidden;
 }
 
@@ -228,18 +229,18 @@ vw__tensor vw__plan_transformer_forward(vw__plan_run *run)
     const bool is_image = shape->patch > 0;
     const uint64_t side = is_image ? run->settings->image / shape->patch : 0;
     stack->queries = stack->keys = is_image ? side * side + 1 : run->settings->sequence;
-    vw__tensor input = is_image ? vw__make_pixels(run, shape->channels)
-                                : vw__make_ids(run, run->settings->batch, stack->queries);
-    vw__tensor x = run_stack(run, stack, input), below = vw__no_tensor();
+    vw__tensor input = is_image ? vw__module_make_pixels(run, shape->channels)
+                                : vw__module_make_ids(run, run->settings->batch, stack->queries);
+    vw__tensor x = run_stack(run, stack, input), below = vw__tensor_none();
     if (run->model->family->style->transform != NULL) {
         below = x;
         x = apply_transform(run, below);
     }
     vw__tensor result =
-        is_image ? vw__apply_classifier(run, x, &modules->head, stack->queries)
-                 : vw__apply_head(run, x, &modules->head, input.elements, stack->is_causal);
-    vw__drop(run->tape, &below);
-    vw__drop(run->tape, &input);
+        is_image ? vw__module_apply_classifier(run, x, &modules->head, stack->queries)
+                 : vw__module_apply_head(run, x, &modules->head, input.elements, stack->is_causal);
+    vw__tensor_drop(run->tape, &below);
+    vw__tensor_drop(run->tape, &input);
     return result;
 }
 
@@ -249,12 +250,12 @@ vw__tensor vw__plan_transformer_forward(vw__plan_run *run)
 static void encode(vw__plan_run *run)
 {
     vw__plan_transformer *modules = run->modules;
-    if (vw__is_generating(run) && vw__is_tensor(modules->encoded)) {
+    if (vw__plan_is_generating(run) && vw__tensor_exists(modules->encoded)) {
         run->block_count += modules->main.count; /* as if they had run: blocks keep their numbers */
         return;
     }
     modules->main.queries = modules->main.keys = run->settings->sequence;
-    modules->ids = vw__make_ids(run, run->settings->batch, run->settings->sequence);
+    modules->ids = vw__module_make_ids(run, run->settings->batch, run->settings->sequence);
     modules->encoded = run_stack(run, &modules->main, modules->ids);
 }
 
@@ -263,17 +264,17 @@ static vw__tensor decode(vw__plan_run *run)
     vw__plan_transformer *modules = run->modules;
     vw__plan_layer_stack *decoder = &modules->decoder;
     vw__tape *tape = run->tape;
-    decoder->queries = vw__is_generating(run) ? 1 : run->settings->sequence;
-    decoder->keys = decoder->queries + vw__tokens_before(run);
+    decoder->queries = vw__plan_is_generating(run) ? 1 : run->settings->sequence;
+    decoder->keys = decoder->queries + vw__plan_tokens_before(run);
     modules->next_known = 0;
-    vw__tensor shifted = vw__make_ids(run, run->settings->batch, decoder->queries);
+    vw__tensor shifted = vw__module_make_ids(run, run->settings->batch, decoder->queries);
     vw__tensor decoded = run_stack(run, decoder, shifted);
     vw__tensor x = run->model->shape.head.is_tied
-                       ? vw__mul_scalar(tape, decoded) /* hidden ** -0.5 */
-                       : vw__hold(tape, decoded);
-    vw__tensor result = vw__apply_head(run, x, &modules->head, shifted.elements, false);
-    vw__drop(tape, &decoded);
-    vw__drop(tape, &shifted);
+                       ? vw__op_mul_scalar(tape, decoded) /* hidden ** -0.5 */
+                       : vw__tensor_hold(tape, decoded);
+    vw__tensor result = vw__module_apply_head(run, x, &modules->head, shifted.elements, false);
+    vw__tensor_drop(tape, &decoded);
+    vw__tensor_drop(tape, &shifted);
     return result;
 }
 
@@ -282,10 +283,10 @@ vw__tensor vw__plan_encoder_decoder_forward(vw__plan_run *run)
     vw__plan_transformer *modules = run->modules;
     encode(run);
     vw__tensor result = decode(run);
-    if (vw__is_generating(run))
+    if (vw__plan_is_generating(run))
         return result;
-    vw__drop_with_graph(run->tape, modules->encoded);
-    vw__drop(run->tape, &modules->ids);
+    vw__tape_drop_with_graph(run->tape, modules->encoded);
+    vw__tensor_drop(run->tape, &modules->ids);
     return result;
 }
 
@@ -293,15 +294,15 @@ void vw__plan_encoder_decoder_generate(vw__plan_run *run)
 {
     vw__plan_transformer *modules = run->modules;
     const size_t count = 2 * (size_t)modules->decoder.count;
-    modules->ids = modules->encoded = vw__no_tensor();
-    modules->known = vw__run_alloc(run, count, sizeof *modules->known);
+    modules->ids = modules->encoded = vw__tensor_none();
+    modules->known = vw__module_alloc(run, count, sizeof *modules->known);
     if (vw__tape_status(run->tape) != VW_OK)
         return;
     for (size_t i = 0; i < count; i++)
-        modules->known[i] = vw__no_tensor();
-    vw__generate(run);
+        modules->known[i] = vw__tensor_none();
+    vw__plan_generate(run);
     for (size_t i = 0; i < count; i++)
-        vw__drop(run->tape, &modules->known[i]);
-    vw__drop(run->tape, &modules->encoded);
-    vw__drop(run->tape, &modules->ids);
+        vw__tensor_drop(run->tape, &modules->known[i]);
+    vw__tensor_drop(run->tape, &modules->encoded);
+    vw__tensor_drop(run->tape, &modules->ids);
 }

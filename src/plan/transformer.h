@@ -3,7 +3,7 @@
  * A decoder (causal) and an encoder are the same stack of layers; an encoder-decoder has one of
  * each. Which parts a layer has, in which order they are made, when the Python code lets go of a
  * tensor: all of that is data, the style of a family (families.c). Numbers and what may differ from
- * one model of a family to the next are in vw__transformer. */
+ * one model of a family to the next are in vw__plan_shape. */
 #ifndef VW_PLAN_TRANSFORMER_H
 #define VW_PLAN_TRANSFORMER_H
 
@@ -81,7 +81,7 @@ struct vw__plan_style {
     const char *embedding_norm, *transform, *head_norm, *head;
     uint8_t order[8]; /* vw__plan_part */
 
-    vw__norm_kind norm;
+    vw__module_norm_kind norm;
     vw__plan_topology topology;
     vw__plan_scope scope;
     vw__plan_holds holds;
@@ -109,22 +109,22 @@ struct vw__plan_style {
 typedef struct vw__plan_layer_stack vw__plan_layer_stack;
 
 typedef struct vw__plan_attention_module {
-    vw__linear_module query, key, value, packed, output;
-    vw__norm_module query_norm, key_norm;
+    vw__module_linear query, key, value, packed, output;
+    vw__module_norm query_norm, key_norm;
 } vw__plan_attention_module;
 
 /* All experts' weights in two tensors, and a router. */
 typedef struct vw__plan_experts {
-    vw__linear_module router;
+    vw__module_linear router;
     vw__tensor gate_up, down;
 } vw__plan_experts;
 
 typedef struct vw__plan_layer {
     vw__plan_layer_stack *stack;
     vw__plan_attention_module self, cross;
-    vw__linear_module gate, inner, outer, packed_gate;
+    vw__module_linear gate, inner, outer, packed_gate;
     vw__plan_experts experts;
-    vw__norm_module norm_1, norm_2, cross_norm, after_attention, after_mlp;
+    vw__module_norm norm_1, norm_2, cross_norm, after_attention, after_mlp;
     bool has_window;
 } vw__plan_layer;
 
@@ -133,7 +133,7 @@ struct vw__plan_layer_stack {
     uint64_t count;
     const char *name;   /* of its scope; NULL: none */
     vw__tensor buckets; /* the learned biases (t5) */
-    vw__norm_module last_norm;
+    vw__module_norm last_norm;
     bool is_causal, has_cross;
     uint64_t queries, keys; /* tokens that are read now, and all that they see */
     /* During a forward pass; zeros: the mask of attention to the encoder. */
@@ -142,10 +142,10 @@ struct vw__plan_layer_stack {
 
 typedef struct vw__plan_transformer {
     vw__tensor tokens, types, positions, class_token;
-    vw__conv_module patches;
-    vw__norm_module embedding_norm, head_norm;
+    vw__module_conv patches;
+    vw__module_norm embedding_norm, head_norm;
     vw__plan_layer_stack main, decoder; /* decoder: of an encoder-decoder */
-    vw__linear_module transform, head;
+    vw__module_linear transform, head;
     vw__tensor ids, encoded; /* of an encoder-decoder: what the encoder reads and makes */
     vw__tensor *known;       /* in generation: keys and values of that, of each decoder's layer */
     size_t next_known;       /* in this forward pass */
@@ -155,7 +155,7 @@ typedef struct vw__plan_transformer {
 void vw__plan_transformer_build(vw__plan_run *run);
 bool vw__plan_has_window(const vw__plan_attention *attention, uint64_t layer);
 
-/* transformer_block.c: one layer, a vw__block. */
+/* transformer_block.c: one layer, a vw__module_block. */
 vw__tensor vw__plan_transformer_block(vw__plan_run *run, const void *layer, vw__tensor x);
 
 /* transformer_experts.c: in place of a layer's MLP. */

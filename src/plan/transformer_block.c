@@ -11,7 +11,7 @@ typedef struct block {
     vw__plan_run *run;
     vw__tape *tape;
     const vw__plan_style *style;
-    const vw__transformer *shape;
+    const vw__plan_shape *shape;
     const vw__plan_layer *layer;
     struct held {
         vw__tensor tensor;
@@ -32,27 +32,27 @@ static void let_go(block *b, vw__plan_moment now)
 {
     for (size_t i = b->held_count; i-- > 0;)
         if (b->held[i].until == now || now == VW__PLAN_BLOCK_ENDS)
-            vw__drop(b->tape, &b->held[i].tensor);
+            vw__tensor_drop(b->tape, &b->held[i].tensor);
 }
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
 /* Keys or values of what was encoded. In generation they are made with the first token, copied into
  * the cache, and taken from there. */
-static vw__tensor project_encoded(block *b, const vw__linear_module *module)
+static vw__tensor project_encoded(block *b, const vw__module_linear *module)
 {
     vw__plan_transformer *modules = b->run->modules;
-    if (!vw__is_generating(b->run))
-        return vw__apply_linear(b->run, modules->encoded, module);
+    if (!vw__plan_is_generating(b->run))
+        return vw__module_apply_linear(b->run, modules->encoded, module);
     vw__tensor *known = &modules->known[modules->next_known++];
-    if (!vw__is_tensor(*known)) {
-        vw__tensor made = vw__apply_linear(b->run, modules->encoded, module);
-        vw__enter(b->tape, "cache", -1);
-        *known = vw__contiguous(b->tape, made);
-        vw__leave(b->tape);
-        vw__drop(b->tape, &made);
+    if (!vw__tensor_exists(*known)) {
+        vw__tensor made = vw__module_apply_linear(b->run, modules->encoded, module);
+        vw__tape_enter(b->tape, "cache", -1);
+        *known = vw__op_contiguous(b->tape, made);
+        vw__tape_leave(b->tape);
+        vw__tensor_drop(b->tape, &made);
     }
-    return vw__hold(b->tape, *known);
+    return vw__tensor_hold(b->tape, *known);
 }
 
 enum { QUERY, KEY, VALUE, HEAD_KINDS };
@@ -61,16 +61,16 @@ enum { QUERY, KEY, VALUE, HEAD_KINDS };
 static void project_packed(block *b, vw__tensor x, vw__tensor heads[HEAD_KINDS])
 {
     const vw__plan_attention *shape = &b->shape->attention;
-    vw__tensor packed = vw__apply_linear(b->run, x, &b->layer->self.packed);
+    vw__tensor packed = vw__module_apply_linear(b->run, x, &b->layer->self.packed);
     if (b->style->packing == VW__PLAN_SPLIT) {
-        vw__split(b->tape, packed, HEAD_KINDS, heads);
+        vw__op_split(b->tape, packed, HEAD_KINDS, heads);
     } else {
         const uint64_t head = packed.elements / (shape->heads + 2 * shape->key_heads);
-        heads[QUERY] = vw__slice(b->tape, packed, head * shape->heads);
-        heads[KEY] = vw__slice(b->tape, packed, head * shape->key_heads);
-        heads[VALUE] = vw__slice(b->tape, packed, head * shape->key_heads);
+        heads[QUERY] = vw__op_slice(b->tape, packed, head * shape->heads);
+        heads[KEY] = vw__op_slice(b->tape, packed, head * shape->key_heads);
+        heads[VALUE] = vw__op_slice(b->tape, packed, head * shape->key_heads);
     }
-    vw__drop(b->tape, &packed);
+    vw__tensor_drop(b->tape, &packed);
 }
 
 static void project(block *b, const vw__plan_attention_module *module, vw__tensor x, bool is_cross,
@@ -81,16 +81,17 @@ static void project(block *b, const vw__plan_attention_module *module, vw__tenso
         project_packed(b, x, heads);
         return;
     }
-    heads[QUERY] = vw__apply_linear(b->run, x, &module->query);
+    heads[QUERY] = vw__module_apply_linear(b->run, x, &module->query);
     if (has_norm)
-        vw__rebind(b->tape, &heads[QUERY],
-                   vw__apply_norm(b->run, heads[QUERY], &module->query_norm));
-    heads[KEY] =
-        is_cross ? project_encoded(b, &module->key) : vw__apply_linear(b->run, x, &module->key);
+        vw__tensor_rebind(b->tape, &heads[QUERY],
+                          vw__module_apply_norm(b->run, heads[QUERY], &module->query_norm));
+    heads[KEY] = is_cross ? project_encoded(b, &module->key)
+                          : vw__module_apply_linear(b->run, x, &module->key);
     if (has_norm)
-        vw__rebind(b->tape, &heads[KEY], vw__apply_norm(b->run, heads[KEY], &module->key_norm));
-    heads[VALUE] =
-        is_cross ? project_encoded(b, &module->value) : vw__apply_linear(b->run, x, &module->value);
+        vw__tensor_rebind(b->tape, &heads[KEY],
+                          vw__module_apply_norm(b->run, heads[KEY], &module->key_norm));
+    heads[VALUE] = is_cross ? project_encoded(b, &module->value)
+                            : vw__module_apply_linear(b->run, x, &module->value);
 }
 
 static vw__tensor rotate_one(block *b, vw__tensor x)
@@ -98,20 +99,20 @@ static vw__tensor rotate_one(block *b, vw__tensor x)
     const vw__plan_attention *shape = &b->shape->attention;
     const vw__plan_layer_stack *stack = b->layer->stack;
     if (b->style->rotary == VW__PLAN_ROTATED)
-        return vw__rotate(b->tape, x, stack->cosine, stack->sine);
-    return vw__rotate_part(b->tape, x, stack->cosine, stack->sine,
-                           shape->rotary_width > 0 ? shape->rotary_width : shape->head_width,
-                           shape->head_width);
+        return vw__op_rotate(b->tape, x, stack->cosine, stack->sine);
+    return vw__op_rotate_part(b->tape, x, stack->cosine, stack->sine,
+                              shape->rotary_width > 0 ? shape->rotary_width : shape->head_width,
+                              shape->head_width);
 }
 
 static void rotate(block *b, vw__tensor *query, vw__tensor *key)
 {
     vw__tensor turned = rotate_one(b, *query);
     if (b->style->rotates_in_turn)
-        vw__drop(b->tape, query);
+        vw__tensor_drop(b->tape, query);
     vw__tensor turned_key = rotate_one(b, *key);
-    vw__rebind(b->tape, query, turned);
-    vw__rebind(b->tape, key, turned_key);
+    vw__tensor_rebind(b->tape, query, turned);
+    vw__tensor_rebind(b->tape, key, turned_key);
 }
 
 /* What is added to the scores. A learned bias is copied in each layer of a decoder, to hide what is
@@ -120,25 +121,25 @@ static vw__tensor layer_mask(block *b, bool is_cross)
 {
     const vw__plan_layer_stack *stack = b->layer->stack;
     if (is_cross)
-        return vw__hold(b->tape, stack->zeros);
-    if (!vw__is_tensor(stack->bias))
-        return vw__hold(b->tape, b->layer->has_window ? stack->window_mask : stack->mask);
+        return vw__tensor_hold(b->tape, stack->zeros);
+    if (!vw__tensor_exists(stack->bias))
+        return vw__tensor_hold(b->tape, b->layer->has_window ? stack->window_mask : stack->mask);
     if (!stack->is_causal)
-        return vw__hold(b->tape, stack->bias);
-    if (vw__is_tensor(stack->mask))
-        return vw__add(b->tape, stack->bias, stack->mask);
-    vw__tensor past =
-        vw__tensor_new(b->tape, vw__times(b->tape, stack->queries, stack->keys), VW__BOOL);
-    vw__tensor made = vw__where(b->tape, past, stack->bias);
-    vw__drop(b->tape, &past);
+        return vw__tensor_hold(b->tape, stack->bias);
+    if (vw__tensor_exists(stack->mask))
+        return vw__op_add(b->tape, stack->bias, stack->mask);
+    vw__tensor past = vw__tensor_new(b->tape, vw__tape_times(b->tape, stack->queries, stack->keys),
+                                     VW__DTYPE_BOOL);
+    vw__tensor made = vw__op_where(b->tape, past, stack->bias);
+    vw__tensor_drop(b->tape, &past);
     return made;
 }
 
-static vw__attention_shape attention_shape(const block *b, bool is_cross)
+static vw__op_attention_shape attention_shape(const block *b, bool is_cross)
 {
     const vw__plan_layer_stack *stack = b->layer->stack;
     const vw__plan_transformer *modules = b->run->modules;
-    vw__attention_shape made = vw__self_attention(b->run, stack->queries);
+    vw__op_attention_shape made = vw__module_self_attention(b->run, stack->queries);
     made.key_length = is_cross ? modules->main.keys : stack->keys;
     made.window = b->layer->has_window ? b->shape->attention.window : 0;
     made.is_causal = stack->is_causal && !is_cross;
@@ -151,7 +152,7 @@ static vw__attention_shape attention_shape(const block *b, bool is_cross)
 static vw__tensor attend(block *b, vw__tensor x, bool is_cross)
 {
     const vw__plan_attention_module *module = is_cross ? &b->layer->cross : &b->layer->self;
-    const vw__attention_shape shape = attention_shape(b, is_cross);
+    const vw__op_attention_shape shape = attention_shape(b, is_cross);
     vw__tensor heads[HEAD_KINDS];
     project(b, module, x, is_cross, heads);
     if (b->style->rotary != VW__PLAN_NOT_ROTATED)
@@ -164,11 +165,11 @@ static vw__tensor attend(block *b, vw__tensor x, bool is_cross)
         hold_until(b, heads[VALUE], b->style->holds.heads);
     vw__tensor mask = layer_mask(b, is_cross);
     vw__tensor context =
-        vw__apply_attention(b->run, heads[QUERY], heads[KEY], heads[VALUE], mask, &shape);
-    vw__drop(b->tape, &mask);
+        vw__module_apply_attention(b->run, heads[QUERY], heads[KEY], heads[VALUE], mask, &shape);
+    vw__tensor_drop(b->tape, &mask);
     hold_until(b, context, b->style->holds.context);
     let_go(b, VW__PLAN_OUTPUT_BEGINS);
-    vw__tensor made = vw__apply_linear(b->run, context, &module->output);
+    vw__tensor made = vw__module_apply_linear(b->run, context, &module->output);
     let_go(b, VW__PLAN_OUTPUT_ENDS);
     return made;
 }
@@ -179,13 +180,13 @@ static vw__tensor attend(block *b, vw__tensor x, bool is_cross)
 static vw__tensor activate_packed(block *b, vw__tensor x)
 {
     vw__tensor halves[2];
-    vw__tensor packed = vw__apply_linear(b->run, x, &b->layer->packed_gate);
-    vw__split(b->tape, packed, 2, halves);
-    vw__rebind(b->tape, &halves[0], vw__apply_activation(b->run, halves[0]));
-    vw__tensor made = vw__mul(b->tape, halves[1], halves[0]);
-    vw__drop(b->tape, &halves[0]);
-    vw__drop(b->tape, &halves[1]);
-    vw__drop(b->tape, &packed);
+    vw__tensor packed = vw__module_apply_linear(b->run, x, &b->layer->packed_gate);
+    vw__op_split(b->tape, packed, 2, halves);
+    vw__tensor_rebind(b->tape, &halves[0], vw__module_apply_activation(b->run, halves[0]));
+    vw__tensor made = vw__op_mul(b->tape, halves[1], halves[0]);
+    vw__tensor_drop(b->tape, &halves[0]);
+    vw__tensor_drop(b->tape, &halves[1]);
+    vw__tensor_drop(b->tape, &packed);
     return made;
 }
 
@@ -195,14 +196,15 @@ static vw__tensor activate(block *b, vw__tensor x)
     const bool is_gated = b->shape->mlp.is_gated;
     if (is_gated && b->style->packed_gate != NULL)
         return activate_packed(b, x);
-    vw__tensor made = vw__apply_linear(b->run, x, is_gated ? &b->layer->gate : &b->layer->inner);
-    vw__rebind(b->tape, &made, vw__apply_activation(b->run, made));
+    vw__tensor made =
+        vw__module_apply_linear(b->run, x, is_gated ? &b->layer->gate : &b->layer->inner);
+    vw__tensor_rebind(b->tape, &made, vw__module_apply_activation(b->run, made));
     if (!is_gated)
         return made;
-    vw__tensor up = vw__apply_linear(b->run, x, &b->layer->inner);
-    vw__tensor product = vw__mul(b->tape, made, up);
-    vw__drop(b->tape, &up);
-    vw__drop(b->tape, &made);
+    vw__tensor up = vw__module_apply_linear(b->run, x, &b->layer->inner);
+    vw__tensor product = vw__op_mul(b->tape, made, up);
+    vw__tensor_drop(b->tape, &up);
+    vw__tensor_drop(b->tape, &made);
     return product;
 }
 
@@ -215,10 +217,11 @@ static vw__tensor feed(block *b, vw__tensor x)
         vw__tensor inner = activate(b, x);
         let_go(b, VW__PLAN_OUTPUT_BEGINS);
         if (b->style->has_inner_dropout)
-            vw__rebind(b->tape, &inner,
-                       vw__apply_dropout(b->run, inner, b->shape->has_residual_dropout));
+            vw__tensor_rebind(
+                b->tape, &inner,
+                vw__module_apply_dropout(b->run, inner, b->shape->has_residual_dropout));
         hold_until(b, inner, b->style->holds.context);
-        made = vw__apply_linear(b->run, inner, &b->layer->outer);
+        made = vw__module_apply_linear(b->run, inner, &b->layer->outer);
     }
     let_go(b, VW__PLAN_OUTPUT_ENDS);
     return made;
@@ -228,7 +231,7 @@ static vw__tensor feed(block *b, vw__tensor x)
 
 typedef struct part {
     const char *scope;
-    const vw__norm_module *norm, *outer_norm;
+    const vw__module_norm *norm, *outer_norm;
     bool is_cross, is_mlp;
 } part;
 
@@ -238,26 +241,26 @@ static vw__tensor run_part(block *b, const part *p, vw__tensor x)
     const vw__plan_style *style = b->style;
     const bool is_all = style->scope == VW__PLAN_SCOPE_ALL;
     if (is_all)
-        vw__enter(b->tape, p->scope, -1);
-    vw__tensor input = vw__hold(b->tape, p->norm == NULL ? b->input : x);
+        vw__tape_enter(b->tape, p->scope, -1);
+    vw__tensor input = vw__tensor_hold(b->tape, p->norm == NULL ? b->input : x);
     if (p->norm != NULL && style->topology != VW__PLAN_POST_NORM) {
-        vw__rebind(b->tape, &input, vw__apply_norm(b->run, x, p->norm));
+        vw__tensor_rebind(b->tape, &input, vw__module_apply_norm(b->run, x, p->norm));
         let_go(b, VW__PLAN_NORMED);
     }
     b->input = input;
     hold_until(b, input, p->is_mlp ? style->holds.mlp_input : style->holds.input);
     if (!is_all)
-        vw__enter(b->tape, p->scope, -1);
+        vw__tape_enter(b->tape, p->scope, -1);
     vw__tensor made = p->is_mlp ? feed(b, input) : attend(b, input, p->is_cross);
     if (style->scope == VW__PLAN_SCOPE_CORE)
-        vw__leave(b->tape);
+        vw__tape_leave(b->tape);
     if (b->shape->norm.has_outer)
-        vw__rebind(b->tape, &made, vw__apply_norm(b->run, made, p->outer_norm));
-    vw__tensor dropped = vw__apply_dropout(b->run, made, b->shape->has_residual_dropout);
+        vw__tensor_rebind(b->tape, &made, vw__module_apply_norm(b->run, made, p->outer_norm));
+    vw__tensor dropped = vw__module_apply_dropout(b->run, made, b->shape->has_residual_dropout);
     hold_until(b, made, style->holds.undropped);
     let_go(b, VW__PLAN_DROPPED);
     if (style->scope == VW__PLAN_SCOPE_DROPOUT)
-        vw__leave(b->tape);
+        vw__tape_leave(b->tape);
     return dropped;
 }
 
@@ -265,24 +268,24 @@ static vw__tensor run_part(block *b, const part *p, vw__tensor x)
 static vw__tensor add_part(block *b, const part *p, vw__tensor x)
 {
     vw__tensor made = run_part(b, p, x);
-    vw__tensor sum = vw__add(b->tape, made, x);
+    vw__tensor sum = vw__op_add(b->tape, made, x);
     hold_until(b, made, b->style->holds.part);
     let_go(b, VW__PLAN_ADDED);
     if (b->style->topology == VW__PLAN_POST_NORM) {
-        vw__rebind(b->tape, &sum, vw__apply_norm(b->run, sum, p->norm));
+        vw__tensor_rebind(b->tape, &sum, vw__module_apply_norm(b->run, sum, p->norm));
         let_go(b, VW__PLAN_NORMED);
     }
     if (b->style->scope == VW__PLAN_SCOPE_ALL)
-        vw__leave(b->tape);
-    if (b->style->is_clamped && sum.dtype == VW__FLOAT16)
-        vw__rebind(b->tape, &sum, vw__clamp(b->tape, sum));
+        vw__tape_leave(b->tape);
+    if (b->style->is_clamped && sum.dtype == VW__DTYPE_FLOAT16)
+        vw__tensor_rebind(b->tape, &sum, vw__op_clamp(b->tape, sum));
     return sum;
 }
 
 vw__tensor vw__plan_transformer_block(vw__plan_run *run, const void *place, vw__tensor x)
 {
     const vw__plan_layer *layer = place;
-    const vw__transformer *shape = &run->model->shape;
+    const vw__plan_shape *shape = &run->model->shape;
     const vw__plan_style *style = run->model->family->style;
     block b = {.run = run, .tape = run->tape, .style = style, .shape = shape, .layer = layer};
     const part self = {"attention", &layer->norm_1, &layer->after_attention, false, false};
@@ -294,9 +297,9 @@ vw__tensor vw__plan_transformer_block(vw__plan_run *run, const void *place, vw__
         vw__tensor attended = run_part(&b, &self, x);
         hold_until(&b, attended, VW__PLAN_BLOCK_ENDS);
         vw__tensor fed = run_part(&b, &mlp, x);
-        made = vw__add(run->tape, fed, attended);
-        vw__rebind(run->tape, &made, vw__add(run->tape, made, x));
-        vw__drop(run->tape, &fed);
+        made = vw__op_add(run->tape, fed, attended);
+        vw__tensor_rebind(run->tape, &made, vw__op_add(run->tape, made, x));
+        vw__tensor_drop(run->tape, &fed);
     } else {
         made = add_part(&b, &self, x);
         if (layer->stack->has_cross) {

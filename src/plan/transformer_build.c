@@ -11,9 +11,10 @@ bool vw__plan_has_window(const vw__plan_attention *attention, uint64_t layer)
     return attention->window_period == 0 || (layer + 1) % attention->window_period != 0;
 }
 
-static vw__norm_module make_norm(vw__plan_run *run, const char *name)
+static vw__module_norm make_norm(vw__plan_run *run, const char *name)
 {
-    return vw__make_norm(run, name, run->model->shape.hidden, run->model->family->style->norm);
+    return vw__module_make_norm(run, name, run->model->shape.hidden,
+                                run->model->family->style->norm);
 }
 
 static vw__plan_attention_module make_attention(vw__plan_run *run)
@@ -25,20 +26,22 @@ static vw__plan_attention_module make_attention(vw__plan_run *run)
     const bool has_bias = style->has_query_bias || shape->has_query_bias;
     vw__plan_attention_module made = {.query = {.name = NULL}};
     if (style->packing != VW__PLAN_SEPARATE) {
-        made.packed = vw__make_linear(run, style->packed, hidden, wide + 2 * narrow, has_bias,
-                                      VW__LINEAR_ADAPTED);
+        made.packed = vw__module_make_linear(run, style->packed, hidden, wide + 2 * narrow,
+                                             has_bias, VW__MODULE_LINEAR_ADAPTED);
     } else {
-        made.query = vw__make_linear(run, style->query, hidden, wide, has_bias, VW__LINEAR_ADAPTED);
-        made.key = vw__make_linear(run, style->key, hidden, narrow, has_bias, VW__LINEAR_PLAIN);
-        made.value =
-            vw__make_linear(run, style->value, hidden, narrow, has_bias, VW__LINEAR_ADAPTED);
+        made.query = vw__module_make_linear(run, style->query, hidden, wide, has_bias,
+                                            VW__MODULE_LINEAR_ADAPTED);
+        made.key = vw__module_make_linear(run, style->key, hidden, narrow, has_bias,
+                                          VW__MODULE_LINEAR_PLAIN);
+        made.value = vw__module_make_linear(run, style->value, hidden, narrow, has_bias,
+                                            VW__MODULE_LINEAR_ADAPTED);
     }
-    made.output =
-        vw__make_linear(run, style->output, wide, hidden,
-                        style->has_output_bias || shape->has_output_bias, VW__LINEAR_PLAIN);
+    made.output = vw__module_make_linear(run, style->output, wide, hidden,
+                                         style->has_output_bias || shape->has_output_bias,
+                                         VW__MODULE_LINEAR_PLAIN);
     if (shape->has_query_norm) {
-        made.query_norm = vw__make_norm(run, "q_norm", shape->head_width, style->norm);
-        made.key_norm = vw__make_norm(run, "k_norm", shape->head_width, style->norm);
+        made.query_norm = vw__module_make_norm(run, "q_norm", shape->head_width, style->norm);
+        made.key_norm = vw__module_make_norm(run, "k_norm", shape->head_width, style->norm);
     }
     return made;
 }
@@ -55,17 +58,19 @@ static void make_mlp(vw__plan_run *run, vw__plan_layer *layer)
         return;
     }
     if (shape->is_gated && style->packed_gate != NULL) {
-        layer->packed_gate =
-            vw__make_linear(run, style->packed_gate, hidden, 2 * inner, has_bias, VW__LINEAR_PLAIN);
+        layer->packed_gate = vw__module_make_linear(run, style->packed_gate, hidden, 2 * inner,
+                                                    has_bias, VW__MODULE_LINEAR_PLAIN);
     } else {
         if (shape->is_gated)
-            layer->gate =
-                vw__make_linear(run, style->gate, hidden, inner, has_bias, VW__LINEAR_PLAIN);
+            layer->gate = vw__module_make_linear(run, style->gate, hidden, inner, has_bias,
+                                                 VW__MODULE_LINEAR_PLAIN);
         if (!shape->is_gated && style->ungated_inner != NULL)
             name = style->ungated_inner;
-        layer->inner = vw__make_linear(run, name, hidden, inner, has_bias, VW__LINEAR_PLAIN);
+        layer->inner =
+            vw__module_make_linear(run, name, hidden, inner, has_bias, VW__MODULE_LINEAR_PLAIN);
     }
-    layer->outer = vw__make_linear(run, style->outer, inner, hidden, has_bias, VW__LINEAR_PLAIN);
+    layer->outer =
+        vw__module_make_linear(run, style->outer, inner, hidden, has_bias, VW__MODULE_LINEAR_PLAIN);
 }
 
 static void make_part(vw__plan_run *run, vw__plan_layer *layer, vw__plan_part part)
@@ -108,10 +113,10 @@ static void make_stack(vw__plan_run *run, vw__plan_layer_stack *stack, uint64_t 
 {
     const vw__plan_style *style = run->model->family->style;
     const vw__plan_attention *attention = &run->model->shape.attention;
-    stack->cosine = stack->sine = stack->mask = stack->window_mask = vw__no_tensor();
-    stack->bias = stack->zeros = vw__no_tensor();
+    stack->cosine = stack->sine = stack->mask = stack->window_mask = vw__tensor_none();
+    stack->bias = stack->zeros = vw__tensor_none();
     stack->count = count;
-    stack->layers = vw__run_alloc(run, count, sizeof *stack->layers);
+    stack->layers = vw__module_alloc(run, count, sizeof *stack->layers);
     for (uint64_t i = 0; i < count && vw__tape_status(run->tape) == VW_OK; i++) {
         vw__plan_layer *layer = &stack->layers[i];
         layer->stack = stack;
@@ -120,7 +125,7 @@ static void make_stack(vw__plan_run *run, vw__plan_layer_stack *stack, uint64_t 
             make_part(run, layer, (vw__plan_part)style->order[j]);
     }
     if (attention->buckets > 0)
-        stack->buckets = vw__make_table(run, attention->buckets, attention->heads);
+        stack->buckets = vw__module_make_table(run, attention->buckets, attention->heads);
     if (style->last_norm != NULL)
         stack->last_norm = make_norm(run, style->last_norm);
 }
@@ -133,18 +138,18 @@ static void make_embedding(vw__plan_run *run, vw__plan_transformer *modules)
     const uint64_t hidden = run->model->shape.hidden;
     if (shape->patch > 0) {
         const uint64_t side = shape->image / shape->patch;
-        modules->class_token = vw__make_table(run, 1, hidden);
-        modules->positions = vw__make_table(run, side * side + 1, hidden);
-        modules->patches =
-            vw__make_conv2d(run, "patch_embeddings", shape->channels, hidden,
-                            (vw__window){.kernel = shape->patch, .stride = shape->patch}, 1, true);
+        modules->class_token = vw__module_make_table(run, 1, hidden);
+        modules->positions = vw__module_make_table(run, side * side + 1, hidden);
+        modules->patches = vw__module_make_conv2d(
+            run, "patch_embeddings", shape->channels, hidden,
+            (vw__op_window){.kernel = shape->patch, .stride = shape->patch}, 1, true);
         return;
     }
-    modules->tokens = vw__make_table(run, shape->vocabulary, hidden);
+    modules->tokens = vw__module_make_table(run, shape->vocabulary, hidden);
     if (style->has_positions)
-        modules->positions = vw__make_table(run, shape->positions, hidden);
+        modules->positions = vw__module_make_table(run, shape->positions, hidden);
     if (shape->token_types > 0)
-        modules->types = vw__make_table(run, shape->token_types, hidden);
+        modules->types = vw__module_make_table(run, shape->token_types, hidden);
     if (style->embedding_norm != NULL)
         modules->embedding_norm = make_norm(run, style->embedding_norm);
 }
@@ -152,30 +157,30 @@ static void make_embedding(vw__plan_run *run, vw__plan_transformer *modules)
 static void make_head(vw__plan_run *run, vw__plan_transformer *modules)
 {
     const vw__plan_style *style = run->model->family->style;
-    const vw__transformer *shape = &run->model->shape;
+    const vw__plan_shape *shape = &run->model->shape;
     const uint64_t out =
         shape->embedding.patch > 0 ? shape->head.labels : shape->embedding.vocabulary;
     if (style->transform != NULL) {
-        modules->transform = vw__make_linear(run, style->transform, shape->hidden, shape->hidden,
-                                             true, VW__LINEAR_HEAD);
+        modules->transform = vw__module_make_linear(run, style->transform, shape->hidden,
+                                                    shape->hidden, true, VW__MODULE_LINEAR_HEAD);
         modules->head_norm = make_norm(run, style->head_norm);
     }
     if (!shape->head.is_tied) {
-        modules->head = vw__make_linear(run, style->head, shape->hidden, out, style->has_head_bias,
-                                        VW__LINEAR_HEAD);
+        modules->head = vw__module_make_linear(run, style->head, shape->hidden, out,
+                                               style->has_head_bias, VW__MODULE_LINEAR_HEAD);
         return;
     }
-    modules->head = vw__tied_head(run, modules->tokens, shape->hidden, out);
+    modules->head = vw__module_tied_head(run, modules->tokens, shape->hidden, out);
     if (style->has_head_bias)
-        modules->head.weights.bias = vw__make_weight(run, out);
+        modules->head.weights.bias = vw__module_make_weight(run, out);
 }
 
 void vw__plan_transformer_build(vw__plan_run *run)
 {
-    const vw__transformer *shape = &run->model->shape;
-    vw__plan_transformer *modules = vw__run_alloc(run, 1, sizeof *modules);
+    const vw__plan_shape *shape = &run->model->shape;
+    vw__plan_transformer *modules = vw__module_alloc(run, 1, sizeof *modules);
     run->modules = modules;
-    modules->ids = modules->encoded = vw__no_tensor();
+    modules->ids = modules->encoded = vw__tensor_none();
     make_embedding(run, modules);
     modules->main.is_causal = run->model->family->style->is_causal;
     if (shape->decoder_layers > 0) {

@@ -60,10 +60,10 @@ static void set_if(uint64_t *number, uint64_t value)
         *number = value;
 }
 
-static vw__transformer shape_of(const zoo_entry *entry, const vw__config_type *type)
+static vw__plan_shape shape_of(const zoo_entry *entry, const vw__config_type *type)
 {
     enum { IMAGE = 224, LABELS = 1000 };
-    vw__transformer shape = type->defaults;
+    vw__plan_shape shape = type->defaults;
     shape.hidden = entry->hidden;
     shape.layers = entry->layers;
     shape.attention.heads = entry->heads;
@@ -80,11 +80,11 @@ static vw__transformer shape_of(const zoo_entry *entry, const vw__config_type *t
     set_if(&shape.embedding.token_types, entry->token_types);
     shape.head.is_tied |= entry->is_tied;
     shape.has_residual_dropout |= entry->has_residual_dropout;
-    if (type->family == &vw__family_t5)
+    if (type->family == &vw__plan_family_t5)
         shape.decoder_layers = entry->layers;
     if (entry->is_gated_t5) {
         shape.mlp.is_gated = true;
-        shape.mlp.activation = VW__ACTIVATION_GELU_NEW;
+        shape.mlp.activation = VW__PLAN_ACTIVATION_GELU_NEW;
         shape.head.is_tied = false;
     }
     if (type->family->has_images) {
@@ -96,7 +96,7 @@ static vw__transformer shape_of(const zoo_entry *entry, const vw__config_type *t
     return shape;
 }
 
-bool vw__zoo_find(const char *name, vw_plan_model *model)
+bool vw__plan_zoo_find(const char *name, vw_plan_model *model)
 {
     for (size_t i = 0; i < ZOO_COUNT; i++)
         if (strcmp(zoo[i].known.name, name) == 0) {

@@ -40,7 +40,8 @@ static void shelve(vw__pinned_block *block, bool as_oldest)
     *(block->next != NULL ? &block->next->previous : &list->newest) = block;
 }
 
-void vw__pinned_unshelve(vw__pinned_block *block)
+/* Takes a cached block out of its bucket. */
+static void unshelve(vw__pinned_block *block)
 {
     vw__pinned_list *list = list_of(block);
     *(block->previous != NULL ? &block->previous->next : &list->oldest) = block->next;
@@ -75,20 +76,8 @@ static void hand_out(vw_pinned_pool *pool, vw__pinned_block *block, bool is_from
     }
 }
 
-void vw__pinned_settle(vw_pinned_pool *pool, vw__pinned_block *block, vw__pinned_list *leaving)
-{
-    if (block->shelf == &pool->default_shelf) {
-        unsigned bucket = vw__pinned_bucket(block->size_bytes);
-        vw__pinned_count_down(&pool->counters.active_requests[bucket], 1);
-        vw__pinned_count_down(&pool->counters.active_bytes[bucket], block->size_bytes);
-    }
-    if (block->size_bytes > pool->settings.pinned_max_cached_bytes)
-        vw__pinned_leave(pool, block, leaving);
-    else
-        shelve(block, false);
-}
-
-void vw__pinned_leave(vw_pinned_pool *pool, vw__pinned_block *block, vw__pinned_list *leaving)
+/* Takes a block that is in no list out of the tree and puts it on `leaving`. */
+static void take_out(vw_pinned_pool *pool, vw__pinned_block *block, vw__pinned_list *leaving)
 {
     vw__tree_remove(&pool->blocks, &block->node);
     block->shelf->block_count--;
@@ -98,6 +87,19 @@ void vw__pinned_leave(vw_pinned_pool *pool, vw__pinned_block *block, vw__pinned_
     block->next = NULL;
     *(leaving->newest != NULL ? &leaving->newest->next : &leaving->oldest) = block;
     leaving->newest = block;
+}
+
+void vw__pinned_settle(vw_pinned_pool *pool, vw__pinned_block *block, vw__pinned_list *leaving)
+{
+    if (block->shelf == &pool->default_shelf) {
+        unsigned bucket = vw__pinned_bucket(block->size_bytes);
+        vw__pinned_count_down(&pool->counters.active_requests[bucket], 1);
+        vw__pinned_count_down(&pool->counters.active_bytes[bucket], block->size_bytes);
+    }
+    if (block->size_bytes > pool->settings.pinned_max_cached_bytes)
+        take_out(pool, block, leaving);
+    else
+        shelve(block, false);
 }
 
 void vw__pinned_return(vw_pinned_pool *pool, vw__pinned_block *block, bool as_oldest)
@@ -206,7 +208,7 @@ static vw_status serve(vw_pinned_pool *pool, uint64_t size_bytes, vw_stream stre
     shelf->away_count++; /* promised: the shelf stays while the lock is dropped */
     vw_status status = search(pool, shelf, size_bytes, &block);
     if (block != NULL)
-        vw__pinned_unshelve(block);
+        unshelve(block);
     else if (status == VW_OK)
         status = make_block(pool, shelf, size_bytes, &block);
     shelf->away_count--;
@@ -272,8 +274,8 @@ static void clear_shelf(vw_pinned_pool *pool, vw__pinned_shelf *shelf, vw__pinne
 {
     for (unsigned bucket = 0; bucket < VW__PINNED_BUCKETS; bucket++) {
         for (vw__pinned_block *block; (block = shelf->buckets[bucket].oldest) != NULL;) {
-            vw__pinned_unshelve(block);
-            vw__pinned_leave(pool, block, leaving);
+            unshelve(block);
+            take_out(pool, block, leaving);
         }
     }
 }

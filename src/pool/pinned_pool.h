@@ -203,12 +203,6 @@ vw__pinned_block *vw__pinned_find_live(const vw_pinned_pool *pool, const void *a
  * of the tree and put on `leaving` for vw__pinned_give_back(). */
 void vw__pinned_settle(vw_pinned_pool *pool, vw__pinned_block *block, vw__pinned_list *leaving);
 
-/* Takes a cached block out of its bucket. */
-void vw__pinned_unshelve(vw__pinned_block *block);
-
-/* Takes a block that is in no list out of the tree and puts it on `leaving`. */
-void vw__pinned_leave(vw_pinned_pool *pool, vw__pinned_block *block, vw__pinned_list *leaving);
-
 /* Puts a leaving block back into the tree and into its bucket: as the newest, or as the oldest. */
 void vw__pinned_return(vw_pinned_pool *pool, vw__pinned_block *block, bool as_oldest);
 

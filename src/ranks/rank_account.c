@@ -16,7 +16,7 @@
 #include "base/checked_math.h" /* vw__max_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "ranks/rank_files.h" /* vw__is_failure_name */
+#include "ranks/rank_files.h" /* vw__ranks_is_failure_name */
 #include "ranks/rank_parts.h"
 
 enum {
@@ -26,9 +26,9 @@ enum {
     MOST_MISSING = 1024
 };
 
-vw__account vw__account_of(uint64_t rank)
+vw__ranks_account vw__ranks_account_of(uint64_t rank)
 {
-    return (vw__account){
+    return (vw__ranks_account){
         .last_time_us = INT64_MIN,
         .shown = {.rank = rank,
                   .device = -1,
@@ -46,10 +46,10 @@ vw__account vw__account_of(uint64_t rank)
     };
 }
 
-vw_status vw__accounts_add(vw__accounts *accounts, const vw__account *account)
+vw_status vw__ranks_accounts_add(vw__ranks_accounts *accounts, const vw__ranks_account *account)
 {
-    vw_status status = vw__rank_make_room((void **)&accounts->accounts, accounts->count,
-                                          &accounts->capacity, sizeof *accounts->accounts);
+    vw_status status = vw__ranks_make_room((void **)&accounts->accounts, accounts->count,
+                                           &accounts->capacity, sizeof *accounts->accounts);
     if (status != VW_OK) {
         vw_diagnosis_free(account->diagnosis);
         return status;
@@ -58,12 +58,12 @@ vw_status vw__accounts_add(vw__accounts *accounts, const vw__account *account)
     return VW_OK;
 }
 
-void vw__accounts_deinit(vw__accounts *accounts)
+void vw__ranks_accounts_deinit(vw__ranks_accounts *accounts)
 {
     for (size_t i = 0; i < accounts->count; i++)
         vw_diagnosis_free(accounts->accounts[i].diagnosis);
     vw__host_free(accounts->accounts);
-    *accounts = (vw__accounts){.accounts = NULL};
+    *accounts = (vw__ranks_accounts){.accounts = NULL};
 }
 
 vw_status vw__ranks_keep(vw__ranks_work *work, const char *text, const char **out)
@@ -103,11 +103,12 @@ vw_status vw__ranks_note(vw__ranks_work *work, const char *format, ...)
 
 /* Fills the verdict of `account` from a diagnosis, and keeps that: it is the account's from here,
  * also on failure. */
-static vw_status take_diagnosis(vw__ranks_work *work, vw__account *account, vw_diagnosis *diagnosis)
+static vw_status take_diagnosis(vw__ranks_work *work, vw__ranks_account *account,
+                                vw_diagnosis *diagnosis)
 {
     vw_rank *rank = &account->shown;
     const vw_memory_numbers *numbers = &diagnosis->numbers;
-    const vw__found_growth *growth = vw__diagnosis_growth(diagnosis);
+    const vw__diagnosis_found_growth *growth = vw__diagnosis_growth(diagnosis);
     account->diagnosis = diagnosis;
     rank->has_verdict = true;
     rank->verdict = diagnosis->verdict;
@@ -138,24 +139,25 @@ static uint64_t steps_in(const vw__step_log *log)
     return is_numbered ? (uint64_t)last : log->found_count;
 }
 
-static void note_time(const vw__story *story, const vw__text_facts *facts, vw_rank *rank)
+static void note_time(const vw__ranks_story *story, const vw__doctor_text_facts *facts,
+                      vw_rank *rank)
 {
-    vw__log_time time = vw__story_time_of(story, &facts->errors.first);
+    vw__ranks_log_time time = vw__ranks_story_time_of(story, &facts->errors.first);
     if (rank->ran_out && time.has_zone)
         rank->time_us = time.time_us;
     else if (rank->ran_out)
         rank->local_time_us = time.time_us;
 }
 
-vw_status vw__account_story(vw__ranks_work *work, vw__story *story, vw__account *account,
-                            bool *has_something)
+vw_status vw__ranks_account_story(vw__ranks_work *work, vw__ranks_story *story,
+                                  vw__ranks_account *account, bool *has_something)
 {
     vw_rank *rank = &account->shown;
-    vw__text_facts facts;
+    vw__doctor_text_facts facts;
     vw_diagnosis *diagnosis;
     rank->text = story->first_path;
     rank->file_count = story->file_count;
-    VW__TRY(vw__text_scan_diagnose(story->scan, &work->doctor, &facts, &diagnosis));
+    VW__TRY(vw__doctor_text_scan_diagnose(story->scan, &work->doctor, &facts, &diagnosis));
     VW__TRY(take_diagnosis(work, account, diagnosis));
     note_time(story, &facts, rank);
     if (facts.steps.point_count != 0)
@@ -184,7 +186,7 @@ static const vw_device_stats *device_of(const vw_recording_stats *stats)
     return busiest;
 }
 
-static void note_peaks(const vw_device_stats *device, vw__account *account)
+static void note_peaks(const vw_device_stats *device, vw__ranks_account *account)
 {
     vw_rank *rank = &account->shown;
     rank->device = device->device;
@@ -203,7 +205,7 @@ static void note_peaks(const vw_device_stats *device, vw__account *account)
 }
 
 static void note_failure(const vw_recording *recording, const vw_device_stats *device,
-                         vw__account *account)
+                         vw__ranks_account *account)
 {
     vw_rank *rank = &account->shown;
     const vw__model_trace *trace;
@@ -239,10 +241,10 @@ static void write_key(vw__byte_buffer *key, const vw_usage *usage)
     vw__append_u32_le(key, place->line);
 }
 
-static vw_status keep_site(vw__ranks_work *work, const vw_usage *usage, vw__site *out)
+static vw_status keep_site(vw__ranks_work *work, const vw_usage *usage, vw__ranks_site *out)
 {
     const vw_frame *place = line_of(usage);
-    *out = (vw__site){NULL, usage->category};
+    *out = (vw__ranks_site){NULL, usage->category};
     if (place == NULL)
         return VW_OK;
     vw_frame *frame = vw__arena_alloc(work->arena, sizeof *frame, _Alignof(vw_frame));
@@ -258,11 +260,11 @@ static vw_status keep_site(vw__ranks_work *work, const vw_usage *usage, vw__site
 static vw_status find_site(vw__ranks_work *work, const vw_usage *usage, vw__byte_buffer *key,
                            uint32_t *site)
 {
-    vw__site_table *table = &work->sites;
+    vw__ranks_site_table *table = &work->sites;
     uint32_t before = table->keys.count;
     write_key(key, usage);
-    VW__TRY(
-        vw__rank_make_room((void **)&table->sites, before, &table->capacity, sizeof *table->sites));
+    VW__TRY(vw__ranks_make_room((void **)&table->sites, before, &table->capacity,
+                                sizeof *table->sites));
     if (vw__byte_buffer_has_failed(key) ||
         !vw__string_table_add(&table->keys, vw__byte_buffer_text(key), vw__byte_buffer_size(key),
                               site))
@@ -271,8 +273,8 @@ static vw_status find_site(vw__ranks_work *work, const vw_usage *usage, vw__byte
 }
 
 /* Stacks of one line are one. */
-static vw_status add_usages(vw__ranks_work *work, const vw_moment *peak, vw__site_bytes *sites,
-                            vw__byte_buffer *key, size_t *count)
+static vw_status add_usages(vw__ranks_work *work, const vw_moment *peak,
+                            vw__ranks_site_bytes *sites, vw__byte_buffer *key, size_t *count)
 {
     for (size_t i = 0; i < peak->usage_count; i++) {
         uint32_t site;
@@ -281,17 +283,17 @@ static vw_status add_usages(vw__ranks_work *work, const vw_moment *peak, vw__sit
         while (place < *count && sites[place].site != site)
             place++;
         if (place == *count)
-            sites[(*count)++] = (vw__site_bytes){site, 0};
+            sites[(*count)++] = (vw__ranks_site_bytes){site, 0};
         sites[place].bytes += peak->usages[i].bytes;
     }
     return VW_OK;
 }
 
-static vw_status note_sites(vw__ranks_work *work, const vw_moment *peak, vw__account *account)
+static vw_status note_sites(vw__ranks_work *work, const vw_moment *peak, vw__ranks_account *account)
 {
     vw__byte_buffer key;
-    vw__site_bytes *sites = vw__arena_alloc_array(work->arena, peak->usage_count, sizeof *sites,
-                                                  _Alignof(vw__site_bytes));
+    vw__ranks_site_bytes *sites = vw__arena_alloc_array(
+        work->arena, peak->usage_count, sizeof *sites, _Alignof(vw__ranks_site_bytes));
     if (sites == NULL)
         return vw__fail_host_memory(peak->usage_count * sizeof *sites, "the lines of a rank");
     vw__byte_buffer_init(&key);
@@ -326,7 +328,7 @@ static bool has_conf_among(const vw_recording_stats *stats)
 }
 
 static vw_status note_settings(vw__ranks_work *work, const vw_recording_stats *stats,
-                               vw__account *account)
+                               vw__ranks_account *account)
 {
     size_t most = stats->setting_count + 1;
     vw_setting *settings =
@@ -346,7 +348,7 @@ static vw_status note_settings(vw__ranks_work *work, const vw_recording_stats *s
 /* ---- the account ----------------------------------------------------------------------------- */
 
 static vw_status fill_account(vw__ranks_work *work, const vw_recording *recording,
-                              const vw_recording_stats *stats, vw__account *account)
+                              const vw_recording_stats *stats, vw__ranks_account *account)
 {
     const vw_device_stats *device = device_of(stats);
     vw_diagnosis *diagnosis = NULL;
@@ -360,8 +362,8 @@ static vw_status fill_account(vw__ranks_work *work, const vw_recording *recordin
     return take_diagnosis(work, account, diagnosis);
 }
 
-vw_status vw__account_recording(vw__ranks_work *work, const vw_recording *recording,
-                                const char *path, vw__account *account)
+vw_status vw__ranks_account_recording(vw__ranks_work *work, const vw_recording *recording,
+                                      const char *path, vw__ranks_account *account)
 {
     const vw_stats_options options = {.struct_size = sizeof options,
                                       .torch_version = work->options->torch_version,
@@ -371,7 +373,7 @@ vw_status vw__account_recording(vw__ranks_work *work, const vw_recording *record
     account->is_recording = true;
     account->shown.recording = path;
     account->shown.file_count = 1;
-    account->shown.ran_out = vw__is_failure_name(path);
+    account->shown.ran_out = vw__ranks_is_failure_name(path);
     VW__TRY(vw_recording_stats_make(recording, &options, &stats));
     vw_status status = fill_account(work, recording, stats, account);
     vw_recording_stats_free(stats);
@@ -386,7 +388,7 @@ static int order_of(bool is_less, bool is_more)
 /* By rank; of one rank what counts most first. */
 static int compare_accounts(const void *left, const void *right)
 {
-    const vw__account *one = left, *other = right;
+    const vw__ranks_account *one = left, *other = right;
     int orders[] = {
         order_of(one->shown.rank<other->shown.rank, one->shown.rank> other->shown.rank),
         order_of(one->is_recording, other->is_recording),
@@ -424,14 +426,15 @@ static void take_verdict(vw_rank *rank, const vw_rank *from)
 }
 
 /* Another recording of the rank adds what the first lacks: when it failed. */
-static void add_recording(vw_rank *rank, const vw__account *account)
+static void add_recording(vw_rank *rank, const vw__ranks_account *account)
 {
     rank->file_count += account->shown.file_count;
     rank->ran_out |= account->shown.ran_out;
     fill_time(&rank->time_us, account->shown.time_us);
 }
 
-static void add_texts(vw_rank *rank, const vw__account *first, const vw__account *account)
+static void add_texts(vw_rank *rank, const vw__ranks_account *first,
+                      const vw__ranks_account *account)
 {
     const vw_rank *texts = &account->shown;
     rank->file_count += texts->file_count;
@@ -451,7 +454,7 @@ static void add_texts(vw_rank *rank, const vw__account *first, const vw__account
 }
 
 /* All accounts of one rank, the first of which counts most. */
-static vw_rank merge_rank(const vw__account *accounts, size_t count)
+static vw_rank merge_rank(const vw__ranks_account *accounts, size_t count)
 {
     vw_rank rank = accounts[0].shown;
     for (size_t i = 1; i < count; i++) {
@@ -522,7 +525,7 @@ static vw_status find_absent(vw__ranks_work *work)
 }
 
 /* Accounts from `begin` on that are of the same rank; files of no rank stand alone. */
-static size_t count_of_rank(const vw__accounts *accounts, size_t begin)
+static size_t count_of_rank(const vw__ranks_accounts *accounts, size_t begin)
 {
     uint64_t rank = accounts->accounts[begin].shown.rank;
     size_t end = begin + 1;
@@ -532,17 +535,17 @@ static size_t count_of_rank(const vw__accounts *accounts, size_t begin)
     return end - begin;
 }
 
-static vw_status fill_ranks(vw__ranks_work *work, const vw__account **mains)
+static vw_status fill_ranks(vw__ranks_work *work, const vw__ranks_account **mains)
 {
     vw_ranks_report *report = work->report;
-    const vw__accounts *accounts = &work->accounts;
+    const vw__ranks_accounts *accounts = &work->accounts;
     vw_rank *ranks =
         vw__arena_alloc_array(work->arena, accounts->count, sizeof *ranks, _Alignof(vw_rank));
     if (ranks == NULL)
         return vw__fail_host_memory(accounts->count * sizeof *ranks, "the ranks of a job");
     size_t count = 0;
     for (size_t begin = 0; begin < accounts->count;) {
-        const vw__account *first = &accounts->accounts[begin];
+        const vw__ranks_account *first = &accounts->accounts[begin];
         size_t of_rank = count_of_rank(accounts, begin);
         ranks[count] = merge_rank(first, of_rank);
         mains[count++] = first->is_recording ? first : NULL;
@@ -555,12 +558,14 @@ static vw_status fill_ranks(vw__ranks_work *work, const vw__account **mains)
     return find_absent(work);
 }
 
-vw_status vw__ranks_merge(vw__ranks_work *work, const vw__account ***out)
+vw_status vw__ranks_merge(vw__ranks_work *work, const vw__ranks_account ***out)
 {
-    vw__accounts *accounts = &work->accounts;
-    const vw__account **mains = vw__host_alloc_zeroed(accounts->count, sizeof(vw__account *));
+    vw__ranks_accounts *accounts = &work->accounts;
+    const vw__ranks_account **mains =
+        vw__host_alloc_zeroed(accounts->count, sizeof(vw__ranks_account *));
     if (mains == NULL)
-        return vw__fail_host_memory(accounts->count * sizeof(vw__account *), "the ranks of a job");
+        return vw__fail_host_memory(accounts->count * sizeof(vw__ranks_account *),
+                                    "the ranks of a job");
     if (accounts->count > 0)
         qsort(accounts->accounts, accounts->count, sizeof *accounts->accounts, compare_accounts);
     vw_status status = fill_ranks(work, mains);

@@ -51,13 +51,13 @@ static uint64_t deviation_of(const uint64_t *values, size_t count, uint64_t medi
     return last;
 }
 
-vw__spread vw__spread_of(uint64_t *values, size_t count, vw__spread_floor floor)
+vw__ranks_spread vw__ranks_spread_of(uint64_t *values, size_t count, vw__ranks_spread_floor floor)
 {
     if (count == 0)
-        return (vw__spread){0, VW_UNKNOWN, 0};
+        return (vw__ranks_spread){0, VW_UNKNOWN, 0};
     qsort(values, count, sizeof *values, compare_values);
-    vw__spread spread = {.count = count, .median = values[(count - 1) / 2]};
-    if (count >= VW__SPREAD_FEWEST)
+    vw__ranks_spread spread = {.count = count, .median = values[(count - 1) / 2]};
+    if (count >= VW__RANKS_SPREAD_FEWEST)
         spread.limit = limit_per_deviation * (double)deviation_of(values, count, spread.median);
     double share =
         floor.share * (double)(floor.share_of != VW_UNKNOWN ? floor.share_of : spread.median);
@@ -68,7 +68,7 @@ vw__spread vw__spread_of(uint64_t *values, size_t count, vw__spread_floor floor)
     return spread;
 }
 
-bool vw__is_out_of_line(const vw__spread *spread, uint64_t value)
+bool vw__ranks_is_out_of_line(const vw__ranks_spread *spread, uint64_t value)
 {
     return spread->count != 0 && (double)distance(value, spread->median) > spread->limit;
 }
@@ -83,7 +83,7 @@ typedef struct holding {
 } holding;
 
 typedef struct site_work {
-    const vw__account **holders; /* the ranks with a recording */
+    const vw__ranks_account **holders; /* the ranks with a recording */
     size_t holder_count;
     holding *holdings; /* by line, then by rank */
     size_t holding_count;
@@ -128,13 +128,13 @@ static int compare_sites(const void *left, const void *right)
     return order != 0 ? order : strcmp(one->category, other->category);
 }
 
-static vw_status gather_holdings(vw__ranks_work *work, const vw__account *const *mains,
+static vw_status gather_holdings(vw__ranks_work *work, const vw__ranks_account *const *mains,
                                  site_work *at)
 {
     size_t rank_count = work->report->rank_count, most = 0;
     for (size_t i = 0; i < rank_count; i++)
         most += mains[i] != NULL ? mains[i]->site_count : 0;
-    at->holders = vw__host_alloc_zeroed(rank_count, sizeof(vw__account *));
+    at->holders = vw__host_alloc_zeroed(rank_count, sizeof(vw__ranks_account *));
     at->holdings = vw__host_alloc_zeroed(most, sizeof *at->holdings);
     at->values = vw__host_alloc_zeroed(rank_count, sizeof *at->values);
     at->sorted = vw__host_alloc_zeroed(rank_count, sizeof *at->sorted);
@@ -156,16 +156,16 @@ static vw_status gather_holdings(vw__ranks_work *work, const vw__account *const 
 static void compare_site(const vw__ranks_work *work, site_work *at, const holding *first,
                          size_t count)
 {
-    const vw__site *site = &work->sites.sites[first->site];
+    const vw__ranks_site *site = &work->sites.sites[first->site];
     memset(at->values, 0, at->holder_count * sizeof *at->values);
     for (size_t i = 0; i < count; i++)
         at->values[first[i].place] = first[i].bytes;
     memcpy(at->sorted, at->values, at->holder_count * sizeof *at->values);
-    vw__spread spread =
-        vw__spread_of(at->sorted, at->holder_count,
-                      VW__SPREAD_OF_SITES(work->report->medians[VW_RANK_PEAK_LIVE]));
+    vw__ranks_spread spread =
+        vw__ranks_spread_of(at->sorted, at->holder_count,
+                            VW__RANKS_SPREAD_OF_SITES(work->report->medians[VW_RANK_PEAK_LIVE]));
     for (size_t i = 0; i < at->holder_count; i++) {
-        if (!vw__is_out_of_line(&spread, at->values[i]))
+        if (!vw__ranks_is_out_of_line(&spread, at->values[i]))
             continue;
         const vw_rank_site found = {.where = site->where,
                                     .category = site->category,
@@ -194,7 +194,7 @@ static vw_status keep_sites(vw__ranks_work *work, site_work *at)
     return VW_OK;
 }
 
-static vw_status compare_all_sites(vw__ranks_work *work, const vw__account *const *mains,
+static vw_status compare_all_sites(vw__ranks_work *work, const vw__ranks_account *const *mains,
                                    site_work *at)
 {
     VW__TRY(gather_holdings(work, mains, at));
@@ -209,7 +209,7 @@ static vw_status compare_all_sites(vw__ranks_work *work, const vw__account *cons
 }
 
 /* Fills report->sites; after the medians. A line that a rank does not have counts as 0 bytes. */
-static vw_status compare_the_sites(vw__ranks_work *work, const vw__account *const *mains)
+static vw_status compare_the_sites(vw__ranks_work *work, const vw__ranks_account *const *mains)
 {
     site_work at = {.holders = NULL};
     vw__byte_buffer_init(&at.found);
@@ -293,7 +293,7 @@ static vw_status add_card(vw__ranks_work *work, const vw_rank *rank, vw_rank_set
 
 /* Fills report->settings: the ranks whose value of a key is not the most common one. Between two
  * equally common values that of the lowest rank counts as usual. */
-static vw_status compare_the_settings(vw__ranks_work *work, const vw__account *const *mains)
+static vw_status compare_the_settings(vw__ranks_work *work, const vw__ranks_account *const *mains)
 {
     vw_ranks_report *report = work->report;
     size_t most = report->rank_count, count = 0;
@@ -410,15 +410,16 @@ static uint64_t value_of(const vw_rank *rank, vw_rank_measure measure)
     return VW_UNKNOWN;
 }
 
-static vw__spread spread_of(const vw_ranks_report *report, vw_rank_measure measure,
-                            uint64_t *values)
+static vw__ranks_spread spread_of(const vw_ranks_report *report, vw_rank_measure measure,
+                                  uint64_t *values)
 {
     size_t count = 0;
     for (size_t i = 0; i < report->rank_count; i++)
         if (value_of(&report->ranks[i], measure) != VW_UNKNOWN)
             values[count++] = value_of(&report->ranks[i], measure);
-    return vw__spread_of(values, count,
-                         measure == VW_RANK_EVENTS ? VW__SPREAD_OF_EVENTS : VW__SPREAD_OF_PEAKS);
+    return vw__ranks_spread_of(values, count,
+                               measure == VW_RANK_EVENTS ? VW__RANKS_SPREAD_OF_EVENTS
+                                                         : VW__RANKS_SPREAD_OF_PEAKS);
 }
 
 static void find_outliers(vw_ranks_report *report, vw_rank *ranks, vw_rank_outlier *outliers,
@@ -426,11 +427,11 @@ static void find_outliers(vw_ranks_report *report, vw_rank *ranks, vw_rank_outli
 {
     for (int i = 0; i < VW_RANK_MEASURES; i++) {
         const vw_rank_measure measure = (vw_rank_measure)i;
-        vw__spread spread = spread_of(report, measure, values);
+        vw__ranks_spread spread = spread_of(report, measure, values);
         report->medians[measure] = spread.median;
-        for (size_t k = 0; k < report->rank_count && spread.count >= VW__SPREAD_FEWEST; k++) {
+        for (size_t k = 0; k < report->rank_count && spread.count >= VW__RANKS_SPREAD_FEWEST; k++) {
             uint64_t value = value_of(&ranks[k], measure);
-            if (value == VW_UNKNOWN || !vw__is_out_of_line(&spread, value))
+            if (value == VW_UNKNOWN || !vw__ranks_is_out_of_line(&spread, value))
                 continue;
             ranks[k].is_out_of_line[measure] = true;
             outliers[report->outlier_count++] =
@@ -466,7 +467,7 @@ static bool has_problem(const vw_rank *ranks, size_t count)
     return false;
 }
 
-vw_status vw__ranks_compare(vw__ranks_work *work, const vw__account *const *mains)
+vw_status vw__ranks_compare(vw__ranks_work *work, const vw__ranks_account *const *mains)
 {
     vw_ranks_report *report = work->report;
     VW__TRY(say_first(work));

@@ -92,7 +92,7 @@ static bool find_word(span name, const char *word, bool needs_sign_before, uint6
 }
 
 /* slurm-JOB-RANK.out, slurm-JOB_TASK.out, slurm-JOB_TASK-RANK.out: TASK is that of an array. */
-static bool find_slurm(span name, vw__rank_name *out)
+static bool find_slurm(span name, vw__ranks_name *out)
 {
     size_t job = strlen("slurm-"), at = job, end;
     uint64_t task;
@@ -113,7 +113,7 @@ static bool find_slurm(span name, vw__rank_name *out)
 }
 
 /* An array's task is noted also where the rank is found in another way. */
-static bool find_in_name(span name, vw__rank_name *out)
+static bool find_in_name(span name, vw__ranks_name *out)
 {
     uint64_t rank;
     bool is_slurm = find_slurm(name, out);
@@ -145,7 +145,7 @@ static span last_part(span path)
 }
 
 /* <run>/attempt_K/RANK/NAME */
-static bool find_torchrun(span path, vw__rank_name *out)
+static bool find_torchrun(span path, vw__ranks_name *out)
 {
     span folder = folder_of(path), attempt = folder_of(folder);
     span number = last_part(folder);
@@ -158,9 +158,9 @@ static bool find_torchrun(span path, vw__rank_name *out)
     return true;
 }
 
-vw__rank_name vw__rank_of_path(const char *path)
+vw__ranks_name vw__ranks_of_path(const char *path)
 {
-    vw__rank_name found = {.is_known = false};
+    vw__ranks_name found = {.is_known = false};
     span whole = {path, strlen(path)};
     if (find_in_name(last_part(whole), &found)) {
         found.is_known = true;
@@ -177,7 +177,7 @@ vw__rank_name vw__rank_of_path(const char *path)
     return found;
 }
 
-bool vw__is_log_name(const char *path)
+bool vw__ranks_is_log_name(const char *path)
 {
     static const char *const compressed[] = {".gz", ".xz", ".zst"};
     static const char *const endings[] = {".log", ".out", ".err",    ".txt",   ".jsonl",
@@ -198,7 +198,7 @@ bool vw__is_log_name(const char *path)
     return false;
 }
 
-bool vw__is_failure_name(const char *path)
+bool vw__ranks_is_failure_name(const char *path)
 {
     return begins_with(last_part((span){path, strlen(path)}), "vramwise-oom-");
 }
@@ -206,7 +206,7 @@ bool vw__is_failure_name(const char *path)
 typedef struct walk {
     vw__rank_files *files;
     vw__arena *arena;
-    vw__rank_limits most;
+    vw__rank_files_limits most;
 } walk;
 
 /* The names of one folder. */
@@ -215,7 +215,7 @@ typedef struct name_list {
     size_t count, capacity;
 } name_list;
 
-vw_status vw__rank_make_room(void **list, size_t count, size_t *capacity, size_t element_bytes)
+vw_status vw__ranks_make_room(void **list, size_t count, size_t *capacity, size_t element_bytes)
 {
     if (count < *capacity)
         return VW_OK;
@@ -230,8 +230,8 @@ vw_status vw__rank_make_room(void **list, size_t count, size_t *capacity, size_t
 
 static vw_status add_name(walk *at, name_list *list, const char *name)
 {
-    VW__TRY(vw__rank_make_room((void **)&list->names, list->count, &list->capacity,
-                               sizeof *list->names));
+    VW__TRY(vw__ranks_make_room((void **)&list->names, list->count, &list->capacity,
+                                sizeof *list->names));
     char *copy = vw__arena_copy(at->arena, name, strlen(name));
     if (copy == NULL)
         return vw__fail_host_memory(strlen(name), "the name of a file");
@@ -269,9 +269,9 @@ static vw_status add_file(walk *at, const char *path)
         files->has_more_files = true;
         return VW_OK;
     }
-    VW__TRY(vw__rank_make_room((void **)&files->paths, files->count, &files->capacity,
-                               sizeof *files->paths));
-    files->paths[files->count++] = (vw__rank_path){path, vw__rank_of_path(path)};
+    VW__TRY(vw__ranks_make_room((void **)&files->paths, files->count, &files->capacity,
+                                sizeof *files->paths));
+    files->paths[files->count++] = (vw__ranks_path){path, vw__ranks_of_path(path)};
     return VW_OK;
 }
 
@@ -354,7 +354,7 @@ static vw_status walk_folder(walk *at, int folder, const char *path, unsigned de
     return status;
 }
 
-vw_status vw__rank_files_find(const char *folder, vw__rank_limits most, vw__arena *arena,
+vw_status vw__rank_files_find(const char *folder, vw__rank_files_limits most, vw__arena *arena,
                               vw__rank_files *out)
 {
     vw__rank_files files = {.paths = NULL};

@@ -26,37 +26,37 @@
 #include "vramwise/status.h"
 #include "base/arena.h"
 
-typedef struct vw__rank_name {
+typedef struct vw__ranks_name {
     bool is_known;
     bool is_local; /* torchrun's: counted on one machine */
     uint64_t rank;
     size_t run_bytes;  /* torchrun's: how much of the path is the run's folder */
     const char *array; /* in the path: "4711_5", the job and its task in an array; NULL: none */
     size_t array_bytes;
-} vw__rank_name;
+} vw__ranks_name;
 
 /* `path` is below the folder that was given. */
-vw__rank_name vw__rank_of_path(const char *path);
+vw__ranks_name vw__ranks_of_path(const char *path);
 
 /* Is it called what a log is called: train.log, slurm-4711.out, error.json, stdout,
  * run.steps.jsonl, each also with .gz, .xz or .zst behind? */
-bool vw__is_log_name(const char *path);
+bool vw__ranks_is_log_name(const char *path);
 
 /* Is it what `vramwise run` writes when memory runs out? */
-bool vw__is_failure_name(const char *path);
+bool vw__ranks_is_failure_name(const char *path);
 
 enum {
     VW__RANK_FILES_DEEPEST = 8,         /* folders below the one that was given */
     VW__RANK_FILES_MOST_NAMES = 1 << 16 /* that are looked at, of whatever kind */
 };
 
-typedef struct vw__rank_path {
+typedef struct vw__ranks_path {
     const char *path; /* below the folder; the arena's */
-    vw__rank_name name;
-} vw__rank_path;
+    vw__ranks_name name;
+} vw__ranks_path;
 
 typedef struct vw__rank_files {
-    vw__rank_path *paths; /* owned */
+    vw__ranks_path *paths; /* owned */
     size_t count, capacity;
     size_t name_count;   /* seen so far */
     size_t link_count;   /* to folders: not followed */
@@ -67,17 +67,17 @@ typedef struct vw__rank_files {
 } vw__rank_files;
 
 /* How many are taken, and how many names are looked at. */
-typedef struct vw__rank_limits {
+typedef struct vw__rank_files_limits {
     size_t files, names;
-} vw__rank_limits;
+} vw__rank_files_limits;
 
 /* VW_ERR_FILE: the folder itself cannot be read. VW_ERR_HOST_MEMORY. */
-VW_MUST_CHECK vw_status vw__rank_files_find(const char *folder, vw__rank_limits most,
+VW_MUST_CHECK vw_status vw__rank_files_find(const char *folder, vw__rank_files_limits most,
                                             vw__arena *arena, vw__rank_files *out);
 void vw__rank_files_deinit(vw__rank_files *files);
 
 /* Makes room for one element more in a list of `count`, which may move. VW_ERR_HOST_MEMORY. */
-VW_MUST_CHECK vw_status vw__rank_make_room(void **list, size_t count, size_t *capacity,
-                                           size_t element_bytes);
+VW_MUST_CHECK vw_status vw__ranks_make_room(void **list, size_t count, size_t *capacity,
+                                            size_t element_bytes);
 
 #endif /* VW_RANKS_RANK_FILES_H */

@@ -17,40 +17,40 @@
 #include "ranks/rank_text.h"
 
 /* A line of the program, of any rank. */
-typedef struct vw__site {
+typedef struct vw__ranks_site {
     const vw_frame *where; /* the arena's, or NULL */
     const char *category;  /* static */
-} vw__site;
+} vw__ranks_site;
 
 /* All lines that were met, once each. */
-typedef struct vw__site_table {
+typedef struct vw__ranks_site_table {
     vw__string_table keys; /* the id is the place in `sites` */
-    vw__site *sites;       /* owned */
+    vw__ranks_site *sites; /* owned */
     size_t capacity;
-} vw__site_table;
+} vw__ranks_site_table;
 
-typedef struct vw__site_bytes {
+typedef struct vw__ranks_site_bytes {
     uint32_t site;
     uint64_t bytes;
-} vw__site_bytes;
+} vw__ranks_site_bytes;
 
 /* What one recording, or a rank's texts, came to. */
-typedef struct vw__account {
+typedef struct vw__ranks_account {
     vw_rank shown;
     bool is_recording;
     size_t order; /* of its first file */
     int64_t last_time_us;
-    const vw__site_bytes *sites; /* the arena's */
+    const vw__ranks_site_bytes *sites; /* the arena's */
     size_t site_count;
     const vw_setting *settings; /* the arena's */
     size_t setting_count;
     vw_diagnosis *diagnosis; /* owned; NULL = none */
-} vw__account;
+} vw__ranks_account;
 
-typedef struct vw__accounts {
-    vw__account *accounts; /* owned */
+typedef struct vw__ranks_accounts {
+    vw__ranks_account *accounts; /* owned */
     size_t count, capacity;
-} vw__accounts;
+} vw__ranks_accounts;
 
 /* Everything that is gathered. */
 typedef struct vw__ranks_work {
@@ -58,18 +58,19 @@ typedef struct vw__ranks_work {
     const vw_ranks_options *options;
     vw_doctor_options doctor;
     vw__arena key_arena;
-    vw__site_table sites;
-    vw__accounts accounts;
-    vw__stories stories;
+    vw__ranks_site_table sites;
+    vw__ranks_accounts accounts;
+    vw__ranks_stories stories;
     vw_ranks_report *report;
 } vw__ranks_work;
 
 /* An account with nothing known in it. */
-vw__account vw__account_of(uint64_t rank);
+vw__ranks_account vw__ranks_account_of(uint64_t rank);
 
 /* VW_ERR_HOST_MEMORY; then the diagnosis of `account` is freed. */
-VW_MUST_CHECK vw_status vw__accounts_add(vw__accounts *accounts, const vw__account *account);
-void vw__accounts_deinit(vw__accounts *accounts);
+VW_MUST_CHECK vw_status vw__ranks_accounts_add(vw__ranks_accounts *accounts,
+                                               const vw__ranks_account *account);
+void vw__ranks_accounts_deinit(vw__ranks_accounts *accounts);
 
 /* A copy that lives as long as the report; NULL for NULL. VW_ERR_HOST_MEMORY. */
 VW_MUST_CHECK vw_status vw__ranks_keep(vw__ranks_work *work, const char *text, const char **out);
@@ -79,19 +80,21 @@ __attribute__((format(printf, 2, 3))) VW_MUST_CHECK vw_status vw__ranks_note(vw_
                                                                              ...);
 
 /* Examines an open recording. `path` is the arena's. */
-VW_MUST_CHECK vw_status vw__account_recording(vw__ranks_work *work, const vw_recording *recording,
-                                              const char *path, vw__account *account);
+VW_MUST_CHECK vw_status vw__ranks_account_recording(vw__ranks_work *work,
+                                                    const vw_recording *recording, const char *path,
+                                                    vw__ranks_account *account);
 
 /* Judges a story. `*has_something`: an error about memory or steps were in it. */
-VW_MUST_CHECK vw_status vw__account_story(vw__ranks_work *work, vw__story *story,
-                                          vw__account *account, bool *has_something);
+VW_MUST_CHECK vw_status vw__ranks_account_story(vw__ranks_work *work, vw__ranks_story *story,
+                                                vw__ranks_account *account, bool *has_something);
 
 /* Makes report->ranks, ->unassigned, ->missing and ->unread of the accounts, and `*mains`, of each
  * rank the account of its recording, or NULL: the caller's, freed with vw__host_free(). */
-VW_MUST_CHECK vw_status vw__ranks_merge(vw__ranks_work *work, const vw__account ***mains);
+VW_MUST_CHECK vw_status vw__ranks_merge(vw__ranks_work *work, const vw__ranks_account ***mains);
 
 /* Fills the rest of the report. `mains` as above. */
-VW_MUST_CHECK vw_status vw__ranks_compare(vw__ranks_work *work, const vw__account *const *mains);
+VW_MUST_CHECK vw_status vw__ranks_compare(vw__ranks_work *work,
+                                          const vw__ranks_account *const *mains);
 
 /* ---- who is out of line ----------------------------------------------------------------------
  *
@@ -108,31 +111,32 @@ VW_MUST_CHECK vw_status vw__ranks_compare(vw__ranks_work *work, const vw__accoun
  *
  * A value is out of line if it lies further from the median than the limit. With fewer than three
  * values nobody can tell which is the odd one: the deviation is 0, and ranks are judged only from
- * VW__SPREAD_FEWEST on. Two ranks can still be compared line by line.
+ * VW__RANKS_SPREAD_FEWEST on. Two ranks can still be compared line by line.
  *
  *   floors   peaks: a twentieth of the median, and 16 MiB    events: a fifth, and 1000
  *            lines of the program: a hundredth of the median peak of live bytes, and 4 MiB */
-enum { VW__SPREAD_FEWEST = 3 };
+enum { VW__RANKS_SPREAD_FEWEST = 3 };
 
-typedef struct vw__spread {
+typedef struct vw__ranks_spread {
     size_t count;
     uint64_t median; /* VW_UNKNOWN without values */
     double limit;
-} vw__spread;
+} vw__ranks_spread;
 
-typedef struct vw__spread_floor {
+typedef struct vw__ranks_spread_floor {
     uint64_t share_of; /* VW_UNKNOWN: of the median */
     double share;
     double least;
-} vw__spread_floor;
+} vw__ranks_spread_floor;
 
-#define VW__SPREAD_OF_PEAKS ((vw__spread_floor){VW_UNKNOWN, 0.05, 16.0 * 1024 * 1024})
-#define VW__SPREAD_OF_EVENTS ((vw__spread_floor){VW_UNKNOWN, 0.2, 1000})
-#define VW__SPREAD_OF_SITES(peak_bytes) ((vw__spread_floor){(peak_bytes), 0.01, 4.0 * 1024 * 1024})
+#define VW__RANKS_SPREAD_OF_PEAKS ((vw__ranks_spread_floor){VW_UNKNOWN, 0.05, 16.0 * 1024 * 1024})
+#define VW__RANKS_SPREAD_OF_EVENTS ((vw__ranks_spread_floor){VW_UNKNOWN, 0.2, 1000})
+#define VW__RANKS_SPREAD_OF_SITES(peak_bytes)                                                      \
+    ((vw__ranks_spread_floor){(peak_bytes), 0.01, 4.0 * 1024 * 1024})
 
 /* Sorts `values`; none of them is VW_UNKNOWN. */
-vw__spread vw__spread_of(uint64_t *values, size_t count, vw__spread_floor floor);
+vw__ranks_spread vw__ranks_spread_of(uint64_t *values, size_t count, vw__ranks_spread_floor floor);
 
-bool vw__is_out_of_line(const vw__spread *spread, uint64_t value);
+bool vw__ranks_is_out_of_line(const vw__ranks_spread *spread, uint64_t value);
 
 #endif /* VW_RANKS_RANK_PARTS_H */

@@ -10,7 +10,7 @@
 #include "base/host_memory.h"
 #include "format/byte_source.h"
 #include "format/line.h"      /* vw__line_prefix */
-#include "ranks/rank_files.h" /* vw__rank_make_room */
+#include "ranks/rank_files.h" /* vw__ranks_make_room */
 
 enum {
     LOOKED_AT_BYTES = 64,
@@ -87,7 +87,7 @@ static bool read_zone(const char *text, size_t size_bytes, size_t at, int64_t *s
     return true;
 }
 
-vw__log_time vw__log_time_of(const char *line, size_t size_bytes)
+vw__ranks_log_time vw__ranks_log_time_of(const char *line, size_t size_bytes)
 {
     if (size_bytes > LOOKED_AT_BYTES)
         size_bytes = LOOKED_AT_BYTES;
@@ -99,9 +99,10 @@ vw__log_time vw__log_time_of(const char *line, size_t size_bytes)
         size_t at = i + DATE_BYTES;
         int64_t fraction_us = read_fraction(line, size_bytes, &at);
         bool has_zone = read_zone(line, size_bytes, at, &east_seconds);
-        return (vw__log_time){(seconds - east_seconds) * US_PER_SECOND + fraction_us, has_zone};
+        return (vw__ranks_log_time){(seconds - east_seconds) * US_PER_SECOND + fraction_us,
+                                    has_zone};
     }
-    return VW__NO_LOG_TIME;
+    return VW__RANKS_NO_LOG_TIME;
 }
 
 enum {
@@ -112,39 +113,39 @@ enum {
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-void vw__story_destroy(vw__story *story)
+void vw__ranks_story_destroy(vw__ranks_story *story)
 {
     if (story == NULL)
         return;
-    vw__text_scan_destroy(story->scan);
+    vw__doctor_text_scan_destroy(story->scan);
     vw__host_free(story);
 }
 
-void vw__stories_deinit(vw__stories *stories)
+void vw__ranks_stories_deinit(vw__ranks_stories *stories)
 {
     for (size_t i = 0; i < stories->count; i++)
-        vw__story_destroy(stories->stories[i]);
+        vw__ranks_story_destroy(stories->stories[i]);
     vw__host_free(stories->stories);
-    *stories = (vw__stories){.stories = NULL};
+    *stories = (vw__ranks_stories){.stories = NULL};
 }
 
-static vw_status begin_story(uint64_t rank, vw__story **out)
+static vw_status begin_story(uint64_t rank, vw__ranks_story **out)
 {
-    vw__story *story = vw__host_alloc_zeroed(1, sizeof *story);
+    vw__ranks_story *story = vw__host_alloc_zeroed(1, sizeof *story);
     if (story == NULL)
         return vw__fail_host_memory(sizeof *story, "the text of a rank");
-    vw_status status = vw__text_scan_create(&story->scan);
+    vw_status status = vw__doctor_text_scan_create(&story->scan);
     if (status != VW_OK) {
         vw__host_free(story);
         return status;
     }
     story->rank = rank;
-    story->time = VW__NO_LOG_TIME;
+    story->time = VW__RANKS_NO_LOG_TIME;
     *out = story;
     return VW_OK;
 }
 
-static size_t place_of(const vw__stories *stories, uint64_t rank)
+static size_t place_of(const vw__ranks_stories *stories, uint64_t rank)
 {
     size_t i = 0;
     while (i < stories->count && stories->stories[i]->rank != rank)
@@ -153,11 +154,11 @@ static size_t place_of(const vw__stories *stories, uint64_t rank)
 }
 
 /* Returns the story of a rank; begins one if it has none. */
-static vw_status get_story(vw__stories *stories, uint64_t rank, vw__story **out)
+static vw_status get_story(vw__ranks_stories *stories, uint64_t rank, vw__ranks_story **out)
 {
     size_t place = place_of(stories, rank);
-    VW__TRY(vw__rank_make_room((void **)&stories->stories, place, &stories->capacity,
-                               sizeof(vw__story *)));
+    VW__TRY(vw__ranks_make_room((void **)&stories->stories, place, &stories->capacity,
+                                sizeof(vw__ranks_story *)));
     if (place == stories->count) {
         VW__TRY(begin_story(rank, &stories->stories[place]));
         stories->count++;
@@ -166,12 +167,12 @@ static vw_status get_story(vw__stories *stories, uint64_t rank, vw__story **out)
     return VW_OK;
 }
 
-vw__story *vw__stories_take(vw__stories *stories, uint64_t rank)
+vw__ranks_story *vw__ranks_stories_take(vw__ranks_stories *stories, uint64_t rank)
 {
     size_t place = place_of(stories, rank);
     if (place == stories->count)
         return NULL;
-    vw__story *story = stories->stories[place];
+    vw__ranks_story *story = stories->stories[place];
     stories->stories[place] = stories->stories[--stories->count];
     return story;
 }
@@ -210,21 +211,23 @@ static bool is_of_traceback(const char *line, size_t size_bytes)
 }
 
 /* `label_bytes` of the line name a rank. */
-static void note_time(vw__story *story, const char *line, size_t size_bytes, size_t label_bytes)
+static void note_time(vw__ranks_story *story, const char *line, size_t size_bytes,
+                      size_t label_bytes)
 {
-    vw__log_time own = vw__log_time_of(line, size_bytes);
+    vw__ranks_log_time own = vw__ranks_log_time_of(line, size_bytes);
     if (own.time_us != INT64_MIN)
         story->time = own;
-    if (story->time.time_us != INT64_MIN && story->time_count < VW__STORY_MOST_TIMES &&
+    if (story->time.time_us != INT64_MIN && story->time_count < VW__RANKS_STORY_MOST_TIMES &&
         may_report(line, size_bytes))
-        story->times[story->time_count++] = (vw__story_time){story->line_count, story->time};
+        story->times[story->time_count++] = (vw__ranks_story_time){story->line_count, story->time};
     if (own.time_us == INT64_MIN && !is_of_traceback(line + label_bytes, size_bytes - label_bytes))
-        story->time = VW__NO_LOG_TIME;
+        story->time = VW__RANKS_NO_LOG_TIME;
 }
 
-vw__log_time vw__story_time_of(const vw__story *story, const vw__error_report *report)
+vw__ranks_log_time vw__ranks_story_time_of(const vw__ranks_story *story,
+                                           const vw__error_text_report *report)
 {
-    vw__log_time found = VW__NO_LOG_TIME;
+    vw__ranks_log_time found = VW__RANKS_NO_LOG_TIME;
     uint64_t nearest = NEAR_LINES + 1;
     for (size_t i = 0; i < story->time_count; i++) {
         uint64_t line = story->times[i].line;
@@ -240,10 +243,10 @@ vw__log_time vw__story_time_of(const vw__story *story, const vw__error_report *r
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 typedef struct reading {
-    vw__stories *stories;
-    vw__story_file *file;
-    vw__story *story; /* of the line before: most go where that went */
-    bool is_in_line;  /* the last piece did not end its line */
+    vw__ranks_stories *stories;
+    vw__ranks_story_file *file;
+    vw__ranks_story *story; /* of the line before: most go where that went */
+    bool is_in_line;        /* the last piece did not end its line */
 } reading;
 
 /* What a launcher put in front of a line. */
@@ -253,7 +256,7 @@ typedef struct line_label {
     size_t taken_bytes; /* of them not to be fed on: the scanners know the others themselves */
 } line_label;
 
-static line_label label_of(const vw__story_file *file, const char *line, size_t size_bytes)
+static line_label label_of(const vw__ranks_story_file *file, const char *line, size_t size_bytes)
 {
     line_label label = {.rank = VW_UNKNOWN};
     vw__line_rank rank;
@@ -275,27 +278,27 @@ static line_label label_of(const vw__story_file *file, const char *line, size_t 
 /* Labels could name any number of ranks. */
 static bool has_room(const reading *at, uint64_t rank)
 {
-    return !at->file->has_labels || at->stories->count < VW__STORIES_MOST_AT_ONCE ||
+    return !at->file->has_labels || at->stories->count < VW__RANKS_MOST_STORIES ||
            place_of(at->stories, rank) < at->stories->count;
 }
 
 /* Makes the story of a rank the one that lines of this file go to; NULL: there is no room. */
 static vw_status turn_to(reading *at, uint64_t rank)
 {
-    vw__story_file *file = at->file;
+    vw__ranks_story_file *file = at->file;
     if (at->story == NULL || at->story->rank != rank) {
         at->story = NULL;
         if (has_room(at, rank))
             VW__TRY(get_story(at->stories, rank, &at->story));
     }
-    vw__story *story = at->story;
+    vw__ranks_story *story = at->story;
     if (story == NULL) {
         file->lost_count++;
     } else if (story->last_path != file->path) {
         story->first_path = story->first_path != NULL ? story->first_path : file->path;
         story->last_path = file->path;
         story->file_count++;
-        story->time = VW__NO_LOG_TIME;
+        story->time = VW__RANKS_NO_LOG_TIME;
         file->rank_count += rank != VW_UNKNOWN;
         file->last_rank = rank != VW_UNKNOWN ? rank : file->last_rank;
     }
@@ -313,16 +316,16 @@ static vw_status take_line(reading *at, const char *line, size_t size_bytes, boo
         VW__TRY(turn_to(at, label.rank != VW_UNKNOWN ? label.rank : at->file->rank));
     }
     at->is_in_line = !is_ended;
-    vw__story *story = at->story;
+    vw__ranks_story *story = at->story;
     if (story == NULL)
         return VW_OK;
     if (!is_begun) {
         story->line_count++;
         note_time(story, line, size_bytes, label.size_bytes);
     }
-    VW__TRY(
-        vw__text_scan_feed(story->scan, line + label.taken_bytes, size_bytes - label.taken_bytes));
-    return is_ended ? vw__text_scan_feed(story->scan, "\n", 1) : VW_OK;
+    VW__TRY(vw__doctor_text_scan_feed(story->scan, line + label.taken_bytes,
+                                      size_bytes - label.taken_bytes));
+    return is_ended ? vw__doctor_text_scan_feed(story->scan, "\n", 1) : VW_OK;
 }
 
 /* The lines that are whole in the window; how much of it that was. */
@@ -338,7 +341,8 @@ static vw_status take_lines(reading *at, const char *bytes, size_t size_bytes, s
     return VW_OK;
 }
 
-vw_status vw__stories_read(vw__stories *stories, vw__byte_source *source, vw__story_file *file)
+vw_status vw__ranks_stories_read(vw__ranks_stories *stories, vw__byte_source *source,
+                                 vw__ranks_story_file *file)
 {
     reading at = {.stories = stories, .file = file};
     if (file->rank != VW_UNKNOWN) /* an empty file is its rank's, too */
@@ -358,7 +362,7 @@ vw_status vw__stories_read(vw__stories *stories, vw__byte_source *source, vw__st
     }
 }
 
-bool vw__has_bare_labels(const char *bytes, size_t size_bytes)
+bool vw__ranks_has_bare_labels(const char *bytes, size_t size_bytes)
 {
     size_t line_count = 0, labelled_count = 0;
     for (size_t begin = 0; begin < size_bytes;) {

@@ -56,9 +56,9 @@ static vw_status tell_progress(job *at)
 /* torchrun makes a folder for each run on each machine, and counts the processes of a machine. */
 static bool has_one_run(const vw__rank_files *files)
 {
-    const vw__rank_path *first = NULL;
+    const vw__ranks_path *first = NULL;
     for (size_t i = 0; i < files->count; i++) {
-        const vw__rank_path *path = &files->paths[i];
+        const vw__ranks_path *path = &files->paths[i];
         if (!path->name.is_local)
             continue;
         if (first == NULL)
@@ -70,7 +70,7 @@ static bool has_one_run(const vw__rank_files *files)
     return true;
 }
 
-static bool is_same_array_task(const vw__rank_name *one, const vw__rank_name *other)
+static bool is_same_array_task(const vw__ranks_name *one, const vw__ranks_name *other)
 {
     return one->array != NULL && other->array != NULL && one->array_bytes == other->array_bytes &&
            memcmp(one->array, other->array, one->array_bytes) == 0;
@@ -98,7 +98,7 @@ static bool is_of_one_of_several_jobs(const job *at, size_t place)
 
 static uint64_t rank_of(const job *at, size_t place)
 {
-    const vw__rank_name *name = &at->files.paths[place].name;
+    const vw__ranks_name *name = &at->files.paths[place].name;
     bool is_known = name->is_known && (!name->is_local || at->is_local_known) &&
                     !is_of_one_of_several_jobs(at, place);
     return is_known ? name->rank : VW_UNKNOWN;
@@ -144,11 +144,11 @@ static vw_status refuse(job *at, size_t place)
 static vw_status examine_recording(job *at, size_t place, vw__byte_source *source)
 {
     vw_recording *recording = NULL;
-    vw__account account = vw__account_of(rank_of(at, place));
+    vw__ranks_account account = vw__ranks_account_of(rank_of(at, place));
     VW__TRY(vw__recording_open_source(source, 0, &recording));
     account.order = place;
     vw_status status =
-        vw__account_recording(at->work, recording, at->files.paths[place].path, &account);
+        vw__ranks_account_recording(at->work, recording, at->files.paths[place].path, &account);
     vw_recording_close(recording);
     if (status != VW_OK) {
         vw_diagnosis_free(account.diagnosis);
@@ -158,43 +158,43 @@ static vw_status examine_recording(job *at, size_t place, vw__byte_source *sourc
     at->shown[place].rank_count = account.shown.rank != VW_UNKNOWN;
     if (account.shown.rank == VW_UNKNOWN)
         at->shown[place].reason = why_unknown(at, place);
-    return vw__accounts_add(&at->work->accounts, &account);
+    return vw__ranks_accounts_add(&at->work->accounts, &account);
 }
 
 /* A story that is complete becomes an account; NULL does nothing. */
-static vw_status end_story(job *at, vw__story *story, size_t place)
+static vw_status end_story(job *at, vw__ranks_story *story, size_t place)
 {
     if (story == NULL)
         return VW_OK;
-    vw__account account = vw__account_of(story->rank);
+    vw__ranks_account account = vw__ranks_account_of(story->rank);
     bool has_something = false;
     account.order = place;
-    vw_status status = vw__account_story(at->work, story, &account, &has_something);
+    vw_status status = vw__ranks_account_story(at->work, story, &account, &has_something);
     if (is_of_file(status)) {
         account.shown.has_verdict = false;
         status = vw__ranks_note(at->work, "%s: %s", story->first_path, vw_last_error());
     }
     bool is_kept = status == VW_OK && (story->rank != VW_UNKNOWN || has_something);
     if (is_kept)
-        status = vw__accounts_add(&at->work->accounts, &account);
+        status = vw__ranks_accounts_add(&at->work->accounts, &account);
     else
         vw_diagnosis_free(account.diagnosis);
-    vw__story_destroy(story);
+    vw__ranks_story_destroy(story);
     return status;
 }
 
-static vw_status note_lost_lines(job *at, const vw__story_file *file)
+static vw_status note_lost_lines(job *at, const vw__ranks_story_file *file)
 {
     if (file->lost_count == 0)
         return VW_OK;
     return vw__ranks_note(at->work,
                           "%s has lines of more than %d ranks; %" PRIu64
                           " lines of the others were left out.",
-                          file->path, VW__STORIES_MOST_AT_ONCE, file->lost_count);
+                          file->path, VW__RANKS_MOST_STORIES, file->lost_count);
 }
 
 /* The folders of one machine may be another's than the first: then they count from 0 as well. */
-static vw_status note_other_ranks(job *at, size_t place, const vw__story_file *file)
+static vw_status note_other_ranks(job *at, size_t place, const vw__ranks_story_file *file)
 {
     if (!at->files.paths[place].name.is_local || file->rank == VW_UNKNOWN || file->rank_count < 2)
         return VW_OK;
@@ -208,23 +208,24 @@ static vw_status examine_text(job *at, size_t place, vw__byte_source *source, co
                               size_t size_bytes)
 {
     vw_rank_file *shown = &at->shown[place];
-    vw__story_file file = {.path = shown->path,
-                           .rank = rank_of(at, place),
-                           .has_labels =
-                               !is_of_one_rank(at, place) && !is_of_one_of_several_jobs(at, place),
-                           .last_rank = VW_UNKNOWN};
+    vw__ranks_story_file file = {.path = shown->path,
+                                 .rank = rank_of(at, place),
+                                 .has_labels = !is_of_one_rank(at, place) &&
+                                               !is_of_one_of_several_jobs(at, place),
+                                 .last_rank = VW_UNKNOWN};
     if (memchr(bytes, '\0', size_bytes) != NULL)
         return vw__fail(VW_ERR_CORRUPT_FILE, "expected a text, found bytes that no text has");
-    file.has_bare_labels = file.has_labels && vw__has_bare_labels((const char *)bytes, size_bytes);
-    vw_status status = vw__stories_read(&at->work->stories, source, &file);
+    file.has_bare_labels =
+        file.has_labels && vw__ranks_has_bare_labels((const char *)bytes, size_bytes);
+    vw_status status = vw__ranks_stories_read(&at->work->stories, source, &file);
     shown->kind = VW_RANK_FILE_TEXT;
     shown->rank_count = file.rank_count;
     shown->rank = file.rank_count == 1 ? file.last_rank : VW_UNKNOWN;
     if (file.rank_count == 0)
         shown->reason = why_unknown(at, place);
-    vw__story *nobodys = vw__stories_take(&at->work->stories, VW_UNKNOWN);
+    vw__ranks_story *nobodys = vw__ranks_stories_take(&at->work->stories, VW_UNKNOWN);
     if (status != VW_OK) {
-        vw__story_destroy(nobodys);
+        vw__ranks_story_destroy(nobodys);
         return status;
     }
     VW__TRY(end_story(at, nobodys, place));
@@ -238,7 +239,7 @@ static vw_status examine_source(job *at, size_t place, vw__byte_source *source)
     const uint8_t *bytes;
     size_t size_bytes;
     bool is_recording;
-    bool is_log = vw__is_log_name(at->files.paths[place].path);
+    bool is_log = vw__ranks_is_log_name(at->files.paths[place].path);
     VW__TRY(vw__byte_source_peek(source, VW__FILE_KIND_BYTES, &bytes, &size_bytes));
     vw_status status = vw__file_kind_detect(bytes, size_bytes, &is_recording);
     if (status == VW_OK && is_recording)
@@ -281,7 +282,7 @@ static vw_status examine_file(job *at, size_t place)
 
 static bool is_for_second_round(const job *at, size_t place)
 {
-    return is_of_one_rank(at, place) && vw__is_log_name(at->files.paths[place].path);
+    return is_of_one_rank(at, place) && vw__ranks_is_log_name(at->files.paths[place].path);
 }
 
 static vw_status first_round(job *at)
@@ -311,7 +312,7 @@ static vw_status examine_in_order(job *at, const ranked_place *places, size_t co
         VW__TRY(examine_file(at, places[i].place));
         bool is_last = i + 1 == count || places[i + 1].rank != places[i].rank;
         if (is_last)
-            VW__TRY(end_story(at, vw__stories_take(&at->work->stories, places[i].rank),
+            VW__TRY(end_story(at, vw__ranks_stories_take(&at->work->stories, places[i].rank),
                               places[i].place));
     }
     return VW_OK;
@@ -335,9 +336,9 @@ static vw_status second_round(job *at)
 /* Ranks that only labels have named. */
 static vw_status end_stories(job *at)
 {
-    vw__stories *stories = &at->work->stories;
+    vw__ranks_stories *stories = &at->work->stories;
     while (stories->count > 0)
-        VW__TRY(end_story(at, vw__stories_take(stories, stories->stories[0]->rank), 0));
+        VW__TRY(end_story(at, vw__ranks_stories_take(stories, stories->stories[0]->rank), 0));
     return VW_OK;
 }
 
@@ -425,7 +426,7 @@ static vw_status list_files(job *at)
 static vw_status examine_job(job *at)
 {
     vw__ranks_work *work = at->work;
-    const vw__account **mains;
+    const vw__ranks_account **mains;
     VW__TRY(list_files(at));
     VW__TRY(note_left_out(at));
     VW__TRY(note_several_jobs(at));
@@ -444,7 +445,7 @@ static vw_status examine_job(job *at)
 static vw_status examine_folder(vw__ranks_work *work, const char *folder)
 {
     job at = {.work = work, .folder = folder};
-    const vw__rank_limits most = {
+    const vw__rank_files_limits most = {
         .files =
             work->options->most_files != 0 ? work->options->most_files : VW_RANKS_DEFAULT_FILES,
         .names = VW__RANK_FILES_MOST_NAMES,
@@ -479,8 +480,8 @@ vw_status vw_ranks_examine(const char *folder, const vw_ranks_options *options,
     vw__string_table_init(&work.sites.keys, &work.key_arena, VW__STRING_TABLE_LARGEST_COUNT,
                           SIZE_MAX);
     vw_status status = examine_folder(&work, folder);
-    vw__stories_deinit(&work.stories);
-    vw__accounts_deinit(&work.accounts);
+    vw__ranks_stories_deinit(&work.stories);
+    vw__ranks_accounts_deinit(&work.accounts);
     vw__host_free(work.sites.sites);
     vw__arena_deinit(&work.key_arena);
     if (status != VW_OK) {

@@ -34,15 +34,15 @@ void vw__call_stack_walk(vw__call_stack *stack, const void *caller, uint32_t mos
         stack->frames[stack->frame_count++] = (uintptr_t)addresses[i];
 }
 
-void vw__name_address(uint64_t address, char name[VW__FRAME_NAME_BYTES], const char **file)
+void vw__call_stack_name(uint64_t address, char name[VW__CALL_STACK_NAME_BYTES], const char **file)
 {
     Dl_info info = {NULL, NULL, NULL, NULL};
     /* The call's own address: what follows it may belong to another function. */
     bool is_known = dladdr((void *)(uintptr_t)(address - 1), &info) != 0;
     *file = is_known && info.dli_fname != NULL ? info.dli_fname : "";
     if (is_known && info.dli_sname != NULL)
-        snprintf(name, VW__FRAME_NAME_BYTES, "%s", info.dli_sname);
+        snprintf(name, VW__CALL_STACK_NAME_BYTES, "%s", info.dli_sname);
     else
-        snprintf(name, VW__FRAME_NAME_BYTES, "%#" PRIx64,
+        snprintf(name, VW__CALL_STACK_NAME_BYTES, "%#" PRIx64,
                  address - (is_known ? (uintptr_t)info.dli_fbase : 0));
 }

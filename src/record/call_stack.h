@@ -25,11 +25,11 @@ bool vw__call_stack_prepare(void);
  * not among the innermost frames. At most `most_frames`. */
 void vw__call_stack_walk(vw__call_stack *stack, const void *caller, uint32_t most_frames);
 
-enum { VW__FRAME_NAME_BYTES = 256 };
+enum { VW__CALL_STACK_NAME_BYTES = 256 };
 
 /* Names a return address: the function, or else the hexadecimal address within its file, as
  * addr2line takes it; and the program or library. `*file` is valid while that library is loaded; ""
  * = unknown. */
-void vw__name_address(uint64_t address, char name[VW__FRAME_NAME_BYTES], const char **file);
+void vw__call_stack_name(uint64_t address, char name[VW__CALL_STACK_NAME_BYTES], const char **file);
 
 #endif /* VW_RECORD_CALL_STACK_H */

@@ -31,13 +31,13 @@ struct vw__picture {
     const void *thread;
     vw__picture *next; /* in recorder->pictures; guarded by its lock */
 
-    vw__recorded_event *events; /* owned; oldest first */
+    vw__record_event *events; /* owned; oldest first */
     size_t event_count, event_capacity;
     vw__picture_segment *segments; /* owned; by rising address */
     size_t segment_count, segment_capacity;
     vw__picture_block *blocks; /* owned; one segment's after the other's */
     size_t block_count, block_capacity;
-    vw__recorded_move *moves; /* owned, or NULL; oldest first; taken a moment later */
+    vw__record_move *moves; /* owned, or NULL; oldest first; taken a moment later */
     size_t move_count;
 };
 

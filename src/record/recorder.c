@@ -62,7 +62,7 @@ static uint64_t capture_of_tag(const vw_recorder *recorder, uint64_t tag)
     uint64_t serial = tag >> VW__CAPTURE_STACK_BITS;
     bool is_ours = recorder->stacks == VW_STACKS_CALLER && serial != 0 && serial % 2 == 0 &&
                    serial / 2 < atomic_load_explicit(&recorder->next_number, memory_order_relaxed);
-    return is_ours ? tag : VW__NO_CAPTURE;
+    return is_ours ? tag : VW__CAPTURE_NONE;
 }
 
 /* Captures by address. They are stored in a map of pointers as plain numbers. */
@@ -92,7 +92,7 @@ uint64_t vw__recorder_block_capture(const vw_recorder *recorder, const vw_block_
 {
     if (recorder->stacks == VW_STACKS_BACKTRACE)
         return block->state != VW_BLOCK_FREE ? recall(&recorder->live, block->address)
-                                             : VW__NO_CAPTURE;
+                                             : VW__CAPTURE_NONE;
     return capture_of_tag(recorder, block->tag);
 }
 
@@ -109,7 +109,7 @@ uint64_t vw__recorder_segment_capture(const vw_recorder *recorder, const vw_segm
 static uint64_t capture_of_request(vw_recorder *recorder, const vw_memory_event *event)
 {
     uint64_t capture = capture_of_tag(recorder, event->tag);
-    if (capture != VW__NO_CAPTURE)
+    if (capture != VW__CAPTURE_NONE)
         return capture;
     if (event->request == 0) /* it was in progress when we came */
         return new_capture(recorder, look_at_stack(recorder, event));
@@ -160,7 +160,7 @@ static uint64_t capture_of_event(vw_recorder *recorder, const vw_memory_event *e
     case VW_ACTION_SNAPSHOT:
         break;
     }
-    return VW__NO_CAPTURE;
+    return VW__CAPTURE_NONE;
 }
 
 /* ---- the listener ---------------------------------------------------------------------------- */
@@ -182,7 +182,7 @@ static int64_t reserved_by(const vw_memory_event *event)
 static void notice(void *context, const vw_memory_event *event)
 {
     vw_recorder *recorder = context;
-    const vw__recorded_event record = {
+    const vw__record_event record = {
         .address = event->address,
         .size_bytes = event->size_bytes,
         .time_us = vw__clock_realtime_us(),
@@ -207,7 +207,7 @@ static void notice(void *context, const vw_memory_event *event)
 void vw_recorder_note_spill(void *context, const vw_spill_report *report)
 {
     vw_recorder *recorder = context;
-    const vw__recorded_move move = {*report, vw__clock_realtime_us()};
+    const vw__record_move move = {*report, vw__clock_realtime_us()};
     vw__mutex_lock(&recorder->lock);
     (void)vw__ring_buffer_push(&recorder->moves, &move);
     vw__mutex_unlock(&recorder->lock);
@@ -252,8 +252,8 @@ vw_status vw_recorder_create(const vw_recorder_options *options, vw_recorder **o
     vw__mutex_init(&recorder->stack_lock, VW__LOCK_RECORDER);
     uint64_t entries = or_default(used.max_entries, VW_RECORDER_DEFAULT_ENTRIES);
     size_t bound = (size_t)vw__min_u64(entries, SIZE_MAX);
-    vw__ring_buffer_init(&recorder->events, sizeof(vw__recorded_event), bound);
-    vw__ring_buffer_init(&recorder->moves, sizeof(vw__recorded_move), bound);
+    vw__ring_buffer_init(&recorder->events, sizeof(vw__record_event), bound);
+    vw__ring_buffer_init(&recorder->moves, sizeof(vw__record_move), bound);
     uint64_t stack_bytes = or_default(used.stack_limit_bytes, VW_RECORDER_DEFAULT_STACK_BYTES);
     vw__stack_table_init(&recorder->stack_table, (size_t)vw__min_u64(stack_bytes, SIZE_MAX));
     *out = recorder;

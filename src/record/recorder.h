@@ -31,7 +31,7 @@
 #include "record/stack_table.h"
 
 #define VW__CAPTURE_STACK_BITS 24
-#define VW__NO_CAPTURE UINT64_C(0)
+#define VW__CAPTURE_NONE UINT64_C(0)
 
 static inline uint64_t vw__capture_make(uint64_t serial, uint32_t stack)
 {
@@ -43,7 +43,7 @@ static inline uint32_t vw__capture_stack(uint64_t capture)
     return (uint32_t)(capture & ((UINT32_C(1) << VW__CAPTURE_STACK_BITS) - 1));
 }
 
-typedef struct vw__recorded_event {
+typedef struct vw__record_event {
     uint64_t address;
     uint64_t size_bytes;
     uint64_t time_us;
@@ -51,15 +51,15 @@ typedef struct vw__recorded_event {
     vw_stream stream;
     vw_private_id private_id;
     vw_action action;
-} vw__recorded_event;
+} vw__record_event;
 
-_Static_assert(sizeof(vw__recorded_event) == 64, "one event is one cache line");
+_Static_assert(sizeof(vw__record_event) == 64, "one event is one cache line");
 
 /* Live memory that left the device, or came back. */
-typedef struct vw__recorded_move {
+typedef struct vw__record_move {
     vw_spill_report report;
     uint64_t time_us;
-} vw__recorded_move;
+} vw__record_move;
 
 typedef struct vw__picture vw__picture; /* picture.h */
 
@@ -78,8 +78,8 @@ struct vw_recorder {
 
     vw__mutex lock;            /* of what follows */
     vw_pool *pool;             /* NULL: not attached */
-    vw__ring_buffer events;    /* vw__recorded_event */
-    vw__ring_buffer moves;     /* vw__recorded_move */
+    vw__ring_buffer events;    /* vw__record_event */
+    vw__ring_buffer moves;     /* vw__record_move */
     uint64_t lost_count;       /* events */
     uint64_t lost_stack_count; /* requests whose stack was not stored */
     size_t map_bytes;          /* of the two maps, as of the last event */

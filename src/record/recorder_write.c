@@ -58,16 +58,16 @@ static vw_status add_next_frame(maker *m, const uint64_t *words, size_t *at, uin
     if (m->recorder->stacks == VW_STACKS_CALLER)
         return add_frame(m, string_of(m->recorder, (uint32_t)(first >> 32)),
                          string_of(m->recorder, (uint32_t)first), (uint32_t)words[(*at)++], id);
-    char name[VW__FRAME_NAME_BYTES];
+    char name[VW__CALL_STACK_NAME_BYTES];
     const char *file;
-    vw__name_address(first, name, &file);
+    vw__call_stack_name(first, name, &file);
     return add_frame(m, name, file, 0, id);
 }
 
 static vw_status add_stack(maker *m, uint32_t id, uint32_t *out)
 {
     vw__mutex_lock(&m->recorder->stack_lock);
-    vw__stack_entry entry = vw__stack_table_get(&m->recorder->stack_table, id);
+    vw__stack_table_entry entry = vw__stack_table_get(&m->recorder->stack_table, id);
     vw__mutex_unlock(&m->recorder->stack_lock);
     uint32_t frame_ids[VW_RECORDER_MOST_FRAMES];
     size_t frame_count = 0;
@@ -78,8 +78,8 @@ static vw_status add_stack(maker *m, uint32_t id, uint32_t *out)
 
 static vw_status context_of(maker *m, uint64_t capture, uint32_t *context)
 {
-    *context = VW__NO_CONTEXT;
-    if (capture == VW__NO_CAPTURE)
+    *context = VW__MODEL_NO_CONTEXT;
+    if (capture == VW__CAPTURE_NONE)
         return VW_OK;
     uintptr_t known = (uintptr_t)vw__address_map_get(&m->contexts, capture);
     if (known != 0) {
@@ -100,15 +100,15 @@ static vw_status context_of(maker *m, uint64_t capture, uint32_t *context)
 
 /* ---- events, segments, blocks ---------------------------------------------------------------- */
 
-static vw_status add_event(maker *m, const vw__recorded_event *event)
+static vw_status add_event(maker *m, const vw__record_event *event)
 {
     vw__model_event made = {
         .address = event->address,
         .size_bytes = event->size_bytes,
         .time_us = vw__model_builder_features(m->builder)->has_times ? (int64_t)event->time_us
-                                                                     : VW__UNKNOWN_TIME,
-        .note = VW__NO_NOTE,
-        .pool = VW__UNKNOWN_POOL,
+                                                                     : VW__MODEL_UNKNOWN_TIME,
+        .note = VW__MODEL_NO_NOTE,
+        .pool = VW__MODEL_UNKNOWN_POOL,
         .action = (uint8_t)event->action,
     };
     size_t index;
@@ -172,7 +172,7 @@ static vw_status add_all(maker *m, const vw__picture *picture, int device)
 /* ---- moves ----------------------------------------------------------------------------------- */
 
 /* Adds a span of length 0, with the numbers at its start: PyTorch's annotations come in pairs. */
-static vw_status add_move(maker *m, const vw__recorded_move *move, int device)
+static vw_status add_move(maker *m, const vw__record_move *move, int device)
 {
     const vw_spill_report *report = &move->report;
     const char *name = report->is_return ? VW_RETURN_ANNOTATION : VW_SPILL_ANNOTATION;
@@ -213,9 +213,9 @@ static vw_status add_pool(maker *m, const vw_pool *pool)
 {
     vw_pool_stats stats = {.struct_size = sizeof stats};
     VW__TRY(vw_pool_get_stats(pool, &stats));
-    add_setting(m, VW__ENGINE_KEY, pool->engine->table->name);
-    add_size(m, VW__DEVICE_BYTES_KEY, pool->device->properties.total_bytes);
-    add_size(m, VW__LIMIT_BYTES_KEY, stats.limit_bytes);
+    add_setting(m, VW__MODEL_ENGINE_KEY, pool->engine->table->name);
+    add_size(m, VW__MODEL_DEVICE_BYTES_KEY, pool->device->properties.total_bytes);
+    add_size(m, VW__MODEL_LIMIT_BYTES_KEY, stats.limit_bytes);
     return m->setting_status;
 }
 
@@ -233,7 +233,7 @@ static vw_status fill(maker *m, const vw__picture *picture, const vw_pool *pool)
     for (size_t i = 0; i < picture->move_count && features->has_annotations; i++)
         VW__TRY(add_move(m, &picture->moves[i], device));
     for (size_t i = 0; i < picture->event_count && !features->has_contexts; i++)
-        features->has_contexts = picture->events[i].capture != VW__NO_CAPTURE;
+        features->has_contexts = picture->events[i].capture != VW__CAPTURE_NONE;
     return VW_OK;
 }
 
@@ -279,15 +279,15 @@ vw_status vw_recorder_write_to(vw_recorder *recorder, vw_pool *pool, vw_recorder
     vw_status status = make_model(&picture, pool, &model);
     vw__picture_deinit(&picture);
     if (status == VW_OK)
-        status = vw__torch_snapshot_write(model, &(vw__pickle_sink){context, output});
+        status = vw__export_snapshot(model, &(vw__export_pickle_sink){context, output});
     vw__model_destroy(model);
     return status;
 }
 
 vw_status vw_recorder_write_fd(vw_recorder *recorder, vw_pool *pool, int file_descriptor)
 {
-    vw__open_file file = {file_descriptor, 0};
-    vw_status status = vw_recorder_write_to(recorder, pool, vw__open_file_write, &file);
+    vw__file_output file = {file_descriptor, 0};
+    vw_status status = vw_recorder_write_to(recorder, pool, vw__file_output_write, &file);
     if (file.error != 0)
         return vw__fail(VW_ERR_FILE, "cannot write the recording: %s", strerror(file.error));
     return status;

@@ -45,7 +45,7 @@ static uint32_t *find_slot(const vw__stack_table *table, const uint64_t *words, 
         uint32_t id = table->slots[i];
         if (id == 0)
             return &table->slots[i];
-        const vw__stack_entry *entry = &table->entries[id - 1];
+        const vw__stack_table_entry *entry = &table->entries[id - 1];
         if (entry->hash == hash && entry->word_count == word_count &&
             memcmp(entry->words, words, word_count * sizeof *words) == 0)
             return &table->slots[i];
@@ -57,8 +57,8 @@ static bool grow(vw__stack_table *table)
     if (table->capacity >= VW__STACK_TABLE_MOST / 2)
         return false;
     uint32_t capacity = table->capacity != 0 ? table->capacity * 2 : FIRST_CAPACITY;
-    vw__stack_entry *entries =
-        vw__arena_alloc_array(&table->arena, capacity, sizeof *entries, _Alignof(vw__stack_entry));
+    vw__stack_table_entry *entries = vw__arena_alloc_array(&table->arena, capacity, sizeof *entries,
+                                                           _Alignof(vw__stack_table_entry));
     uint32_t *slots = vw__arena_alloc_array(&table->arena, (size_t)capacity * 2, sizeof *slots,
                                             _Alignof(uint32_t));
     if (entries == NULL || slots == NULL)
@@ -69,7 +69,7 @@ static bool grow(vw__stack_table *table)
     table->slots = slots;
     table->capacity = capacity;
     for (uint32_t id = 1; id <= table->count; id++) {
-        const vw__stack_entry *entry = &entries[id - 1];
+        const vw__stack_table_entry *entry = &entries[id - 1];
         *find_slot(table, entry->words, entry->word_count, entry->hash) = id;
     }
     return true;
@@ -96,13 +96,13 @@ bool vw__stack_table_add(vw__stack_table *table, const uint64_t *words, uint32_t
     if (copy == NULL)
         return false;
     memcpy(copy, words, word_count * sizeof *copy);
-    table->entries[table->count] = (vw__stack_entry){copy, word_count, hash};
+    table->entries[table->count] = (vw__stack_table_entry){copy, word_count, hash};
     *id = ++table->count;
     *find_slot(table, words, word_count, hash) = *id;
     return true;
 }
 
-vw__stack_entry vw__stack_table_get(const vw__stack_table *table, uint32_t id)
+vw__stack_table_entry vw__stack_table_get(const vw__stack_table *table, uint32_t id)
 {
-    return id != 0 ? table->entries[id - 1] : (vw__stack_entry){NULL, 0, 0};
+    return id != 0 ? table->entries[id - 1] : (vw__stack_table_entry){NULL, 0, 0};
 }

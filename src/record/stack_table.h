@@ -23,19 +23,19 @@
 /* The largest number of stacks, the empty one included: an id fits 24 bits. */
 #define VW__STACK_TABLE_MOST (UINT32_C(1) << 24)
 
-typedef struct vw__stack_entry {
+typedef struct vw__stack_table_entry {
     const uint64_t *words; /* owned by the arena */
     uint32_t word_count;
     uint32_t hash;
-} vw__stack_entry;
+} vw__stack_table_entry;
 
 typedef struct vw__stack_table {
     vw__arena arena;
-    vw__string_table strings; /* for owners whose words name strings; same arena */
-    vw__stack_entry *entries; /* by id - 1 */
-    uint32_t *slots;          /* hash -> id; 0 is empty; twice as many as entries */
-    uint32_t count;           /* without the empty one */
-    uint32_t capacity;        /* of entries; 0 or a power of two */
+    vw__string_table strings;       /* for owners whose words name strings; same arena */
+    vw__stack_table_entry *entries; /* by id - 1 */
+    uint32_t *slots;                /* hash -> id; 0 is empty; twice as many as entries */
+    uint32_t count;                 /* without the empty one */
+    uint32_t capacity;              /* of entries; 0 or a power of two */
 } vw__stack_table;
 
 /* Takes no memory yet. The table must not move: its strings refer to its arena. */
@@ -48,6 +48,6 @@ bool vw__stack_table_add(vw__stack_table *table, const uint64_t *words, uint32_t
                          uint32_t *id);
 
 /* `id` must be at most table->count. */
-vw__stack_entry vw__stack_table_get(const vw__stack_table *table, uint32_t id);
+vw__stack_table_entry vw__stack_table_get(const vw__stack_table *table, uint32_t id);
 
 #endif /* VW_RECORD_STACK_TABLE_H */

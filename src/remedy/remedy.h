@@ -173,8 +173,8 @@ vw_enough vw__remedy_enough(vw_basis basis, vw__remedy_range saved, uint64_t mis
 
 /* empty_cache() waits for the GPU and makes the next phase ask the driver again. It is advised only
  * for at least so many bytes, and such a share of what is reserved. */
-#define VW__EMPTY_CACHE_LEAST_BYTES (UINT64_C(64) << 20)
-enum { VW__EMPTY_CACHE_LEAST_SHARE = 20 };
+#define VW__REMEDY_EMPTY_CACHE_LEAST_BYTES (UINT64_C(64) << 20)
+enum { VW__REMEDY_EMPTY_CACHE_LEAST_SHARE = 20 };
 bool vw__remedy_is_empty_cache_worth_it(uint64_t idle_bytes, uint64_t reserved_bytes);
 
 #endif /* VW_REMEDY_REMEDY_H */

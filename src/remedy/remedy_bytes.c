@@ -117,6 +117,6 @@ vw_enough vw__remedy_enough(vw_basis basis, vw__remedy_range saved, uint64_t mis
 
 bool vw__remedy_is_empty_cache_worth_it(uint64_t idle_bytes, uint64_t reserved_bytes)
 {
-    return idle_bytes >= VW__EMPTY_CACHE_LEAST_BYTES &&
-           idle_bytes >= reserved_bytes / VW__EMPTY_CACHE_LEAST_SHARE;
+    return idle_bytes >= VW__REMEDY_EMPTY_CACHE_LEAST_BYTES &&
+           idle_bytes >= reserved_bytes / VW__REMEDY_EMPTY_CACHE_LEAST_SHARE;
 }

@@ -29,7 +29,7 @@ SIDE(after, OTHER_FILE)
 static void append_difference(vw__byte_buffer *cell, const void *object)
 {
     const vw_change *change = object;
-    vw__append_text(cell, vw__change_text(change->before_bytes, change->after_bytes).text);
+    vw__append_text(cell, vw__report_change(change->before_bytes, change->after_bytes).text);
 }
 
 /* A category is a part of what is live, and shown as one. */
@@ -87,70 +87,73 @@ static const vw__report_fields diff_fields = VW__REPORT_FIELDS(vw_diff_report, d
 static void say_answer(vw__report *out, const vw_diff_report *report)
 {
     const uint64_t before = report->before.live_bytes, after = report->after.live_bytes;
-    const vw__text before_text = vw__size_text(before), after_text = vw__size_text(after);
+    const vw__report_text before_text = vw__report_size(before),
+                          after_text = vw__report_size(after);
     if (report->is_same)
-        vw__report_say(out, VW__STYLE_GREEN, "the same: %s live at both peaks, in the same places",
-                       before_text.text);
+        vw__report_say(out, VW__REPORT_STYLE_GREEN,
+                       "the same: %s live at both peaks, in the same places", before_text.text);
     else if (before == after)
-        vw__report_say(out, VW__STYLE_YELLOW, "moved: %s live at both peaks, in other places",
-                       before_text.text);
+        vw__report_say(out, VW__REPORT_STYLE_YELLOW,
+                       "moved: %s live at both peaks, in other places", before_text.text);
     else
-        vw__report_say(out, VW__STYLE_YELLOW,
+        vw__report_say(out, VW__REPORT_STYLE_YELLOW,
                        "%s by %s: %s live at the first peak, %s at the "
                        "second",
                        after > before ? "grew" : "shrank",
-                       vw__change_text(before, after).text + 1, /* without its sign */
+                       vw__report_change(before, after).text + 1, /* without its sign */
                        before_text.text, after_text.text);
 }
 
-static void add_total(vw__table *table, const char *what, const char *before, const char *after,
-                      const char *change)
+static void add_total(vw__report_table *table, const char *what, const char *before,
+                      const char *after, const char *change)
 {
-    vw__table_row(table, VW__STYLE_PLAIN);
-    vw__table_cell(table, what);
-    vw__table_cell(table, before);
-    vw__table_cell(table, after);
-    vw__table_cell(table, change);
+    vw__report_table_row(table, VW__REPORT_STYLE_PLAIN);
+    vw__report_table_cell(table, what);
+    vw__report_table_cell(table, before);
+    vw__report_table_cell(table, after);
+    vw__report_table_cell(table, change);
 }
 
-static void add_total_bytes(vw__table *table, const char *what, uint64_t before, uint64_t after)
+static void add_total_bytes(vw__report_table *table, const char *what, uint64_t before,
+                            uint64_t after)
 {
-    add_total(table, what, vw__size_text(before).text, vw__size_text(after).text,
-              vw__change_text(before, after).text);
+    add_total(table, what, vw__report_size(before).text, vw__report_size(after).text,
+              vw__report_change(before, after).text);
 }
 
 static void say_totals(vw__report *out, const vw_diff_report *report)
 {
-    vw__table table;
+    vw__report_table table;
     vw__report_fields_table(&table, &category_fields);
     add_total_bytes(&table, "live", report->before.live_bytes, report->after.live_bytes);
     for (size_t i = 0; i < report->category_count; i++)
-        vw__report_fields_row(&table, VW__STYLE_PLAIN, &category_fields, &report->categories[i]);
-    add_total(&table, "blocks", vw__count_text(report->before.block_count).text,
-              vw__count_text(report->after.block_count).text, "");
+        vw__report_fields_row(&table, VW__REPORT_STYLE_PLAIN, &category_fields,
+                              &report->categories[i]);
+    add_total(&table, "blocks", vw__report_count(report->before.block_count).text,
+              vw__report_count(report->after.block_count).text, "");
     add_total_bytes(&table, "most reserved", report->before_peak_reserved_bytes,
                     report->after_peak_reserved_bytes);
-    vw__table_end(&table, out);
+    vw__report_table_end(&table, out);
 }
 
 static void say_changes(vw__report *out, const vw_diff_report *report)
 {
-    vw__table table;
+    vw__report_table table;
     if (report->change_count == 0)
         return;
     vw__report_blank(out);
     vw__report_fields_table(&table, &change_fields);
     for (size_t i = 0; i < report->change_count && i < out->form.most_rows; i++) {
         const vw_change *change = &report->changes[i];
-        vw__report_fields_row(&table, VW__STYLE_PLAIN, &change_fields, change);
+        vw__report_fields_row(&table, VW__REPORT_STYLE_PLAIN, &change_fields, change);
         if (out->form.has_stacks)
-            vw__table_frames(&table, change->frames, change->frame_count);
+            vw__report_table_frames(&table, change->frames, change->frame_count);
     }
-    vw__table_end(&table, out);
+    vw__report_table_end(&table, out);
     if (report->change_count > out->form.most_rows)
         vw__report_say(
-            out, VW__STYLE_FAINT, "and %s",
-            vw__counted_text(report->change_count - out->form.most_rows, "smaller one").text);
+            out, VW__REPORT_STYLE_FAINT, "and %s",
+            vw__report_counted(report->change_count - out->form.most_rows, "smaller one").text);
 }
 
 static bool has_other_settings(const vw_diff_report *report)
@@ -164,7 +167,8 @@ static void say_side(vw__report *out, const char *label, const char *file, int d
                      uint64_t event_count, const char *conf, bool has_conf)
 {
     vw__report_fact(out, label, "%s%sdevice %d, %s", file != NULL ? file : "",
-                    file != NULL ? ", " : "", device, vw__counted_text(event_count, "event").text);
+                    file != NULL ? ", " : "", device,
+                    vw__report_counted(event_count, "event").text);
     if (has_conf)
         vw__report_fact(out, "", "%s",
                         conf == NULL      ? "settings not recorded"

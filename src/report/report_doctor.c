@@ -9,7 +9,7 @@
  * wrong code. Where it is too wide its indentation gives way first, as far as that of the advice it
  * belongs to, then the window's edge.
  *
- * Texts may quote untrusted files; all of them pass through vw__show(). */
+ * Texts may quote untrusted files; all of them pass through vw__report_show(). */
 #include "vramwise/report.h"
 #include "report/report_doctor.h"
 
@@ -135,7 +135,7 @@ static void end_inside(vw__report *report, vw__report *inside, size_t indent)
     while (at < end) {
         const size_t line_bytes = strcspn(at, "\n");
         if (line_bytes > 0)
-            vw__append_spaces(&report->buffer, indent);
+            vw__report_append_spaces(&report->buffer, indent);
         vw__append_bytes(&report->buffer, at, line_bytes);
         vw__append_bytes(&report->buffer, "\n", 1);
         at += line_bytes + 1;
@@ -147,7 +147,7 @@ static void end_inside(vw__report *report, vw__report *inside, size_t indent)
     vw__byte_buffer_deinit(&inside->shown);
 }
 
-static void say_heading(vw__report *report, vw__style style, const char *text)
+static void say_heading(vw__report *report, vw__report_style style, const char *text)
 {
     vw__report_blank(report);
     vw__report_prose(report, 0, style, "", "%s", text);
@@ -155,17 +155,17 @@ static void say_heading(vw__report *report, vw__style style, const char *text)
 
 /* ---- the verdict ----------------------------------------------------------------------------- */
 
-static vw__style style_of(vw_verdict verdict)
+static vw__report_style style_of(vw_verdict verdict)
 {
     switch (verdict) {
     case VW_VERDICT_HEALTHY:
-        return VW__STYLE_GREEN;
+        return VW__REPORT_STYLE_GREEN;
     case VW_VERDICT_NOT_OOM:
-        return VW__STYLE_BOLD;
+        return VW__REPORT_STYLE_BOLD;
     case VW_VERDICT_UNKNOWN:
-        return VW__STYLE_YELLOW;
+        return VW__REPORT_STYLE_YELLOW;
     default:
-        return VW__STYLE_RED;
+        return VW__REPORT_STYLE_RED;
     }
 }
 
@@ -175,23 +175,23 @@ static void say_file(vw__report *report, const char *file, size_t size_bytes)
 {
     const char *dots = report->form.has_utf8 ? "\xE2\x80\xA6" : "...";
     const size_t room_columns = report->form.width_columns - FILE_INDENT;
-    const size_t columns = vw__columns_of(file, size_bytes);
+    const size_t columns = vw__report_columns_of(file, size_bytes);
     size_t begin_bytes = size_bytes, end_from = size_bytes;
     if (columns > room_columns) {
-        const size_t kept_columns = room_columns - vw__columns_of(dots, strlen(dots));
-        begin_bytes = vw__bytes_within(file, size_bytes, kept_columns / 3);
-        const size_t end_columns = kept_columns - vw__columns_of(file, begin_bytes);
-        end_from = vw__bytes_within(file, size_bytes, columns - end_columns);
-        while (vw__columns_of(file + end_from, size_bytes - end_from) > end_columns)
-            end_from += vw__bytes_within(file + end_from, size_bytes - end_from, 2);
+        const size_t kept_columns = room_columns - vw__report_columns_of(dots, strlen(dots));
+        begin_bytes = vw__report_bytes_within(file, size_bytes, kept_columns / 3);
+        const size_t end_columns = kept_columns - vw__report_columns_of(file, begin_bytes);
+        end_from = vw__report_bytes_within(file, size_bytes, columns - end_columns);
+        while (vw__report_columns_of(file + end_from, size_bytes - end_from) > end_columns)
+            end_from += vw__report_bytes_within(file + end_from, size_bytes - end_from, 2);
     }
-    vw__append_spaces(&report->buffer, FILE_INDENT);
-    vw__append_text(&report->buffer, vw__style_code(report, VW__STYLE_FAINT));
+    vw__report_append_spaces(&report->buffer, FILE_INDENT);
+    vw__append_text(&report->buffer, vw__report_style_code(report, VW__REPORT_STYLE_FAINT));
     vw__append_bytes(&report->buffer, file, begin_bytes);
     if (begin_bytes < size_bytes)
         vw__append_text(&report->buffer, dots);
     vw__append_bytes(&report->buffer, file + end_from, size_bytes - end_from);
-    vw__append_text(&report->buffer, vw__style_code(report, VW__STYLE_PLAIN));
+    vw__append_text(&report->buffer, vw__report_style_code(report, VW__REPORT_STYLE_PLAIN));
     vw__report_blank(report);
 }
 
@@ -207,19 +207,20 @@ static void say_what_it_is_from(vw__report *report, const vw_diagnosis *diagnosi
     vw__byte_buffer shown;
     if (diagnosis->error_count > 1 && !diagnosis->is_running)
         snprintf(first_of, sizeof first_of, "the first of %.40s in ",
-                 vw__counted_text(diagnosis->error_count, "failure").text);
+                 vw__report_counted(diagnosis->error_count, "failure").text);
     snprintf(line, sizeof line, "Verdict: %s, %s confidence, from %sa %s%s",
              vw_verdict_name(diagnosis->verdict), vw_confidence_name(diagnosis->confidence),
              first_of, source, file[0] != '\0' ? ":" : "");
     vw__byte_buffer_init(&shown);
-    vw__show(report, &shown, file, strlen(file));
+    vw__report_show(report, &shown, file, strlen(file));
     if (shown.has_failed)
         report->buffer.has_failed = true;
     file = vw__byte_buffer_text(&shown);
-    if (strlen(line) + 1 + vw__columns_of(file, shown.size_bytes) <= report->form.width_columns) {
-        vw__report_prose(report, 0, VW__STYLE_FAINT, "", "%s %s", line, file);
+    if (strlen(line) + 1 + vw__report_columns_of(file, shown.size_bytes) <=
+        report->form.width_columns) {
+        vw__report_prose(report, 0, VW__REPORT_STYLE_FAINT, "", "%s %s", line, file);
     } else {
-        vw__report_prose(report, 0, VW__STYLE_FAINT, "", "%s", line);
+        vw__report_prose(report, 0, VW__REPORT_STYLE_FAINT, "", "%s", line);
         if (shown.size_bytes > 0)
             say_file(report, file, shown.size_bytes);
     }
@@ -237,22 +238,22 @@ static void say_verdict(vw__report *report, const vw_diagnosis *diagnosis)
 static void say_reasoning(vw__report *report, const vw_diagnosis *diagnosis)
 {
     if (diagnosis->reasoning_count > 0)
-        say_heading(report, VW__STYLE_BOLD, "Why");
+        say_heading(report, VW__REPORT_STYLE_BOLD, "Why");
     for (size_t i = 0; i < diagnosis->reasoning_count; i++)
-        vw__report_prose(report, 0, VW__STYLE_PLAIN, "- ", "%s", diagnosis->reasoning[i]);
+        vw__report_prose(report, 0, VW__REPORT_STYLE_PLAIN, "- ", "%s", diagnosis->reasoning[i]);
 }
 
 /* ---- remedies -------------------------------------------------------------------------------- */
 
 /* "saves 1.20 GiB to 3.00 GiB (computed)"; "" if the savings are unknown. A remedy that saves
  * nothing may still be good advice for the next run: then the text does not say "saves". */
-static vw__text savings_text(const vw_remedy *remedy)
+static vw__report_text savings_text(const vw_remedy *remedy)
 {
     const uint64_t least_bytes = remedy->saves_bytes, most_bytes = remedy->saves_at_most_bytes;
-    const vw__text least = vw__size_text(least_bytes), most = vw__size_text(most_bytes);
+    const vw__report_text least = vw__report_size(least_bytes), most = vw__report_size(most_bytes);
     const char *basis =
         remedy->basis == VW_BASIS_RULE ? "rule of thumb" : vw_basis_name(remedy->basis);
-    vw__text result = {""};
+    vw__report_text result = {""};
     if (least_bytes == VW_UNKNOWN && most_bytes == VW_UNKNOWN)
         return result;
     if (least_bytes == 0 && most_bytes == 0)
@@ -276,7 +277,7 @@ static size_t widest_line_columns(const char *text)
     size_t widest_columns = 0;
     while (*text != '\0') {
         const size_t line_bytes = strcspn(text, "\n");
-        const size_t columns = vw__columns_of(text, line_bytes);
+        const size_t columns = vw__report_columns_of(text, line_bytes);
         if (columns > widest_columns)
             widest_columns = columns;
         text += line_bytes + (text[line_bytes] == '\n');
@@ -295,10 +296,10 @@ static void say_code(vw__report *report, size_t least_indent, const char *code)
     while (*code != '\0') {
         const size_t line_bytes = strcspn(code, "\n");
         if (line_bytes > 0) {
-            vw__append_spaces(&report->buffer, indent);
-            vw__append_text(&report->buffer, vw__style_code(report, VW__STYLE_BOLD));
-            vw__show(report, &report->buffer, code, line_bytes);
-            vw__append_text(&report->buffer, vw__style_code(report, VW__STYLE_PLAIN));
+            vw__report_append_spaces(&report->buffer, indent);
+            vw__append_text(&report->buffer, vw__report_style_code(report, VW__REPORT_STYLE_BOLD));
+            vw__report_show(report, &report->buffer, code, line_bytes);
+            vw__append_text(&report->buffer, vw__report_style_code(report, VW__REPORT_STYLE_PLAIN));
         }
         vw__report_blank(report);
         code += line_bytes + (code[line_bytes] == '\n');
@@ -308,13 +309,14 @@ static void say_code(vw__report *report, size_t least_indent, const char *code)
 static void say_remedy(vw__report *report, size_t indent, const char *mark, const vw_remedy *remedy)
 {
     const size_t inner_indent = indent + strlen(mark);
-    const vw__text savings = savings_text(remedy);
+    const vw__report_text savings = savings_text(remedy);
     const char *cost = text_or_nothing(remedy->cost);
-    vw__report_prose(report, indent, VW__STYLE_BOLD, mark, "%s", text_or_nothing(remedy->action));
+    vw__report_prose(report, indent, VW__REPORT_STYLE_BOLD, mark, "%s",
+                     text_or_nothing(remedy->action));
     if (savings.text[0] != '\0')
-        vw__report_prose(report, inner_indent, VW__STYLE_PLAIN, "", "%s", savings.text);
+        vw__report_prose(report, inner_indent, VW__REPORT_STYLE_PLAIN, "", "%s", savings.text);
     if (cost[0] != '\0')
-        vw__report_prose(report, inner_indent, VW__STYLE_PLAIN, "", "cost: %s", cost);
+        vw__report_prose(report, inner_indent, VW__REPORT_STYLE_PLAIN, "", "cost: %s", cost);
     say_code(report, inner_indent, text_or_nothing(remedy->how));
 }
 
@@ -388,7 +390,7 @@ static void say_first_remedy(vw__report *report, const vw_diagnosis *diagnosis)
     const vw_remedy *remedy = first_remedy(diagnosis);
     if (remedy == NULL)
         return;
-    say_heading(report, VW__STYLE_GREEN,
+    say_heading(report, VW__REPORT_STYLE_GREEN,
                 diagnosis->verdict == VW_VERDICT_UNKNOWN ? "To find out" : "Try first");
     say_remedy(report, FINDING_INDENT, "", remedy);
 }
@@ -406,44 +408,44 @@ static void append_part_bar(vw__byte_buffer *bar, const vw__report *report, uint
 /* The parts of the bytes, each with its share if the whole is known. */
 static void say_parts(vw__report *report, const vw_finding *finding)
 {
-    static const vw__column columns[] = {
-        {"", VW__COLUMN_NAME},
-        {"", VW__COLUMN_NUMBER},
-        {"", VW__COLUMN_NUMBER},
-        {"", VW__COLUMN_WORD},
+    static const vw__report_column columns[] = {
+        {"", VW__REPORT_COLUMN_NAME},
+        {"", VW__REPORT_COLUMN_NUMBER},
+        {"", VW__REPORT_COLUMN_NUMBER},
+        {"", VW__REPORT_COLUMN_WORD},
     };
     bool has_shares = finding->bytes != VW_UNKNOWN && finding->bytes > 0;
     vw__byte_buffer bar;
-    vw__table table;
+    vw__report_table table;
     for (size_t i = 0; i < finding->part_count; i++)
         has_shares = has_shares && finding->parts[i].bytes <= finding->bytes;
     vw__byte_buffer_init(&bar);
-    vw__table_init(&table, columns, sizeof columns / sizeof columns[0]);
+    vw__report_table_init(&table, columns, sizeof columns / sizeof columns[0]);
     for (size_t i = 0; i < finding->part_count; i++) {
         const vw_part *part = &finding->parts[i];
-        vw__text share = {""};
+        vw__report_text share = {""};
         vw__byte_buffer_clear(&bar);
         if (has_shares) {
-            share = vw__share_text((double)part->bytes / (double)finding->bytes);
+            share = vw__report_share((double)part->bytes / (double)finding->bytes);
             if (report->form.width_columns >= NARROWEST_WITH_PART_BARS)
                 append_part_bar(&bar, report, part->bytes, finding->bytes);
         }
         if (report->form.width_columns < NARROWEST_WITH_COLUMNS) {
-            vw__report_prose(report, 0, VW__STYLE_PLAIN, "", "%s: %s%s%s",
-                             text_or_nothing(part->name), vw__size_text(part->bytes).text,
+            vw__report_prose(report, 0, VW__REPORT_STYLE_PLAIN, "", "%s: %s%s%s",
+                             text_or_nothing(part->name), vw__report_size(part->bytes).text,
                              has_shares ? ", " : "", share.text);
             continue;
         }
-        vw__table_row(&table, VW__STYLE_PLAIN);
-        vw__table_cell(&table, part->name);
-        vw__table_cell(&table, vw__size_text(part->bytes).text);
-        vw__table_cell(&table, share.text);
-        vw__table_cell(&table, vw__byte_buffer_text(&bar));
+        vw__report_table_row(&table, VW__REPORT_STYLE_PLAIN);
+        vw__report_table_cell(&table, part->name);
+        vw__report_table_cell(&table, vw__report_size(part->bytes).text);
+        vw__report_table_cell(&table, share.text);
+        vw__report_table_cell(&table, vw__byte_buffer_text(&bar));
         if (bar.has_failed)
             table.rows.has_failed = true;
     }
     vw__byte_buffer_deinit(&bar);
-    vw__table_end(&table, report);
+    vw__report_table_end(&table, report);
 }
 
 /* "where         train.py:152 main": what goes together stands in one column. */
@@ -452,19 +454,19 @@ static void say_fact(vw__report *report, const char *label, const char *text)
     const bool is_narrow = report->form.width_columns < NARROWEST_WITH_COLUMNS;
     char mark[FACT_COLUMNS + 1];
     snprintf(mark, sizeof mark, "%-*s", is_narrow ? NARROW_FACT_COLUMNS : FACT_COLUMNS, label);
-    vw__report_prose(report, 0, VW__STYLE_PLAIN, mark, "%s", text);
+    vw__report_prose(report, 0, VW__REPORT_STYLE_PLAIN, mark, "%s", text);
 }
 
 /* Its bytes, their parts, places and evidence. */
 static void say_facts(vw__report *report, const vw_finding *finding)
 {
     if (finding->bytes != VW_UNKNOWN)
-        say_fact(report, "memory", vw__size_text(finding->bytes).text);
+        say_fact(report, "memory", vw__report_size(finding->bytes).text);
     say_parts(report, finding);
     for (size_t i = 0; i < finding->where_count; i++)
         say_fact(report, i == 0 ? "where" : "", finding->where[i]);
     for (size_t i = 0; i < finding->evidence_count; i++)
-        vw__report_prose(report, 0, VW__STYLE_PLAIN, "- ", "%s", finding->evidence[i]);
+        vw__report_prose(report, 0, VW__REPORT_STYLE_PLAIN, "- ", "%s", finding->evidence[i]);
 }
 
 static void say_remedies(vw__report *report, const vw_finding *finding, const vw_remedy *shown)
@@ -475,7 +477,7 @@ static void say_remedies(vw__report *report, const vw_finding *finding, const vw
         snprintf(mark, sizeof mark, "%u. ", (unsigned)(i + 1) % 1000);
         vw__report_blank(report);
         if (remedy == shown)
-            vw__report_prose(report, 0, VW__STYLE_BOLD, mark, "%s (see above)",
+            vw__report_prose(report, 0, VW__REPORT_STYLE_BOLD, mark, "%s (see above)",
                              text_or_nothing(remedy->action));
         else
             say_remedy(report, 0, mark, remedy);
@@ -498,7 +500,7 @@ static void say_findings(vw__report *report, const vw_diagnosis *diagnosis)
         const vw_finding *finding = &diagnosis->findings[i];
         if (is_warning(finding))
             continue;
-        say_heading(report, VW__STYLE_BOLD, text_or_nothing(finding->title));
+        say_heading(report, VW__REPORT_STYLE_BOLD, text_or_nothing(finding->title));
         say_body(report, finding, shown);
     }
 }
@@ -512,9 +514,10 @@ static void say_warnings(vw__report *report, const vw_diagnosis *diagnosis)
         if (!is_warning(finding))
             continue;
         if (!has_heading)
-            say_heading(report, VW__STYLE_YELLOW, "Do not");
+            say_heading(report, VW__REPORT_STYLE_YELLOW, "Do not");
         has_heading = true;
-        vw__report_prose(report, 0, VW__STYLE_YELLOW, "! ", "%s", text_or_nothing(finding->title));
+        vw__report_prose(report, 0, VW__REPORT_STYLE_YELLOW, "! ", "%s",
+                         text_or_nothing(finding->title));
         say_body(report, finding, NULL);
     }
 }
@@ -523,7 +526,7 @@ static void say_diagnosis(vw__report *report, const void *content)
 {
     const vw_diagnosis *diagnosis = content;
     say_verdict(report, diagnosis);
-    vw__doctor_card(report, diagnosis);
+    vw__report_doctor_card(report, diagnosis);
     say_first_remedy(report, diagnosis);
     say_reasoning(report, diagnosis);
     say_findings(report, diagnosis);

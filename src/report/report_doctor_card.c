@@ -33,7 +33,7 @@ typedef struct piece {
     const char *name;
     const char *meaning;
     const char *ascii, *utf8; /* one column each */
-    vw__style style;
+    vw__report_style style;
     uint64_t bytes;
 } piece;
 
@@ -101,8 +101,8 @@ static moment moment_of(const vw_diagnosis *diagnosis)
     }
 }
 
-/* PyTorch's recordings do not state the limit: it lies between what was served and what was refused.
- * Those of vramwise state both the limit and the size of the card. */
+/* PyTorch's recordings do not state the limit: it lies between what was served and what was
+ * refused. Those of vramwise state both the limit and the size of the card. */
 static bool is_limit_estimated(const vw_diagnosis *diagnosis)
 {
     return diagnosis->source == VW_SOURCE_RECORDING && !is_known(diagnosis->numbers.total_bytes);
@@ -119,16 +119,22 @@ static void add_piece(bar *card, piece next)
     card->pieces[card->piece_count++] = next;
 }
 
-static const piece live = {"live", "in use", "#", "\xE2\x96\x88", VW__STYLE_GREEN, 0};
-static const piece idle = {"idle", NULL, ".", "\xE2\x96\x91", VW__STYLE_RED, 0}; /* see words[] */
+static const piece live = {"live", "in use", "#", "\xE2\x96\x88", VW__REPORT_STYLE_GREEN, 0};
+static const piece idle = {"idle", NULL, ".", "\xE2\x96\x91", VW__REPORT_STYLE_RED,
+                           0}; /* see words[] */
 static const piece context = {
-    "context", "this process, outside the allocator", "o", "\xE2\x96\x92", VW__STYLE_YELLOW, 0};
-static const piece others = {"others", "other processes", "x", "\xE2\x96\x93", VW__STYLE_YELLOW, 0};
-static const piece outside = {
-    "outside", "other processes, CUDA contexts, libraries", "x", "\xE2\x96\x93", VW__STYLE_YELLOW,
+    "context", "this process, outside the allocator", "o", "\xE2\x96\x92", VW__REPORT_STYLE_YELLOW,
     0};
-static const piece left = {"free", "by the driver", " ", " ", VW__STYLE_PLAIN, 0};
-static const piece below = {"left", "below the limit", " ", " ", VW__STYLE_PLAIN, 0};
+static const piece others = {"others",       "other processes",       "x",
+                             "\xE2\x96\x93", VW__REPORT_STYLE_YELLOW, 0};
+static const piece outside = {"outside",
+                              "other processes, CUDA contexts, libraries",
+                              "x",
+                              "\xE2\x96\x93",
+                              VW__REPORT_STYLE_YELLOW,
+                              0};
+static const piece left = {"free", "by the driver", " ", " ", VW__REPORT_STYLE_PLAIN, 0};
+static const piece below = {"left", "below the limit", " ", " ", VW__REPORT_STYLE_PLAIN, 0};
 
 static void add_sized(bar *card, piece next, uint64_t bytes)
 {
@@ -206,12 +212,12 @@ static void draw_bar(vw__report *report, const bar *card)
             (unsigned)((double)end_bytes / (double)card->total_bytes * width + 0.5);
         if (column == end)
             continue;
-        if (next->style != VW__STYLE_PLAIN)
-            vw__append_text(&report->buffer, vw__style_code(report, next->style));
+        if (next->style != VW__REPORT_STYLE_PLAIN)
+            vw__append_text(&report->buffer, vw__report_style_code(report, next->style));
         for (; column < end; column++)
             vw__append_text(&report->buffer, report->form.has_utf8 ? next->utf8 : next->ascii);
-        if (next->style != VW__STYLE_PLAIN)
-            vw__append_text(&report->buffer, vw__style_code(report, VW__STYLE_PLAIN));
+        if (next->style != VW__REPORT_STYLE_PLAIN)
+            vw__append_text(&report->buffer, vw__report_style_code(report, VW__REPORT_STYLE_PLAIN));
     }
     vw__append_text(&report->buffer, side);
     vw__append_text(&report->buffer, "\n");
@@ -230,40 +236,42 @@ static void say_which(vw__report *report, const vw_diagnosis *diagnosis, const b
                  diagnosis->verdict == VW_VERDICT_HOST ? "Host memory" : "The GPU");
     if (card != NULL && card->is_of_limit && is_known(numbers->total_bytes))
         snprintf(size, sizeof size, ", limited to %s%.20s of %.20s", about,
-                 vw__size_text(card->total_bytes).text, vw__size_text(numbers->total_bytes).text);
+                 vw__report_size(card->total_bytes).text,
+                 vw__report_size(numbers->total_bytes).text);
     else if (card != NULL && card->is_of_limit)
         snprintf(size, sizeof size, ", limited to %s%.20s", about,
-                 vw__size_text(card->total_bytes).text);
+                 vw__report_size(card->total_bytes).text);
     else if (card != NULL)
-        snprintf(size, sizeof size, ", %.20s", vw__size_text(card->total_bytes).text);
-    vw__report_prose(report, 0, VW__STYLE_BOLD, "", "%s%s%s", which, size,
+        snprintf(size, sizeof size, ", %.20s", vw__report_size(card->total_bytes).text);
+    vw__report_prose(report, 0, VW__REPORT_STYLE_BOLD, "", "%s%s%s", which, size,
                      words[moment_of(diagnosis)].heading);
 }
 
-static const vw__column number_columns[] = {
-    {"", VW__COLUMN_WORD},
-    {"", VW__COLUMN_NUMBER},
-    {"", VW__COLUMN_NAME},
+static const vw__report_column number_columns[] = {
+    {"", VW__REPORT_COLUMN_WORD},
+    {"", VW__REPORT_COLUMN_NUMBER},
+    {"", VW__REPORT_COLUMN_NAME},
 };
 
 /* The numbers below the heading: rows, or in a narrow window sentences. */
 typedef struct listing {
     vw__report *report;
-    vw__table table;
+    vw__report_table table;
 } listing;
 
 static void begin_listing(listing *rows, vw__report *report)
 {
     rows->report = report;
-    vw__table_init(&rows->table, number_columns, sizeof number_columns / sizeof number_columns[0]);
+    vw__report_table_init(&rows->table, number_columns,
+                          sizeof number_columns / sizeof number_columns[0]);
 }
 
 static void end_listing(listing *rows)
 {
-    vw__table_end(&rows->table, rows->report);
+    vw__report_table_end(&rows->table, rows->report);
 }
 
-static void add_row(listing *rows, vw__style style, const char *mark, const char *name,
+static void add_row(listing *rows, vw__report_style style, const char *mark, const char *name,
                     uint64_t bytes, const char *meaning)
 {
     char marked[32];
@@ -271,14 +279,14 @@ static void add_row(listing *rows, vw__style style, const char *mark, const char
         return;
     snprintf(marked, sizeof marked, "%s%s%s", mark, mark[0] != '\0' ? " " : "", name);
     if (rows->report->form.width_columns < NARROWEST_WITH_ROWS) {
-        vw__report_prose(rows->report, 0, style, "", "%s %s: %s", marked, vw__size_text(bytes).text,
-                         meaning);
+        vw__report_prose(rows->report, 0, style, "", "%s %s: %s", marked,
+                         vw__report_size(bytes).text, meaning);
         return;
     }
-    vw__table_row(&rows->table, style);
-    vw__table_cell(&rows->table, marked);
-    vw__table_cell(&rows->table, vw__size_text(bytes).text);
-    vw__table_cell(&rows->table, meaning);
+    vw__report_table_row(&rows->table, style);
+    vw__report_table_cell(&rows->table, marked);
+    vw__report_table_cell(&rows->table, vw__report_size(bytes).text);
+    vw__report_table_cell(&rows->table, meaning);
 }
 
 static void say_bar(vw__report *report, const vw_diagnosis *diagnosis, const bar *card)
@@ -289,7 +297,8 @@ static void say_bar(vw__report *report, const vw_diagnosis *diagnosis, const bar
     say_which(report, diagnosis, card);
     draw_bar(report, card);
     begin_listing(&rows, report);
-    add_row(&rows, VW__STYLE_BOLD, " ", "asked for", numbers->tried_bytes, words[when].request);
+    add_row(&rows, VW__REPORT_STYLE_BOLD, " ", "asked for", numbers->tried_bytes,
+            words[when].request);
     for (size_t i = 0; i < card->piece_count; i++) {
         const piece *next = &card->pieces[i];
         const bool is_left = next->name == below.name;
@@ -299,9 +308,9 @@ static void say_bar(vw__report *report, const vw_diagnosis *diagnosis, const bar
                 next->bytes, next->meaning != NULL ? next->meaning : words[when].idle);
     }
     if (card->is_of_limit)
-        add_row(&rows, VW__STYLE_PLAIN, " ", "free", numbers->free_bytes, left.meaning);
+        add_row(&rows, VW__REPORT_STYLE_PLAIN, " ", "free", numbers->free_bytes, left.meaning);
     else
-        add_row(&rows, VW__STYLE_PLAIN, " ", "limit", numbers->allowed_bytes,
+        add_row(&rows, VW__REPORT_STYLE_PLAIN, " ", "limit", numbers->allowed_bytes,
                 limit_meaning(diagnosis));
     end_listing(&rows);
 }
@@ -317,15 +326,18 @@ static void say_list(vw__report *report, const vw_diagnosis *diagnosis)
         idle_bytes = numbers->reserved_bytes - numbers->allocated_bytes;
     say_which(report, diagnosis, NULL);
     begin_listing(&rows, report);
-    add_row(&rows, VW__STYLE_BOLD, "", "asked for", numbers->tried_bytes, words[when].request);
-    add_row(&rows, VW__STYLE_PLAIN, "", "live", numbers->allocated_bytes, live.meaning);
-    add_row(&rows, VW__STYLE_PLAIN, "", "idle", idle_bytes, words[when].idle);
-    add_row(&rows, VW__STYLE_PLAIN, "", "reserved", numbers->reserved_bytes, words[when].reserved);
-    add_row(&rows, VW__STYLE_PLAIN, "", "process", numbers->process_bytes,
+    add_row(&rows, VW__REPORT_STYLE_BOLD, "", "asked for", numbers->tried_bytes,
+            words[when].request);
+    add_row(&rows, VW__REPORT_STYLE_PLAIN, "", "live", numbers->allocated_bytes, live.meaning);
+    add_row(&rows, VW__REPORT_STYLE_PLAIN, "", "idle", idle_bytes, words[when].idle);
+    add_row(&rows, VW__REPORT_STYLE_PLAIN, "", "reserved", numbers->reserved_bytes,
+            words[when].reserved);
+    add_row(&rows, VW__REPORT_STYLE_PLAIN, "", "process", numbers->process_bytes,
             "all that the process holds");
-    add_row(&rows, VW__STYLE_PLAIN, "", "free", numbers->free_bytes, left.meaning);
-    add_row(&rows, VW__STYLE_PLAIN, "", "limit", numbers->allowed_bytes, limit_meaning(diagnosis));
-    add_row(&rows, VW__STYLE_PLAIN, "", "total", numbers->total_bytes,
+    add_row(&rows, VW__REPORT_STYLE_PLAIN, "", "free", numbers->free_bytes, left.meaning);
+    add_row(&rows, VW__REPORT_STYLE_PLAIN, "", "limit", numbers->allowed_bytes,
+            limit_meaning(diagnosis));
+    add_row(&rows, VW__REPORT_STYLE_PLAIN, "", "total", numbers->total_bytes,
             diagnosis->verdict == VW_VERDICT_HOST ? "the machine" : "the card");
     end_listing(&rows);
 }
@@ -338,7 +350,7 @@ static bool is_any_known(const vw_memory_numbers *numbers)
            is_known(numbers->allowed_bytes);
 }
 
-void vw__doctor_card(vw__report *report, const vw_diagnosis *diagnosis)
+void vw__report_doctor_card(vw__report *report, const vw_diagnosis *diagnosis)
 {
     bar card;
     if (!is_any_known(&diagnosis->numbers))

@@ -46,7 +46,7 @@ void vw__report_append_place(vw__byte_buffer *buffer, const vw_frame *where, con
     }
 }
 
-void vw__table_frames(vw__table *table, const vw_frame *frames, size_t frame_count)
+void vw__report_table_frames(vw__report_table *table, const vw_frame *frames, size_t frame_count)
 {
     vw__byte_buffer text;
     vw__byte_buffer_init(&text);
@@ -55,7 +55,7 @@ void vw__table_frames(vw__table *table, const vw_frame *frames, size_t frame_cou
         append_frame(&text, &frames[i]);
         if (text.has_failed)
             table->rows.has_failed = true;
-        vw__table_detail(table, vw__byte_buffer_text(&text));
+        vw__report_table_detail(table, vw__byte_buffer_text(&text));
     }
     vw__byte_buffer_deinit(&text);
 }
@@ -243,14 +243,14 @@ static const vw__report_field *field_in_column(const vw__report_fields *fields, 
     return NULL;
 }
 
-void vw__report_fields_table(vw__table *table, const vw__report_fields *fields)
+void vw__report_fields_table(vw__report_table *table, const vw__report_fields *fields)
 {
-    vw__column columns[VW__TABLE_MOST_COLUMNS];
+    vw__report_column columns[VW__REPORT_MOST_COLUMNS];
     size_t count = 0;
     const vw__report_field *field;
-    while (count < VW__TABLE_MOST_COLUMNS && (field = field_in_column(fields, count + 1)) != NULL)
-        columns[count++] = (vw__column){field->title, field->column_kind};
-    vw__table_init(table, columns, count);
+    while (count < VW__REPORT_MOST_COLUMNS && (field = field_in_column(fields, count + 1)) != NULL)
+        columns[count++] = (vw__report_column){field->title, field->column_kind};
+    vw__report_table_init(table, columns, count);
 }
 
 static void append_value(vw__byte_buffer *cell, const vw__report_field *field, const void *object)
@@ -260,29 +260,29 @@ static void append_value(vw__byte_buffer *cell, const vw__report_field *field, c
     else if (field->text != NULL)
         vw__append_text(cell, field->text(object));
     else if (field->kind == VW__REPORT_FIELD_BYTES)
-        vw__append_text(cell, vw__size_text(unsigned_of(field, object)).text);
+        vw__append_text(cell, vw__report_size(unsigned_of(field, object)).text);
     else if (field->kind == VW__REPORT_FIELD_COUNT)
-        vw__append_text(cell, vw__count_text(unsigned_of(field, object)).text);
+        vw__append_text(cell, vw__report_count(unsigned_of(field, object)).text);
     else if (field->kind == VW__REPORT_FIELD_NANOSECONDS)
-        vw__append_text(cell, vw__duration_text(unsigned_of(field, object)).text);
+        vw__append_text(cell, vw__report_duration(unsigned_of(field, object)).text);
     else if (field->kind == VW__REPORT_FIELD_RATIO)
-        vw__append_text(cell, vw__ratio_text(*(const double *)member_of(field, object)).text);
+        vw__append_text(cell, vw__report_ratio(*(const double *)member_of(field, object)).text);
     else if (field->kind == VW__REPORT_FIELD_TEXT && pointer_of(field, object) != NULL)
         vw__append_text(cell, pointer_of(field, object));
 }
 
-void vw__report_fields_row(vw__table *table, vw__style style, const vw__report_fields *fields,
-                           const void *object)
+void vw__report_fields_row(vw__report_table *table, vw__report_style style,
+                           const vw__report_fields *fields, const void *object)
 {
     vw__byte_buffer cell;
     vw__byte_buffer_init(&cell);
-    vw__table_row(table, style);
+    vw__report_table_row(table, style);
     for (size_t i = 0; i < table->column_count; i++) {
         vw__byte_buffer_clear(&cell);
         append_value(&cell, field_in_column(fields, i + 1), object);
         if (cell.has_failed)
             table->rows.has_failed = true;
-        vw__table_cell(table, vw__byte_buffer_text(&cell));
+        vw__report_table_cell(table, vw__byte_buffer_text(&cell));
     }
     vw__byte_buffer_deinit(&cell);
 }
@@ -290,10 +290,10 @@ void vw__report_fields_row(vw__table *table, vw__style style, const vw__report_f
 void vw__report_fields_rows(vw__report *report, const vw__report_fields *fields,
                             const void *objects, size_t count)
 {
-    vw__table table;
+    vw__report_table table;
     vw__report_fields_table(&table, fields);
     for (size_t i = 0; i < count; i++)
-        vw__report_fields_row(&table, VW__STYLE_PLAIN, fields,
+        vw__report_fields_row(&table, VW__REPORT_STYLE_PLAIN, fields,
                               (const char *)objects + i * fields->object_bytes);
-    vw__table_end(&table, report);
+    vw__report_table_end(&table, report);
 }

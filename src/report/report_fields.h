@@ -63,7 +63,7 @@ typedef struct vw__report_field {
     void (*append)(vw__byte_buffer *cell, const void *object);
 
     unsigned column; /* from 1; 0: only in JSON */
-    vw__column_kind column_kind;
+    vw__report_column_kind column_kind;
     const char *title;
 } vw__report_field;
 
@@ -78,7 +78,7 @@ struct vw__report_fields {
     .size_bytes = sizeof(((type *)0)->member)
 #define VW__REPORT_COUNTED(type, member) .count_offset = offsetof(type, member)
 #define VW__REPORT_COLUMN(position, kind_, title_)                                                 \
-    .column = (position), .column_kind = VW__COLUMN_##kind_, .title = (title_)
+    .column = (position), .column_kind = VW__REPORT_COLUMN_##kind_, .title = (title_)
 /* Defines a function for `text`: the name of an enumerator. */
 #define VW__REPORT_NAME(function, type, name_of, member)                                           \
     static const char *function(const void *object)                                                \
@@ -108,11 +108,11 @@ void vw__report_json_object(vw__report *report, vw__json *json, const char *key,
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* vw__table_init() with the fields that have a column. */
-void vw__report_fields_table(vw__table *table, const vw__report_fields *fields);
+/* vw__report_table_init() with the fields that have a column. */
+void vw__report_fields_table(vw__report_table *table, const vw__report_fields *fields);
 
-void vw__report_fields_row(vw__table *table, vw__style style, const vw__report_fields *fields,
-                           const void *object);
+void vw__report_fields_row(vw__report_table *table, vw__report_style style,
+                           const vw__report_fields *fields, const void *object);
 
 /* A whole table, in plain style. */
 void vw__report_fields_rows(vw__report *report, const vw__report_fields *fields,
@@ -127,6 +127,6 @@ void vw__report_append_place(vw__byte_buffer *buffer, const vw_frame *where, con
                              size_t frame_count, const char *otherwise);
 
 /* The innermost frames, a few, as details below a row. */
-void vw__table_frames(vw__table *table, const vw_frame *frames, size_t frame_count);
+void vw__report_table_frames(vw__report_table *table, const vw_frame *frames, size_t frame_count);
 
 #endif /* VW_REPORT_REPORT_FIELDS_H */

@@ -109,7 +109,7 @@ VW__REPORT_CONDITION(has_sources, vw_plan_choice, sources != NULL)
 static void append_slowdown(vw__byte_buffer *cell, const void *object)
 {
     const vw_plan_choice *choice = object;
-    vw__append_format(cell, "%sx", vw__ratio_text(choice->slowdown).text);
+    vw__append_format(cell, "%sx", vw__report_ratio(choice->slowdown).text);
 }
 
 static void append_fits(vw__byte_buffer *cell, const void *object)
@@ -254,11 +254,11 @@ static void say_model(vw__report *out, const vw_plan *plan)
 {
     if (plan->trained_parameters > 0 && plan->trained_parameters < plan->parameters)
         vw__report_fact(out, "model", "%s (%s), %s parameters, %s of them trained", plan->model,
-                        plan->family, vw__count_text(plan->parameters).text,
-                        vw__count_text(plan->trained_parameters).text);
+                        plan->family, vw__report_count(plan->parameters).text,
+                        vw__report_count(plan->trained_parameters).text);
     else
         vw__report_fact(out, "model", "%s (%s), %s parameters", plan->model, plan->family,
-                        vw__count_text(plan->parameters).text);
+                        vw__report_count(plan->parameters).text);
 }
 
 /* ---- what it takes --------------------------------------------------------------------------- */
@@ -266,20 +266,21 @@ static void say_model(vw__report *out, const vw_plan *plan)
 void vw__report_plan_fit(vw__report *out, uint64_t taken_bytes, uint64_t card_bytes,
                          int64_t margin_bytes, bool fits)
 {
-    const vw__text taken = vw__size_text(taken_bytes), card = vw__size_text(card_bytes);
-    const vw__text margin =
-        vw__size_text(margin_bytes < 0 ? 0 - (uint64_t)margin_bytes : (uint64_t)margin_bytes);
+    const vw__report_text taken = vw__report_size(taken_bytes), card = vw__report_size(card_bytes);
+    const vw__report_text margin =
+        vw__report_size(margin_bytes < 0 ? 0 - (uint64_t)margin_bytes : (uint64_t)margin_bytes);
     if (fits)
-        vw__report_say(out, VW__STYLE_GREEN, "fits: %s of %s, %s are left", taken.text, card.text,
-                       margin.text);
+        vw__report_say(out, VW__REPORT_STYLE_GREEN, "fits: %s of %s, %s are left", taken.text,
+                       card.text, margin.text);
     else if (margin_bytes >= 0)
-        vw__report_say(out, VW__STYLE_YELLOW,
+        vw__report_say(out, VW__REPORT_STYLE_YELLOW,
                        "too close: %s of %s, and the error of the prediction is larger than the "
                        "%s that are left",
                        taken.text, card.text, margin.text);
     else
-        vw__report_say(out, VW__STYLE_RED, "does not fit: %s on a card of %s, %s are missing",
-                       taken.text, card.text, margin.text);
+        vw__report_say(out, VW__REPORT_STYLE_RED,
+                       "does not fit: %s on a card of %s, %s are missing", taken.text, card.text,
+                       margin.text);
 }
 
 static void say_verdict(vw__report *out, const vw_plan *plan)
@@ -288,9 +289,9 @@ static void say_verdict(vw__report *out, const vw_plan *plan)
         vw__report_plan_fit(out, plan->peak_device_bytes, plan->settings.card_bytes,
                             plan->margin_bytes, plan->fits);
     else
-        vw__report_say(out, VW__STYLE_BOLD, "takes %s on the card, %s of it allocated",
-                       vw__size_text(plan->peak_device_bytes).text,
-                       vw__size_text(plan->peak_allocated_bytes).text);
+        vw__report_say(out, VW__REPORT_STYLE_BOLD, "takes %s on the card, %s of it allocated",
+                       vw__report_size(plan->peak_device_bytes).text,
+                       vw__report_size(plan->peak_allocated_bytes).text);
 }
 
 static void say_peak(vw__report *out, const vw_plan *plan)
@@ -299,13 +300,13 @@ static void say_peak(vw__report *out, const vw_plan *plan)
     const char *place = plan->peak_place != NULL ? plan->peak_place : "";
     const bool has_place = place[0] != '\0' && strcmp(place, phase) != 0;
     vw__report_fact(out, "peak", "%s allocated, in %s%s%s",
-                    vw__size_text(plan->peak_allocated_bytes).text, phase, has_place ? ", at " : "",
-                    has_place ? place : "");
+                    vw__report_size(plan->peak_allocated_bytes).text, phase,
+                    has_place ? ", at " : "", has_place ? place : "");
     if (plan->phase_peaks[1] != VW_UNKNOWN)
         vw__report_fact(out, "by phase", "forward %s, backward %s, optimizer step %s",
-                        vw__size_text(plan->phase_peaks[0]).text,
-                        vw__size_text(plan->phase_peaks[1]).text,
-                        vw__size_text(plan->phase_peaks[2]).text);
+                        vw__report_size(plan->phase_peaks[0]).text,
+                        vw__report_size(plan->phase_peaks[1]).text,
+                        vw__report_size(plan->phase_peaks[2]).text);
 }
 
 void vw__report_reserved(vw__report *out, const uint64_t reserved_bytes[3])
@@ -314,15 +315,16 @@ void vw__report_reserved(vw__report *out, const uint64_t reserved_bytes[3])
         reserved_bytes[2] == VW_UNKNOWN)
         return;
     vw__report_fact(out, "reserved", "%s with PyTorch's defaults, %s expandable, %s with vramwise",
-                    vw__size_text(reserved_bytes[0]).text, vw__size_text(reserved_bytes[1]).text,
-                    vw__size_text(reserved_bytes[2]).text);
+                    vw__report_size(reserved_bytes[0]).text,
+                    vw__report_size(reserved_bytes[1]).text,
+                    vw__report_size(reserved_bytes[2]).text);
 }
 
 static void say_error(vw__report *out, const vw_plan *plan)
 {
     const char *basis = plan->error_basis != NULL ? plan->error_basis : "";
-    const vw__text low = vw__share_text(plan->error_low);
-    const vw__text high = vw__share_text(plan->error_high);
+    const vw__report_text low = vw__report_share(plan->error_low);
+    const vw__report_text high = vw__report_share(plan->error_high);
     bool is_one = strcmp(low.text, high.text) == 0;
     if (plan->has_error_band)
         vw__report_fact(out, "error", "%s%s%s where it was measured%s%s", low.text,
@@ -356,8 +358,8 @@ static void say_code_lines(vw__report *out, const char *code)
 {
     for (const char *line = code; *line != '\0';) {
         size_t length = strcspn(line, "\n");
-        vw__append_spaces(&out->buffer, CODE_INDENT);
-        vw__show(out, &out->buffer, line, length);
+        vw__report_append_spaces(&out->buffer, CODE_INDENT);
+        vw__report_show(out, &out->buffer, line, length);
         vw__append_text(&out->buffer, "\n");
         line += length + (line[length] == '\n');
     }
@@ -386,9 +388,9 @@ static void say_change(vw__report *out, const vw_plan_choice *choice, size_t i, 
         return;
     vw__report_blank(out);
     if (cost != NULL && cost[0] != '\0')
-        vw__report_say(out, VW__STYLE_BOLD, "%s: %s", choice->changes[i], cost);
+        vw__report_say(out, VW__REPORT_STYLE_BOLD, "%s: %s", choice->changes[i], cost);
     else
-        vw__report_say(out, VW__STYLE_BOLD, "%s", choice->changes[i]);
+        vw__report_say(out, VW__REPORT_STYLE_BOLD, "%s", choice->changes[i]);
     say_code_lines(out, code);
 }
 
@@ -401,7 +403,7 @@ static void say_choices(vw__report *out, const vw_plan *plan)
     if (shown == 0)
         return;
     vw__report_blank(out);
-    vw__report_say(out, VW__STYLE_BOLD,
+    vw__report_say(out, VW__REPORT_STYLE_BOLD,
                    plan->is_card_known ? "What makes it fit, fastest first:"
                                        : "What takes less, fastest first:");
     vw__report_fields_rows(out, &choice_fields, plan->choices, shown);
@@ -427,12 +429,12 @@ static void say_plan(vw__report *out, const void *content)
     say_error(out, plan);
     if (plan->is_card_known && plan->largest_batch > 0)
         vw__report_fact(out, "batch", "at most %s, with everything else unchanged",
-                        vw__count_text(plan->largest_batch).text);
+                        vw__report_count(plan->largest_batch).text);
     say_layers(out, plan);
     say_choices(out, plan);
     if (plan->note_count > 0)
         vw__report_blank(out);
-    vw__report_list(out, VW__STYLE_PLAIN, "note", plan->notes, plan->note_count);
+    vw__report_list(out, VW__REPORT_STYLE_PLAIN, "note", plan->notes, plan->note_count);
 }
 
 vw_status vw_report_plan(const vw_plan *plan, const vw_report_form *form, const vw_output *output)
@@ -464,17 +466,17 @@ static void say_known(vw__report *out, const void *content)
 {
     const vw_plan_known_model *model;
     const vw_plan_card_info *card;
-    vw__table table;
+    vw__report_table table;
     (void)content;
     vw__report_fields_table(&table, &model_fields);
     for (size_t i = 0; (model = vw_plan_known(i)) != NULL; i++)
-        vw__report_fields_row(&table, VW__STYLE_PLAIN, &model_fields, model);
-    vw__table_end(&table, out);
+        vw__report_fields_row(&table, VW__REPORT_STYLE_PLAIN, &model_fields, model);
+    vw__report_table_end(&table, out);
     vw__report_blank(out);
     vw__report_fields_table(&table, &card_fields);
     for (size_t i = 0; (card = vw_plan_card_number(i)) != NULL; i++)
-        vw__report_fields_row(&table, VW__STYLE_PLAIN, &card_fields, card);
-    vw__table_end(&table, out);
+        vw__report_fields_row(&table, VW__REPORT_STYLE_PLAIN, &card_fields, card);
+    vw__report_table_end(&table, out);
 }
 
 static void json_models(vw__report *out, vw__json *json, const char *key, const void *object)

@@ -4,7 +4,7 @@
  * terminal. */
 #include <string.h>
 
-#include "analysis/attribution.h" /* VW__NAME_WEIGHTS */
+#include "analysis/attribution.h" /* VW__CATEGORY_NAME_WEIGHTS */
 #include "base/checked_math.h"    /* vw__max_u64, vw__min_u64 */
 #include "report/report_plan.h"
 
@@ -19,14 +19,14 @@ typedef struct bar_look {
 } bar_look;
 
 static const bar_look looks[] = {
-    {VW__NAME_WEIGHTS, "W", "\033[34m"},
-    {VW__NAME_GRADIENTS, "G", "\033[36m"},
-    {VW__NAME_OPTIMIZER, "O", "\033[35m"},
-    {VW__NAME_ACTIVATIONS, "A", "\033[33m"},
-    {VW__NAME_LOSS, "L", "\033[31m"},
-    {VW__NAME_BACKWARD, "B", "\033[91m"},
-    {VW__NAME_WORKSPACE, "K", "\033[90m"},
-    {VW__NAME_DATA, "D", "\033[32m"},
+    {VW__CATEGORY_NAME_WEIGHTS, "W", "\033[34m"},
+    {VW__CATEGORY_NAME_GRADIENTS, "G", "\033[36m"},
+    {VW__CATEGORY_NAME_OPTIMIZER, "O", "\033[35m"},
+    {VW__CATEGORY_NAME_ACTIVATIONS, "A", "\033[33m"},
+    {VW__CATEGORY_NAME_LOSS, "L", "\033[31m"},
+    {VW__CATEGORY_NAME_BACKWARD, "B", "\033[91m"},
+    {VW__CATEGORY_NAME_WORKSPACE, "K", "\033[90m"},
+    {VW__CATEGORY_NAME_DATA, "D", "\033[32m"},
     {"rounding", "U", "\033[90m"},
     {"context", "C", "\033[37m"},
     {PAGED, "P", "\033[95m"},
@@ -98,7 +98,7 @@ static void draw_bar(vw__report *out, const vw_plan *plan)
 {
     const bar_scale scale = scale_of(out, plan);
     uint64_t bytes = 0, drawn = 0;
-    vw__append_spaces(&out->buffer, INDENT);
+    vw__report_append_spaces(&out->buffer, INDENT);
     for (size_t i = 0; i < plan->part_count; i++) {
         bytes += plan->parts[i].bytes;
         draw_up_to(out, &scale, plan->parts[i].name, bytes, &drawn);
@@ -117,7 +117,7 @@ static void draw_bar(vw__report *out, const vw_plan *plan)
 static void mark_card(vw__report *out, const vw_plan *plan)
 {
     const bar_scale scale = scale_of(out, plan);
-    const vw__text size = vw__size_text(plan->settings.card_bytes);
+    const vw__report_text size = vw__report_size(plan->settings.card_bytes);
     vw__byte_buffer line;
     if (!plan->is_card_known || plan->peak_device_bytes <= plan->settings.card_bytes)
         return;
@@ -126,15 +126,15 @@ static void mark_card(vw__report *out, const vw_plan *plan)
     vw__append_format(&line, "the card: %s ", size.text);
     if (column < vw__byte_buffer_size(&line)) { /* no room on the left */
         vw__byte_buffer_clear(&line);
-        vw__append_spaces(&line, (size_t)(column > 0 ? column - 1 : 0));
+        vw__report_append_spaces(&line, (size_t)(column > 0 ? column - 1 : 0));
         vw__append_format(&line, "^ the card: %s", size.text);
     } else {
         size_t text = vw__byte_buffer_size(&line);
         vw__byte_buffer_clear(&line);
-        vw__append_spaces(&line, (size_t)column - text);
+        vw__report_append_spaces(&line, (size_t)column - text);
         vw__append_format(&line, "the card: %s ^", size.text);
     }
-    vw__append_spaces(&out->buffer, INDENT - 1);
+    vw__report_append_spaces(&out->buffer, INDENT - 1);
     vw__append_format(&out->buffer, "%s\n", vw__byte_buffer_text(&line));
     vw__byte_buffer_deinit(&line);
 }
@@ -144,7 +144,7 @@ static void mark_card(vw__report *out, const vw_plan *plan)
 static void append_to_the_right(vw__byte_buffer *buffer, const char *text, size_t columns)
 {
     size_t length = strlen(text);
-    vw__append_spaces(buffer, length < columns ? columns - length : 1);
+    vw__report_append_spaces(buffer, length < columns ? columns - length : 1);
     vw__append_text(buffer, text);
 }
 
@@ -153,11 +153,11 @@ static void say_part(vw__report *out, const char *name, uint64_t bytes, uint64_t
     if (bytes == 0)
         return;
     const double share = (double)bytes / (double)vw__max_u64(1, whole_bytes);
-    vw__append_spaces(&out->buffer, INDENT);
+    vw__report_append_spaces(&out->buffer, INDENT);
     draw(out, name, 1);
     vw__append_format(&out->buffer, " %-*s", NAME_COLUMNS, name);
-    append_to_the_right(&out->buffer, vw__size_text(bytes).text, SIZE_COLUMNS);
-    append_to_the_right(&out->buffer, vw__share_text(share).text, SHARE_COLUMNS);
+    append_to_the_right(&out->buffer, vw__report_size(bytes).text, SIZE_COLUMNS);
+    append_to_the_right(&out->buffer, vw__report_share(share).text, SHARE_COLUMNS);
     vw__append_text(&out->buffer, "\n");
 }
 

@@ -13,48 +13,51 @@ static void say_verdict(vw__report *out, const vw_plan_scaled *scaled)
         vw__report_plan_fit(out, scaled->peak_device_bytes, scaled->scaling.card_bytes,
                             scaled->margin_bytes, scaled->fits);
     else
-        vw__report_say(out, VW__STYLE_BOLD, "takes %s, and %s on the card with CUDA's context",
-                       vw__size_text(scaled->peak_allocated_bytes).text,
-                       vw__size_text(scaled->peak_device_bytes).text);
+        vw__report_say(out, VW__REPORT_STYLE_BOLD,
+                       "takes %s, and %s on the card with CUDA's context",
+                       vw__report_size(scaled->peak_allocated_bytes).text,
+                       vw__report_size(scaled->peak_device_bytes).text);
 }
 
 static void say_table(vw__report *out, const char *title, const vw_plan_scaled_part *parts,
                       size_t part_count)
 {
-    const vw__column columns[] = {
-        {title, VW__COLUMN_NAME}, {"recorded", VW__COLUMN_NUMBER}, {"planned", VW__COLUMN_NUMBER}};
-    vw__table table;
-    vw__table_init(&table, columns, 3);
+    const vw__report_column columns[] = {{title, VW__REPORT_COLUMN_NAME},
+                                         {"recorded", VW__REPORT_COLUMN_NUMBER},
+                                         {"planned", VW__REPORT_COLUMN_NUMBER}};
+    vw__report_table table;
+    vw__report_table_init(&table, columns, 3);
     for (size_t i = 0; i < part_count; i++) {
         if (parts[i].now_bytes == 0 && parts[i].bytes == 0)
             continue;
-        vw__table_row(&table, VW__STYLE_PLAIN);
-        vw__table_cell(&table, parts[i].name);
-        vw__table_cell(&table, vw__size_text(parts[i].now_bytes).text);
-        vw__table_cell(&table, vw__size_text(parts[i].bytes).text);
+        vw__report_table_row(&table, VW__REPORT_STYLE_PLAIN);
+        vw__report_table_cell(&table, parts[i].name);
+        vw__report_table_cell(&table, vw__report_size(parts[i].now_bytes).text);
+        vw__report_table_cell(&table, vw__report_size(parts[i].bytes).text);
     }
-    vw__table_end(&table, out);
+    vw__report_table_end(&table, out);
 }
 
 static void say_sizes(vw__report *out, const vw_plan_scaling *scaling)
 {
     if (scaling->sequence_now == 0)
-        vw__report_fact(out, "batch", "%s, recorded with %s", vw__count_text(scaling->batch).text,
-                        vw__count_text(scaling->batch_now).text);
+        vw__report_fact(out, "batch", "%s, recorded with %s", vw__report_count(scaling->batch).text,
+                        vw__report_count(scaling->batch_now).text);
     else
         vw__report_fact(out, "batch", "%s of %s tokens, recorded with %s of %s",
-                        vw__count_text(scaling->batch).text, vw__count_text(scaling->sequence).text,
-                        vw__count_text(scaling->batch_now).text,
-                        vw__count_text(scaling->sequence_now).text);
+                        vw__report_count(scaling->batch).text,
+                        vw__report_count(scaling->sequence).text,
+                        vw__report_count(scaling->batch_now).text,
+                        vw__report_count(scaling->sequence_now).text);
 }
 
 static void say_error(vw__report *out, const vw_plan_scaled *scaled)
 {
     if (scaled->checked_steps != 0)
         vw__report_fact(out, "error", "%s to %s for %s of this recording, predicted unseen",
-                        vw__share_text(scaled->error_low).text,
-                        vw__share_text(scaled->error_high).text,
-                        vw__counted_text(scaled->checked_steps, "other step").text);
+                        vw__report_share(scaled->error_low).text,
+                        vw__report_share(scaled->error_high).text,
+                        vw__report_counted(scaled->checked_steps, "other step").text);
     else
         vw__report_fact(out, "error", "not known: no step of another size to predict");
 }
@@ -76,14 +79,14 @@ static void say_code(vw__report *out, const char *code)
 static void say_choice(vw__report *out, const vw_plan_scaled_choice *choice)
 {
     const char *promise = choice->fits ? "fits" : choice->may_fit ? "may fit" : "not enough";
-    vw__text least = vw__size_text(choice->least_peak_bytes);
-    vw__text most = vw__size_text(choice->most_peak_bytes);
+    vw__report_text least = vw__report_size(choice->least_peak_bytes);
+    vw__report_text most = vw__report_size(choice->most_peak_bytes);
     if (strcmp(least.text, most.text) == 0)
-        vw__report_say(out, VW__STYLE_PLAIN, "* %s: %s (%s). Cost: %s.", choice->action, least.text,
-                       promise, choice->cost);
+        vw__report_say(out, VW__REPORT_STYLE_PLAIN, "* %s: %s (%s). Cost: %s.", choice->action,
+                       least.text, promise, choice->cost);
     else
-        vw__report_say(out, VW__STYLE_PLAIN, "* %s: %s to %s (%s). Cost: %s.", choice->action,
-                       least.text, most.text, promise, choice->cost);
+        vw__report_say(out, VW__REPORT_STYLE_PLAIN, "* %s: %s to %s (%s). Cost: %s.",
+                       choice->action, least.text, most.text, promise, choice->cost);
     say_code(out, choice->code);
 }
 
@@ -92,7 +95,8 @@ static void say_choices(vw__report *out, const vw_plan_scaled *scaled)
     if (scaled->choice_count == 0)
         return;
     vw__report_blank(out);
-    vw__report_say(out, VW__STYLE_BOLD, "What would help, each by itself: the peak it leaves");
+    vw__report_say(out, VW__REPORT_STYLE_BOLD,
+                   "What would help, each by itself: the peak it leaves");
     for (size_t i = 0; i < scaled->choice_count && i < out->form.most_rows; i++)
         say_choice(out, &scaled->choices[i]);
 }
@@ -107,20 +111,20 @@ static void say_scaled(vw__report *out, const void *content)
     say_table(out, "grows with", scaled->laws, VW_PLAN_LAW_COUNT);
     vw__report_blank(out);
     say_sizes(out, &scaled->scaling);
-    vw__report_fact(out, "step", "%s of %s, by %s", vw__count_text(scaled->scaling.step).text,
-                    vw__count_text(scaled->step_count).text, scaled->step_basis);
+    vw__report_fact(out, "step", "%s of %s, by %s", vw__report_count(scaled->scaling.step).text,
+                    vw__report_count(scaled->step_count).text, scaled->step_basis);
     vw__report_fact(out, "peak", "%s allocated, in %s; recorded %s",
-                    vw__size_text(scaled->peak_allocated_bytes).text, scaled->peak_phase,
-                    vw__size_text(scaled->now_peak_bytes).text);
+                    vw__report_size(scaled->peak_allocated_bytes).text, scaled->peak_phase,
+                    vw__report_size(scaled->now_peak_bytes).text);
     vw__report_reserved(out, scaled->reserved_bytes);
     say_error(out, scaled);
     if (scaled->is_card_known)
         vw__report_fact(out, "fitting", "a batch of at most %s, with everything else unchanged",
-                        vw__count_text(scaled->largest_batch).text);
+                        vw__report_count(scaled->largest_batch).text);
     say_choices(out, scaled);
     if (scaled->note_count > 0)
         vw__report_blank(out);
-    vw__report_list(out, VW__STYLE_PLAIN, "note", scaled->notes, scaled->note_count);
+    vw__report_list(out, VW__REPORT_STYLE_PLAIN, "note", scaled->notes, scaled->note_count);
 }
 
 /* ---- the fields of the JSON -------------------------------------------------------------------

@@ -62,7 +62,7 @@ static size_t bytes_together(const char *text)
 static size_t bytes_of_part(const char *word, size_t word_bytes, size_t most_columns)
 {
     uint32_t character;
-    const size_t within_bytes = vw__bytes_within(word, word_bytes, most_columns);
+    const size_t within_bytes = vw__report_bytes_within(word, word_bytes, most_columns);
     for (size_t i = within_bytes; i > within_bytes / 2; i--)
         if (word[i - 1] == ',' || word[i - 1] == '/')
             return i;
@@ -73,7 +73,7 @@ static size_t bytes_of_part(const char *word, size_t word_bytes, size_t most_col
 
 typedef struct prose {
     vw__report *report;
-    vw__style style;
+    vw__report_style style;
     size_t width_columns;
     size_t hanging;     /* where lines after the first begin */
     bool keeps_units;   /* with their numbers */
@@ -84,9 +84,9 @@ typedef struct prose {
 static void begin_line(prose *lines, size_t indent, const char *mark)
 {
     vw__byte_buffer *buffer = &lines->report->buffer;
-    vw__append_spaces(buffer, indent);
-    if (lines->style != VW__STYLE_PLAIN)
-        vw__append_text(buffer, vw__style_code(lines->report, lines->style));
+    vw__report_append_spaces(buffer, indent);
+    if (lines->style != VW__REPORT_STYLE_PLAIN)
+        vw__append_text(buffer, vw__report_style_code(lines->report, lines->style));
     vw__append_text(buffer, mark);
     lines->column = indent + strlen(mark);
     lines->is_line_empty = true;
@@ -95,8 +95,8 @@ static void begin_line(prose *lines, size_t indent, const char *mark)
 static void end_line(prose *lines)
 {
     vw__byte_buffer *buffer = &lines->report->buffer;
-    if (lines->style != VW__STYLE_PLAIN)
-        vw__append_text(buffer, vw__style_code(lines->report, VW__STYLE_PLAIN));
+    if (lines->style != VW__REPORT_STYLE_PLAIN)
+        vw__append_text(buffer, vw__report_style_code(lines->report, VW__REPORT_STYLE_PLAIN));
     vw__append_bytes(buffer, "\n", 1);
 }
 
@@ -108,7 +108,8 @@ static void next_line(prose *lines)
 
 static bool fits(const prose *lines, const char *text, size_t size_bytes)
 {
-    return lines->column + (lines->is_line_empty ? 0 : 1) + vw__columns_of(text, size_bytes) <=
+    return lines->column + (lines->is_line_empty ? 0 : 1) +
+               vw__report_columns_of(text, size_bytes) <=
            lines->width_columns;
 }
 
@@ -117,7 +118,7 @@ static void append(prose *lines, const char *text, size_t size_bytes)
     if (!lines->is_line_empty)
         vw__append_bytes(&lines->report->buffer, " ", 1);
     vw__append_bytes(&lines->report->buffer, text, size_bytes);
-    lines->column += (lines->is_line_empty ? 0 : 1) + vw__columns_of(text, size_bytes);
+    lines->column += (lines->is_line_empty ? 0 : 1) + vw__report_columns_of(text, size_bytes);
     lines->is_line_empty = false;
 }
 
@@ -160,7 +161,8 @@ static const char *show_sentence(vw__report *report, const char *format, va_list
     if (report->said.has_failed) /* a clear would forget it */
         report->buffer.has_failed = true;
     vw__byte_buffer_clear(&report->shown);
-    vw__show(report, &report->shown, vw__byte_buffer_text(&report->said), report->said.size_bytes);
+    vw__report_show(report, &report->shown, vw__byte_buffer_text(&report->said),
+                    report->said.size_bytes);
     if (report->shown.has_failed)
         report->buffer.has_failed = true;
     return vw__byte_buffer_text(&report->shown);
@@ -177,7 +179,7 @@ static prose begin_prose(vw__report *report, size_t hanging)
     };
 }
 
-void vw__report_prose(vw__report *report, size_t indent, vw__style style, const char *mark,
+void vw__report_prose(vw__report *report, size_t indent, vw__report_style style, const char *mark,
                       const char *format, ...)
 {
     va_list args;
@@ -191,17 +193,17 @@ void vw__report_prose(vw__report *report, size_t indent, vw__style style, const 
     end_line(&lines);
 }
 
-void vw__report_say(vw__report *report, vw__style style, const char *format, ...)
+void vw__report_say(vw__report *report, vw__report_style style, const char *format, ...)
 {
     va_list args;
     prose lines = begin_prose(report, HANGING_INDENT);
-    if (style != VW__STYLE_PLAIN)
-        vw__append_text(&report->buffer, vw__style_code(report, style));
+    if (style != VW__REPORT_STYLE_PLAIN)
+        vw__append_text(&report->buffer, vw__report_style_code(report, style));
     va_start(args, format);
     wrap(&lines, show_sentence(report, format, args));
     va_end(args);
-    if (style != VW__STYLE_PLAIN)
-        vw__append_text(&report->buffer, vw__style_code(report, VW__STYLE_PLAIN));
+    if (style != VW__REPORT_STYLE_PLAIN)
+        vw__append_text(&report->buffer, vw__report_style_code(report, VW__REPORT_STYLE_PLAIN));
     vw__report_blank(report);
 }
 
@@ -211,8 +213,8 @@ void vw__report_fact(vw__report *report, const char *label, const char *format, 
     const size_t label_columns = strlen(label);
     prose lines = begin_prose(report, FACT_INDENT);
     vw__append_text(&report->buffer, label);
-    vw__append_spaces(&report->buffer,
-                      label_columns < FACT_INDENT ? FACT_INDENT - label_columns : 1);
+    vw__report_append_spaces(&report->buffer,
+                             label_columns < FACT_INDENT ? FACT_INDENT - label_columns : 1);
     lines.column = FACT_INDENT;
     va_start(args, format);
     wrap(&lines, show_sentence(report, format, args));
@@ -223,21 +225,22 @@ void vw__report_fact(vw__report *report, const char *label, const char *format, 
 void vw__report_line(vw__report *report, const char *text, size_t size_bytes)
 {
     vw__byte_buffer_clear(&report->shown);
-    vw__show(report, &report->shown, text, size_bytes);
+    vw__report_show(report, &report->shown, text, size_bytes);
     if (report->shown.has_failed)
         report->buffer.has_failed = true;
     const char *shown = vw__byte_buffer_text(&report->shown);
-    vw__append_bytes(&report->buffer, shown,
-                     vw__bytes_within(shown, report->shown.size_bytes, report->form.width_columns));
+    vw__append_bytes(
+        &report->buffer, shown,
+        vw__report_bytes_within(shown, report->shown.size_bytes, report->form.width_columns));
     vw__append_bytes(&report->buffer, "\n", 1);
 }
 
 void vw__report_verbatim(vw__report *report, const char *name, const char *value)
 {
-    vw__append_text(&report->buffer, vw__style_code(report, VW__STYLE_BOLD));
+    vw__append_text(&report->buffer, vw__report_style_code(report, VW__REPORT_STYLE_BOLD));
     vw__append_text(&report->buffer, name);
-    vw__show(report, &report->buffer, value, strlen(value));
-    vw__append_text(&report->buffer, vw__style_code(report, VW__STYLE_PLAIN));
+    vw__report_show(report, &report->buffer, value, strlen(value));
+    vw__append_text(&report->buffer, vw__report_style_code(report, VW__REPORT_STYLE_PLAIN));
     vw__append_bytes(&report->buffer, "\n", 1);
 }
 
@@ -246,7 +249,7 @@ void vw__report_blank(vw__report *report)
     vw__append_bytes(&report->buffer, "\n", 1);
 }
 
-void vw__report_list(vw__report *report, vw__style style, const char *label,
+void vw__report_list(vw__report *report, vw__report_style style, const char *label,
                      const char *const *texts, size_t text_count)
 {
     for (size_t i = 0; i < text_count; i++)
@@ -258,6 +261,6 @@ void vw__report_remarks(vw__report *report, const char *const *warnings, size_t 
 {
     if (warning_count + note_count > 0)
         vw__report_blank(report);
-    vw__report_list(report, VW__STYLE_YELLOW, "warning", warnings, warning_count);
-    vw__report_list(report, VW__STYLE_PLAIN, "note", notes, note_count);
+    vw__report_list(report, VW__REPORT_STYLE_YELLOW, "warning", warnings, warning_count);
+    vw__report_list(report, VW__REPORT_STYLE_PLAIN, "note", notes, note_count);
 }

@@ -182,7 +182,7 @@ static void append_site_rank(vw__byte_buffer *cell, const void *object)
 static void append_site_difference(vw__byte_buffer *cell, const void *object)
 {
     const vw_rank_site *site = object;
-    vw__append_text(cell, vw__change_text(site->median_bytes, site->bytes).text);
+    vw__append_text(cell, vw__report_change(site->median_bytes, site->bytes).text);
 }
 
 static void append_site_place(vw__byte_buffer *cell, const void *object)
@@ -253,59 +253,62 @@ static size_t unassigned_ran_out_count(const vw_ranks_report *report)
 
 static void say_answer_without_ranks(vw__report *out, const vw_ranks_report *report)
 {
-    const vw__text files = vw__counted_text(report->recording_count + report->text_count, "file");
+    const vw__report_text files =
+        vw__report_counted(report->recording_count + report->text_count, "file");
     size_t ran_out_count = unassigned_ran_out_count(report);
     if (ran_out_count != 0)
-        vw__report_say(out, VW__STYLE_RED, "%zu of %s ran out of memory; no rank is known",
+        vw__report_say(out, VW__REPORT_STYLE_RED, "%zu of %s ran out of memory; no rank is known",
                        ran_out_count, files.text);
     else
-        vw__report_say(out, report->is_something_to_see ? VW__STYLE_YELLOW : VW__STYLE_GREEN,
-                       "%s, none ran out of memory; no rank is known", files.text);
+        vw__report_say(
+            out, report->is_something_to_see ? VW__REPORT_STYLE_YELLOW : VW__REPORT_STYLE_GREEN,
+            "%s, none ran out of memory; no rank is known", files.text);
 }
 
 /* "; 2 files of unknown rank did", behind the sentence on the ranks. */
-static vw__text others_text(const vw_ranks_report *report)
+static vw__report_text others_text(const vw_ranks_report *report)
 {
-    vw__text text = {""};
+    vw__report_text text = {""};
     size_t count = unassigned_ran_out_count(report);
     if (count != 0)
         (void)snprintf(text.text, sizeof text.text, "; %.20s of unknown rank did%s",
-                       vw__counted_text(count, "file").text,
+                       vw__report_counted(count, "file").text,
                        report->ran_out_count != 0 ? ", too" : "");
     return text;
 }
 
 static void say_answer(vw__report *out, const vw_ranks_report *report)
 {
-    const vw__text ranks = vw__counted_text(report->rank_count, "rank"),
-                   others = others_text(report);
-    const vw__style worst = others.text[0] != '\0'        ? VW__STYLE_RED
-                            : report->is_something_to_see ? VW__STYLE_YELLOW
-                                                          : VW__STYLE_GREEN;
+    const vw__report_text ranks = vw__report_counted(report->rank_count, "rank"),
+                          others = others_text(report);
+    const vw__report_style worst = others.text[0] != '\0'        ? VW__REPORT_STYLE_RED
+                                   : report->is_something_to_see ? VW__REPORT_STYLE_YELLOW
+                                                                 : VW__REPORT_STYLE_GREEN;
     if (report->rank_count == 0)
         say_answer_without_ranks(out, report);
     else if (report->ran_out_count == 0)
         vw__report_say(out, worst, "%s, none ran out of memory%s", ranks.text, others.text);
     else if (report->ran_out_count == 1)
-        vw__report_say(out, VW__STYLE_RED, "rank %" PRIu64 " ran out of memory, alone of %s%s",
-                       report->first_rank, ranks.text, others.text);
+        vw__report_say(out, VW__REPORT_STYLE_RED,
+                       "rank %" PRIu64 " ran out of memory, alone of %s%s", report->first_rank,
+                       ranks.text, others.text);
     else if (report->first_rank != VW_UNKNOWN)
-        vw__report_say(out, VW__STYLE_RED,
+        vw__report_say(out, VW__REPORT_STYLE_RED,
                        "rank %" PRIu64 " ran out of memory first, %s before the next; %zu of %s "
                        "ran out%s",
-                       report->first_rank, vw__duration_text(report->first_lead_us * 1000).text,
+                       report->first_rank, vw__report_duration(report->first_lead_us * 1000).text,
                        report->ran_out_count, ranks.text, others.text);
     else
-        vw__report_say(out, VW__STYLE_RED,
+        vw__report_say(out, VW__REPORT_STYLE_RED,
                        "%zu of %s ran out of memory; which was first is not known: %s%s",
                        report->ran_out_count, ranks.text, report->first_reason, others.text);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static vw__text marked(vw__text figure, bool is_marked)
+static vw__report_text marked(vw__report_text figure, bool is_marked)
 {
-    vw__text text;
+    vw__report_text text;
     (void)snprintf(text.text, sizeof text.text, "%.60s%s", figure.text,
                    is_marked ? OUT_OF_LINE_MARK : "");
     return text;
@@ -326,9 +329,9 @@ static const vw_rank *first_of(const vw_ranks_report *report)
 }
 
 /* "first", "+1.20 s", "yes"; "" for a rank that did not. */
-static vw__text ran_out_text(const vw_rank *rank, const vw_rank *first)
+static vw__report_text ran_out_text(const vw_rank *rank, const vw_rank *first)
 {
-    vw__text text = {""};
+    vw__report_text text = {""};
     if (!rank->ran_out)
         return text;
     if (rank == first) {
@@ -341,22 +344,22 @@ static vw__text ran_out_text(const vw_rank *rank, const vw_rank *first)
     int64_t here = time_like(rank, first), there = time_like(first, rank);
     if (here != INT64_MIN && there != INT64_MIN && here >= there)
         (void)snprintf(text.text, sizeof text.text, "+%.60s",
-                       vw__duration_text(((uint64_t)here - (uint64_t)there) * 1000).text);
+                       vw__report_duration(((uint64_t)here - (uint64_t)there) * 1000).text);
     return text;
 }
 
-static vw__text growth_text(const vw_rank *rank)
+static vw__report_text growth_text(const vw_rank *rank)
 {
-    vw__text text = {""};
+    vw__report_text text = {""};
     uint64_t growth = growth_bytes_of(rank);
     if (growth != VW_UNKNOWN && growth > 0)
-        (void)snprintf(text.text, sizeof text.text, "+%.60s", vw__size_text(growth).text);
+        (void)snprintf(text.text, sizeof text.text, "+%.60s", vw__report_size(growth).text);
     return text;
 }
 
-static vw__text known_text(vw__text text, uint64_t value)
+static vw__report_text known_text(vw__report_text text, uint64_t value)
 {
-    return value != VW_UNKNOWN ? text : (vw__text){""};
+    return value != VW_UNKNOWN ? text : (vw__report_text){""};
 }
 
 /* A healthy rank may have findings all the same: what it could do with less. */
@@ -366,66 +369,68 @@ static bool is_ill(const vw_rank *rank)
                              rank->verdict != VW_VERDICT_NOT_OOM);
 }
 
-static void add_rank(vw__table *table, const vw_rank *rank, const vw_rank *first)
+static void add_rank(vw__report_table *table, const vw_rank *rank, const vw_rank *first)
 {
     char number[24] = "?";
     if (rank->rank != VW_UNKNOWN)
         (void)snprintf(number, sizeof number, "%" PRIu64, rank->rank);
-    vw__table_row(table, rank == first  ? VW__STYLE_RED
-                         : is_ill(rank) ? VW__STYLE_BOLD
-                                        : VW__STYLE_PLAIN);
-    vw__table_cell(table, number);
-    vw__table_cell(
-        table,
-        marked(vw__size_text(rank->peak_live_bytes), rank->is_out_of_line[VW_RANK_PEAK_LIVE]).text);
-    vw__table_cell(table, marked(vw__size_text(rank->peak_reserved_bytes),
-                                 rank->is_out_of_line[VW_RANK_PEAK_RESERVED])
-                              .text);
-    vw__table_cell(table, marked(known_text(vw__count_text(rank->event_count), rank->event_count),
+    vw__report_table_row(table, rank == first  ? VW__REPORT_STYLE_RED
+                                : is_ill(rank) ? VW__REPORT_STYLE_BOLD
+                                               : VW__REPORT_STYLE_PLAIN);
+    vw__report_table_cell(table, number);
+    vw__report_table_cell(table, marked(vw__report_size(rank->peak_live_bytes),
+                                        rank->is_out_of_line[VW_RANK_PEAK_LIVE])
+                                     .text);
+    vw__report_table_cell(table, marked(vw__report_size(rank->peak_reserved_bytes),
+                                        rank->is_out_of_line[VW_RANK_PEAK_RESERVED])
+                                     .text);
+    vw__report_table_cell(table,
+                          marked(known_text(vw__report_count(rank->event_count), rank->event_count),
                                  rank->is_out_of_line[VW_RANK_EVENTS])
                               .text);
-    vw__table_cell(table, known_text(vw__count_text(rank->step_count), rank->step_count).text);
-    vw__table_cell(table, growth_text(rank).text);
-    vw__table_cell(table, ran_out_text(rank, first).text);
-    vw__table_cell(table, rank->has_verdict ? vw_verdict_name(rank->verdict) : "");
-    vw__table_cell(table, rank->rank == VW_UNKNOWN ? file_of(rank) : "");
+    vw__report_table_cell(table,
+                          known_text(vw__report_count(rank->step_count), rank->step_count).text);
+    vw__report_table_cell(table, growth_text(rank).text);
+    vw__report_table_cell(table, ran_out_text(rank, first).text);
+    vw__report_table_cell(table, rank->has_verdict ? vw_verdict_name(rank->verdict) : "");
+    vw__report_table_cell(table, rank->rank == VW_UNKNOWN ? file_of(rank) : "");
 }
 
-static void add_medians(vw__table *table, const vw_ranks_report *report)
+static void add_medians(vw__report_table *table, const vw_ranks_report *report)
 {
-    vw__table_row(table, VW__STYLE_FAINT);
-    vw__table_cell(table, "median");
-    vw__table_cell(table, vw__size_text(report->medians[VW_RANK_PEAK_LIVE]).text);
-    vw__table_cell(table, vw__size_text(report->medians[VW_RANK_PEAK_RESERVED]).text);
-    vw__table_cell(table, known_text(vw__count_text(report->medians[VW_RANK_EVENTS]),
-                                     report->medians[VW_RANK_EVENTS])
-                              .text);
+    vw__report_table_row(table, VW__REPORT_STYLE_FAINT);
+    vw__report_table_cell(table, "median");
+    vw__report_table_cell(table, vw__report_size(report->medians[VW_RANK_PEAK_LIVE]).text);
+    vw__report_table_cell(table, vw__report_size(report->medians[VW_RANK_PEAK_RESERVED]).text);
+    vw__report_table_cell(table, known_text(vw__report_count(report->medians[VW_RANK_EVENTS]),
+                                            report->medians[VW_RANK_EVENTS])
+                                     .text);
     for (int i = 0; i < 5; i++)
-        vw__table_cell(table, "");
+        vw__report_table_cell(table, "");
 }
 
 static void say_ranks(vw__report *out, const vw_ranks_report *report)
 {
-    static const vw__column columns[] = {
-        {"rank", VW__COLUMN_NUMBER},     {"live peak", VW__COLUMN_NUMBER},
-        {"reserved", VW__COLUMN_NUMBER}, {"events", VW__COLUMN_NUMBER},
-        {"steps", VW__COLUMN_NUMBER},    {"a step", VW__COLUMN_NUMBER},
-        {"ran out", VW__COLUMN_WORD},    {"verdict", VW__COLUMN_WORD},
-        {"file", VW__COLUMN_PLACE},
+    static const vw__report_column columns[] = {
+        {"rank", VW__REPORT_COLUMN_NUMBER},     {"live peak", VW__REPORT_COLUMN_NUMBER},
+        {"reserved", VW__REPORT_COLUMN_NUMBER}, {"events", VW__REPORT_COLUMN_NUMBER},
+        {"steps", VW__REPORT_COLUMN_NUMBER},    {"a step", VW__REPORT_COLUMN_NUMBER},
+        {"ran out", VW__REPORT_COLUMN_WORD},    {"verdict", VW__REPORT_COLUMN_WORD},
+        {"file", VW__REPORT_COLUMN_PLACE},
     };
     const vw_rank *first = first_of(report);
-    vw__table table;
+    vw__report_table table;
     if (report->rank_count + report->unassigned_count == 0)
         return;
     vw__report_blank(out);
-    vw__table_init(&table, columns, sizeof columns / sizeof columns[0]);
+    vw__report_table_init(&table, columns, sizeof columns / sizeof columns[0]);
     for (size_t i = 0; i < report->rank_count; i++)
         add_rank(&table, &report->ranks[i], first);
     if (report->rank_count > 1)
         add_medians(&table, report);
     for (size_t i = 0; i < report->unassigned_count; i++)
         add_rank(&table, &report->unassigned[i], first);
-    vw__table_end(&table, out);
+    vw__report_table_end(&table, out);
 }
 
 /* ---- who is out of line, and where they differ ----------------------------------------------- */
@@ -434,7 +439,7 @@ static void say_ranks(vw__report *out, const vw_ranks_report *report)
 static void say_rest(vw__report *out, size_t count)
 {
     if (count > out->form.most_rows)
-        vw__report_say(out, VW__STYLE_FAINT, "and %zu more", count - out->form.most_rows);
+        vw__report_say(out, VW__REPORT_STYLE_FAINT, "and %zu more", count - out->form.most_rows);
 }
 
 static void say_outliers(vw__report *out, const vw_ranks_report *report)
@@ -445,10 +450,11 @@ static void say_outliers(vw__report *out, const vw_ranks_report *report)
     for (size_t i = 0; i < report->outlier_count && i < out->form.most_rows; i++) {
         const vw_rank_outlier *outlier = &report->outliers[i];
         bool is_count = outlier->measure == VW_RANK_EVENTS;
-        vw__text value = is_count ? vw__count_text(outlier->value) : vw__size_text(outlier->value);
-        vw__text median =
-            is_count ? vw__count_text(outlier->median) : vw__size_text(outlier->median);
-        vw__report_say(out, VW__STYLE_YELLOW,
+        vw__report_text value =
+            is_count ? vw__report_count(outlier->value) : vw__report_size(outlier->value);
+        vw__report_text median =
+            is_count ? vw__report_count(outlier->median) : vw__report_size(outlier->median);
+        vw__report_say(out, VW__REPORT_STYLE_YELLOW,
                        "out of line " OUT_OF_LINE_MARK " rank %" PRIu64
                        ": %s %s, where the median is %s",
                        outlier->rank, names[outlier->measure], value.text, median.text);
@@ -458,14 +464,14 @@ static void say_outliers(vw__report *out, const vw_ranks_report *report)
 
 static void say_sites(vw__report *out, const vw_ranks_report *report)
 {
-    vw__table table;
+    vw__report_table table;
     if (report->site_count == 0)
         return;
     vw__report_blank(out);
     vw__report_fields_table(&table, &site_fields);
     for (size_t i = 0; i < report->site_count && i < out->form.most_rows; i++)
-        vw__report_fields_row(&table, VW__STYLE_PLAIN, &site_fields, &report->sites[i]);
-    vw__table_end(&table, out);
+        vw__report_fields_row(&table, VW__REPORT_STYLE_PLAIN, &site_fields, &report->sites[i]);
+    vw__report_table_end(&table, out);
     say_rest(out, report->site_count);
 }
 
@@ -491,9 +497,10 @@ static size_t say_setting(vw__report *out, const vw_rank_setting *settings, size
         same++;
     vw__byte_buffer_init(&ranks);
     append_numbers(&ranks, &settings[0].rank, sizeof settings[0], same);
-    vw__report_say(out, VW__STYLE_YELLOW, "setting: %s is '%s' on rank%s %s, and '%s' on most",
-                   settings[0].key, settings[0].value, same > 1 ? "s" : "",
-                   vw__byte_buffer_text(&ranks), settings[0].usual);
+    vw__report_say(out, VW__REPORT_STYLE_YELLOW,
+                   "setting: %s is '%s' on rank%s %s, and '%s' on most", settings[0].key,
+                   settings[0].value, same > 1 ? "s" : "", vw__byte_buffer_text(&ranks),
+                   settings[0].usual);
     out->buffer.has_failed |= ranks.has_failed;
     vw__byte_buffer_deinit(&ranks);
     return same;
@@ -538,9 +545,10 @@ static void say_worst(vw__report *out, const vw_ranks_report *report)
         return;
     vw__report_blank(out);
     if (rank->has_verdict && rank->rank != VW_UNKNOWN)
-        vw__report_say(out, VW__STYLE_PLAIN, "rank %" PRIu64 ": %s", rank->rank, rank->sentence);
+        vw__report_say(out, VW__REPORT_STYLE_PLAIN, "rank %" PRIu64 ": %s", rank->rank,
+                       rank->sentence);
     else if (rank->has_verdict)
-        vw__report_say(out, VW__STYLE_PLAIN, "%s: %s", file_of(rank), rank->sentence);
+        vw__report_say(out, VW__REPORT_STYLE_PLAIN, "%s: %s", file_of(rank), rank->sentence);
     vw__byte_buffer_init(&command);
     if (append_command(&command, "vramwise doctor ", out->form.file, file_of(rank)))
         vw__report_verbatim(out, "", vw__byte_buffer_text(&command));
@@ -595,9 +603,9 @@ static void say_sources(vw__report *out, const vw_ranks_report *report)
 {
     vw__report_blank(out);
     vw__report_fact(out, "files", "%zu: %s, %s, %zu unreadable, %s", report->file_count,
-                    vw__counted_text(report->recording_count, "recording").text,
-                    vw__counted_text(report->text_count, "text").text, report->unreadable_count,
-                    vw__counted_text(report->foreign_count, "other").text);
+                    vw__report_counted(report->recording_count, "recording").text,
+                    vw__report_counted(report->text_count, "text").text, report->unreadable_count,
+                    vw__report_counted(report->foreign_count, "other").text);
     say_numbers(out, "no files of", "", report->missing, report->missing_count);
     say_numbers(out, "not read", " (their files are below, with the reason)", report->unread,
                 report->unread_count);
@@ -609,7 +617,7 @@ static void say_sources(vw__report *out, const vw_ranks_report *report)
     say_files(out, report, "others", VW_RANK_FILE_FOREIGN, false, report->foreign_count);
     if (report->note_count > 0)
         vw__report_blank(out);
-    vw__report_list(out, VW__STYLE_PLAIN, "note", report->notes, report->note_count);
+    vw__report_list(out, VW__REPORT_STYLE_PLAIN, "note", report->notes, report->note_count);
 }
 
 static void say_report(vw__report *out, const void *content)

@@ -34,7 +34,7 @@ static void append_smallest_card(vw__byte_buffer *cell, const void *object)
 {
     const vw_replay_result *result = object;
     if (result->smallest_card_bytes != VW_UNKNOWN)
-        vw__append_text(cell, vw__size_text(result->smallest_card_bytes).text);
+        vw__append_text(cell, vw__report_size(result->smallest_card_bytes).text);
 }
 
 /* The share of the recorded time, after the first quarter of the events, that was spent in the
@@ -116,15 +116,16 @@ static const vw__report_fields run_fields = VW__REPORT_FIELDS(vw_replay_result, 
 static void say_runs(vw__report *out, const vw_replay_result *results, size_t result_count,
                      size_t most_rows)
 {
-    vw__table table;
+    vw__report_table table;
     vw__report_fields_table(&table, &run_fields);
     for (size_t i = 0; i < result_count && i < most_rows; i++)
-        vw__report_fields_row(&table, results[i].is_complete ? VW__STYLE_PLAIN : VW__STYLE_RED,
-                              &run_fields, &results[i]);
-    vw__table_end(&table, out);
+        vw__report_fields_row(
+            &table, results[i].is_complete ? VW__REPORT_STYLE_PLAIN : VW__REPORT_STYLE_RED,
+            &run_fields, &results[i]);
+    vw__report_table_end(&table, out);
     if (result_count > most_rows)
-        vw__report_say(out, VW__STYLE_FAINT, "and %s more",
-                       vw__count_text(result_count - most_rows).text);
+        vw__report_say(out, VW__REPORT_STYLE_FAINT, "and %s more",
+                       vw__report_count(result_count - most_rows).text);
 }
 
 static void say_run_oom(vw__report *report, const vw_replay_result *result)
@@ -137,52 +138,54 @@ static void say_run_oom(vw__report *report, const vw_replay_result *result)
     const uint64_t idle_bytes = result->oom_reserved_bytes >= result->oom_allocated_bytes
                                     ? result->oom_reserved_bytes - result->oom_allocated_bytes
                                     : 0;
-    vw__report_say(report, VW__STYLE_PLAIN,
+    vw__report_say(report, VW__REPORT_STYLE_PLAIN,
                    "%s: out of memory at event %s: %s asked of the device, %s reserved, %s of it "
                    "idle",
-                   vw__byte_buffer_text(&setting), vw__count_text(result->oom_event).text,
-                   vw__size_text(result->oom_tried_bytes).text,
-                   vw__size_text(result->oom_reserved_bytes).text, vw__size_text(idle_bytes).text);
+                   vw__byte_buffer_text(&setting), vw__report_count(result->oom_event).text,
+                   vw__report_size(result->oom_tried_bytes).text,
+                   vw__report_size(result->oom_reserved_bytes).text,
+                   vw__report_size(idle_bytes).text);
     vw__byte_buffer_deinit(&setting);
 }
 
 static void say_run_moves(vw__report *report, const vw_replay_result *result)
 {
     const double share = settled_share(result);
-    vw__text copied = {"nothing"}, settled = {""};
+    vw__report_text copied = {"nothing"}, settled = {""};
     if (result->copied_bytes != 0)
-        copied = vw__size_text(result->copied_bytes);
+        copied = vw__report_size(result->copied_bytes);
     if (!isnan(share) && result->spills == 0) /* else it is what was spilled that takes the time */
         snprintf(settled.text, sizeof settled.text, ", %.12s %s the recorded time once settled",
-                 share > 1 ? vw__ratio_text(share).text : vw__share_text(share).text,
+                 share > 1 ? vw__report_ratio(share).text : vw__report_share(share).text,
                  share > 1 ? "times" : "of");
-    vw__report_say(report, VW__STYLE_PLAIN,
+    vw__report_say(report, VW__REPORT_STYLE_PLAIN,
                    "%s: %s of free memory moved, %s copied; in the driver at most %s at a time%s",
-                   result->policy, vw__size_text(result->moved_bytes).text, copied.text,
-                   vw__duration_text(result->longest_stall_ns).text, settled.text);
+                   result->policy, vw__report_size(result->moved_bytes).text, copied.text,
+                   vw__report_duration(result->longest_stall_ns).text, settled.text);
 }
 
 static void say_run_spills(vw__report *report, const vw_replay_result *result)
 {
     if (result->spills == 0) {
-        vw__report_say(report, VW__STYLE_PLAIN, "%s: nothing was spilled", result->policy);
+        vw__report_say(report, VW__REPORT_STYLE_PLAIN, "%s: nothing was spilled", result->policy);
         return;
     }
-    vw__text step = {"what a step costs is not known"}, came_back = {"nothing came back"};
+    vw__report_text step = {"what a step costs is not known"}, came_back = {"nothing came back"};
     if (result->step_cost_ns != VW_UNKNOWN)
         snprintf(step.text, sizeof step.text, "about %.20s longer %s",
-                 vw__duration_text(result->step_cost_ns).text,
+                 vw__report_duration(result->step_cost_ns).text,
                  result->is_step_cost_settled ? "a step" : "in each of the first steps");
     if (result->returns != 0)
         snprintf(came_back.text, sizeof came_back.text, "%.20s came back in %.20s",
-                 vw__size_text(result->returned_bytes).text, vw__count_text(result->returns).text);
-    vw__report_say(report, VW__STYLE_PLAIN,
+                 vw__report_size(result->returned_bytes).text,
+                 vw__report_count(result->returns).text);
+    vw__report_say(report, VW__REPORT_STYLE_PLAIN,
                    "%s: at most %s spilled to %s of host memory (%s in %s, %s), which took %s; %s",
-                   result->policy, vw__size_text(result->peak_spilled_bytes).text,
-                   vw__size_text(result->peak_host_bytes).text,
-                   vw__size_text(result->all_spilled_bytes).text,
-                   vw__counted_text(result->spills, "time").text, came_back.text,
-                   vw__duration_text(result->spill_wait_ns).text, step.text);
+                   result->policy, vw__report_size(result->peak_spilled_bytes).text,
+                   vw__report_size(result->peak_host_bytes).text,
+                   vw__report_size(result->all_spilled_bytes).text,
+                   vw__report_counted(result->spills, "time").text, came_back.text,
+                   vw__report_duration(result->spill_wait_ns).text, step.text);
 }
 
 /* ---- replay ---------------------------------------------------------------------------------- */
@@ -208,8 +211,8 @@ static void say_leanest(vw__report *out, const vw_replay_report *report)
     size_t complete_count;
     const vw_replay_result *leanest = leanest_of(report, &complete_count);
     if (leanest == NULL) {
-        vw__report_say(out, VW__STYLE_RED, "out of memory: %s, and none completed",
-                       vw__counted_text(report->result_count, "run").text);
+        vw__report_say(out, VW__REPORT_STYLE_RED, "out of memory: %s, and none completed",
+                       vw__report_counted(report->result_count, "run").text);
         return;
     }
     vw__byte_buffer setting;
@@ -217,21 +220,22 @@ static void say_leanest(vw__report *out, const vw_replay_report *report)
     append_setting(&setting, leanest);
     if (setting.has_failed)
         out->buffer.has_failed = true;
-    vw__text how_many = {"completed"};
+    vw__report_text how_many = {"completed"};
     if (report->result_count > 1)
         snprintf(how_many.text, sizeof how_many.text, "%.20s of %.25s completed",
-                 vw__count_text(complete_count).text,
-                 vw__counted_text(report->result_count, "run").text);
-    vw__text spilled = {""};
+                 vw__report_count(complete_count).text,
+                 vw__report_counted(report->result_count, "run").text);
+    vw__report_text spilled = {""};
     if (leanest->spills != 0) /* which counts as reserved: it may be more than the card has */
         snprintf(spilled.text, sizeof spilled.text, ", with up to %.20s in host memory",
-                 vw__size_text(leanest->peak_spilled_bytes).text);
+                 vw__report_size(leanest->peak_spilled_bytes).text);
     vw__report_say(
-        out, complete_count == report->result_count ? VW__STYLE_GREEN : VW__STYLE_YELLOW,
+        out,
+        complete_count == report->result_count ? VW__REPORT_STYLE_GREEN : VW__REPORT_STYLE_YELLOW,
         "%s; %s reserved %s: %s, %s times the %s that were live at most%s", how_many.text,
         vw__byte_buffer_text(&setting), report->result_count > 1 ? "least" : "at most",
-        vw__size_text(leanest->peak_reserved_bytes).text, vw__ratio_text(leanest->ratio).text,
-        vw__size_text(leanest->peak_live_bytes).text, spilled.text);
+        vw__report_size(leanest->peak_reserved_bytes).text, vw__report_ratio(leanest->ratio).text,
+        vw__report_size(leanest->peak_live_bytes).text, spilled.text);
     vw__byte_buffer_deinit(&setting);
 }
 
@@ -273,21 +277,21 @@ static void say_replay(vw__report *out, const void *content)
         vw__report_blank(out);
     if (say_moves(out, report))
         vw__report_blank(out);
-    vw__report_fact(out, "events", "%s, on device %d", vw__count_text(report->event_count).text,
+    vw__report_fact(out, "events", "%s, on device %d", vw__report_count(report->event_count).text,
                     report->device);
     vw__report_fact(out, "peak live", "%s, at event %s",
-                    vw__size_text(report->peak_live_bytes).text,
-                    vw__count_text(report->peak_live_event).text);
+                    vw__report_size(report->peak_live_bytes).text,
+                    vw__report_count(report->peak_live_event).text);
     if (report->result_count > 0 && report->results[0].card_bytes != VW_UNKNOWN)
-        vw__report_fact(out, "card", "%s", vw__size_text(report->results[0].card_bytes).text);
+        vw__report_fact(out, "card", "%s", vw__report_size(report->results[0].card_bytes).text);
     if (report->spill_bytes != 0)
         vw__report_fact(out, "spill", "up to %s of host memory",
-                        vw__size_text(report->spill_bytes).text);
+                        vw__report_size(report->spill_bytes).text);
     if (report->recorded_oom_event != VW_UNKNOWN)
         vw__report_fact(out, "recorded", "ended out of memory, first at event %s",
-                        vw__count_text(report->recorded_oom_event).text);
+                        vw__report_count(report->recorded_oom_event).text);
     if (report->step_count > 0)
-        vw__report_fact(out, "steps", "%s", vw__count_text(report->step_count).text);
+        vw__report_fact(out, "steps", "%s", vw__report_count(report->step_count).text);
     vw__report_remarks(out, NULL, 0, report->notes, report->note_count);
 }
 
@@ -322,11 +326,11 @@ vw_status vw_report_replay(const vw_replay_report *report, const vw_report_form 
 static void say_that_vramwise_fits(vw__report *out, const vw_tune_report *report)
 {
     vw__report_say(
-        out, VW__STYLE_GREEN,
+        out, VW__REPORT_STYLE_GREEN,
         "fits: %s of %s reserved at most, with vramwise's allocator in place of PyTorch's; "
         "with no setting of PyTorch's own",
-        vw__size_text(report->best->peak_reserved_bytes).text,
-        vw__size_text(report->card_bytes).text);
+        vw__report_size(report->best->peak_reserved_bytes).text,
+        vw__report_size(report->card_bytes).text);
     vw__report_verbatim(out, "vramwise run --allocator ", report->best->policy);
 }
 
@@ -337,31 +341,31 @@ static void say_that_it_fits(vw__report *out, const vw_tune_report *report)
         say_that_vramwise_fits(out, report);
         return;
     }
-    vw__report_say(out, VW__STYLE_GREEN, "fits: %s of %s reserved at most, with %s",
-                   vw__size_text(report->best->peak_reserved_bytes).text,
-                   vw__size_text(report->card_bytes).text,
+    vw__report_say(out, VW__REPORT_STYLE_GREEN, "fits: %s of %s reserved at most, with %s",
+                   vw__report_size(report->best->peak_reserved_bytes).text,
+                   vw__report_size(report->card_bytes).text,
                    conf[0] != '\0' ? conf : "PyTorch's defaults");
     if (conf[0] != '\0')
         vw__report_verbatim(out, "PYTORCH_CUDA_ALLOC_CONF=", conf);
     else
-        vw__report_say(out, VW__STYLE_BOLD, "Leave PYTORCH_CUDA_ALLOC_CONF unset.");
+        vw__report_say(out, VW__REPORT_STYLE_BOLD, "Leave PYTORCH_CUDA_ALLOC_CONF unset.");
 }
 
 static void say_that_it_does_not(vw__report *out, const vw_tune_report *report)
 {
     if (!report->is_possible) {
-        vw__report_say(out, VW__STYLE_RED,
+        vw__report_say(out, VW__REPORT_STYLE_RED,
                        "does not fit: %s are live at the peak, and the card has %s; no setting "
                        "can help",
-                       vw__size_text(report->peak_live_bytes).text,
-                       vw__size_text(report->card_bytes).text);
+                       vw__report_size(report->peak_live_bytes).text,
+                       vw__report_size(report->card_bytes).text);
         return;
     }
-    vw__report_say(out, VW__STYLE_RED,
+    vw__report_say(out, VW__REPORT_STYLE_RED,
                    "does not fit: none of %s completes on %s, though only %s are live at the peak",
-                   vw__counted_text(report->tried_count, "setting").text,
-                   vw__size_text(report->card_bytes).text,
-                   vw__size_text(report->peak_live_bytes).text);
+                   vw__report_counted(report->tried_count, "setting").text,
+                   vw__report_size(report->card_bytes).text,
+                   vw__report_size(report->peak_live_bytes).text);
 }
 
 /* Says where the best run failed, if it did, and the recorded one. Returns whether either did. */
@@ -385,8 +389,8 @@ static void say_vramwise(vw__report *out, const vw_tune_report *report)
         if (result != report->best && result->is_complete && vw__policy_is_vramwise(result->policy))
             vw__report_fact(out, "allocator",
                             "%s would reserve %s, %s times the peak of live bytes", result->policy,
-                            vw__size_text(result->peak_reserved_bytes).text,
-                            vw__ratio_text(result->ratio).text);
+                            vw__report_size(result->peak_reserved_bytes).text,
+                            vw__report_ratio(result->ratio).text);
     }
 }
 
@@ -402,9 +406,9 @@ static void say_tune(vw__report *out, const void *content)
     vw__report_blank(out);
     if (say_failures(out, report))
         vw__report_blank(out);
-    vw__report_fact(out, "events", "%s, on device %d", vw__count_text(report->event_count).text,
+    vw__report_fact(out, "events", "%s, on device %d", vw__report_count(report->event_count).text,
                     report->device);
-    vw__report_fact(out, "peak live", "%s", vw__size_text(report->peak_live_bytes).text);
+    vw__report_fact(out, "peak live", "%s", vw__report_size(report->peak_live_bytes).text);
     say_vramwise(out, report);
     vw__report_remarks(out, report->warnings, report->warning_count, report->notes,
                        report->note_count);

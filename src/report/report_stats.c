@@ -208,27 +208,28 @@ static void say_answer(vw__report *report, const vw_recording_stats *stats)
     const vw_device_stats *device = busiest_of(stats);
     const char *file = report->form.file != NULL ? report->form.file : "recording";
     if (device == NULL)
-        vw__report_say(report, VW__STYLE_BOLD, "%s: nothing was allocated", file);
+        vw__report_say(report, VW__REPORT_STYLE_BOLD, "%s: nothing was allocated", file);
     else if (device->event_count == 0)
-        vw__report_say(report, VW__STYLE_BOLD, "%s: %s allocated and %s reserved; no trace", file,
-                       vw__size_text(device->allocated_bytes).text,
-                       vw__size_text(device->reserved_bytes).text);
+        vw__report_say(report, VW__REPORT_STYLE_BOLD, "%s: %s allocated and %s reserved; no trace",
+                       file, vw__report_size(device->allocated_bytes).text,
+                       vw__report_size(device->reserved_bytes).text);
     else
-        vw__report_say(report, VW__STYLE_BOLD, "%s: at most %s live, at most %s reserved, in %s",
-                       file, vw__size_text(device->peak.live_bytes).text,
-                       vw__size_text(device->peak_reserved_bytes).text,
-                       vw__counted_text(device->event_count, "event").text);
+        vw__report_say(report, VW__REPORT_STYLE_BOLD,
+                       "%s: at most %s live, at most %s reserved, in %s", file,
+                       vw__report_size(device->peak.live_bytes).text,
+                       vw__report_size(device->peak_reserved_bytes).text,
+                       vw__report_counted(device->event_count, "event").text);
 }
 
 static void say_file(vw__report *report, const vw_recording_stats *stats)
 {
     if (strcmp(stats->compression, "plain") == 0)
         vw__report_fact(report, "file", "%s, %s", stats->encoding,
-                        vw__size_text(stats->file_bytes).text);
+                        vw__report_size(stats->file_bytes).text);
     else
         vw__report_fact(report, "file", "%s, %s with %s, %s without", stats->encoding,
-                        vw__size_text(stats->file_bytes).text, stats->compression,
-                        vw__size_text(stats->uncompressed_bytes).text);
+                        vw__report_size(stats->file_bytes).text, stats->compression,
+                        vw__report_size(stats->uncompressed_bytes).text);
     const char *oldest = stats->oldest_version, *newest = stats->newest_version;
     if (oldest != NULL && newest != NULL && strcmp(oldest, newest) != 0)
         vw__report_fact(report, "written by", "PyTorch %s to %s, by its fields", oldest, newest);
@@ -240,8 +241,9 @@ static void say_file(vw__report *report, const vw_recording_stats *stats)
     if (stats->frame_count == 0)
         vw__report_fact(report, "stacks", "none");
     else
-        vw__report_fact(report, "stacks", "%s, made of %s", vw__count_text(stats->stack_count).text,
-                        vw__counted_text(stats->frame_count, "frame").text);
+        vw__report_fact(report, "stacks", "%s, made of %s",
+                        vw__report_count(stats->stack_count).text,
+                        vw__report_counted(stats->frame_count, "frame").text);
 }
 
 static void say_settings(vw__report *report, const vw_recording_stats *stats)
@@ -276,7 +278,7 @@ static void say_time(vw__report *report, const vw_device_stats *device)
         return;
     const uint64_t span_us = (uint64_t)device->last_time_us - (uint64_t)device->first_time_us;
     if (span_us <= UINT64_MAX / 1000)
-        vw__report_fact(report, "time", "%s", vw__duration_text(span_us * 1000).text);
+        vw__report_fact(report, "time", "%s", vw__report_duration(span_us * 1000).text);
 }
 
 static void say_events(vw__report *report, const vw_device_stats *device)
@@ -290,35 +292,35 @@ static void say_events(vw__report *report, const vw_device_stats *device)
         return;
     }
     vw__report_fact(report, "events", "%s: %s, %s completed, %s",
-                    vw__count_text(device->event_count).text,
-                    vw__counted_text(counts[VW_ACTION_ALLOC], "alloc").text,
-                    vw__counted_text(counts[VW_ACTION_FREE_COMPLETED], "free").text,
-                    vw__counted_text(segment_count, "segment event").text);
+                    vw__report_count(device->event_count).text,
+                    vw__report_counted(counts[VW_ACTION_ALLOC], "alloc").text,
+                    vw__report_counted(counts[VW_ACTION_FREE_COMPLETED], "free").text,
+                    vw__report_counted(segment_count, "segment event").text);
     say_time(report, device);
-    vw__report_fact(report, "streams", "%s%s%s", vw__count_text(device->stream_count).text,
+    vw__report_fact(report, "streams", "%s%s%s", vw__report_count(device->stream_count).text,
                     device->private_pool_count > 0 ? ", and " : "",
                     device->private_pool_count > 0
-                        ? vw__counted_text(device->private_pool_count, "private pool").text
+                        ? vw__report_counted(device->private_pool_count, "private pool").text
                         : "");
     if (device->step_count > 0)
-        vw__report_fact(report, "steps", "%s", vw__count_text(device->step_count).text);
+        vw__report_fact(report, "steps", "%s", vw__report_count(device->step_count).text);
     if (device->is_truncated)
         vw__report_fact(report, "before", "%s in %s were live when the trace begins",
-                        vw__size_text(device->initial_live_bytes).text,
-                        vw__counted_text(device->initial_block_count, "block").text);
+                        vw__report_size(device->initial_live_bytes).text,
+                        vw__report_counted(device->initial_block_count, "block").text);
     vw__report_fact(report, "peak live", "%s in %s, at event %s",
-                    vw__size_text(device->peak.live_bytes).text,
-                    vw__counted_text(device->peak.block_count, "block").text,
-                    vw__count_text(device->peak.event).text);
+                    vw__report_size(device->peak.live_bytes).text,
+                    vw__report_counted(device->peak.block_count, "block").text,
+                    vw__report_count(device->peak.event).text);
     if (device->peak_reserved_bytes != VW_UNKNOWN)
         vw__report_fact(report, "peak reserved", "%s, at event %s",
-                        vw__size_text(device->peak_reserved_bytes).text,
-                        vw__count_text(device->peak_reserved_event).text);
+                        vw__report_size(device->peak_reserved_bytes).text,
+                        vw__report_count(device->peak_reserved_event).text);
     if (device->has_oom)
         vw__report_fact(
             report, "out of memory", "at event %s: %s refused, with %s free on the device",
-            vw__count_text(device->oom_event).text, vw__size_text(device->oom_tried_bytes).text,
-            vw__size_text(device->oom_device_free_bytes).text);
+            vw__report_count(device->oom_event).text, vw__report_size(device->oom_tried_bytes).text,
+            vw__report_size(device->oom_device_free_bytes).text);
 }
 
 /* "1.98 GiB in host memory at most, in 13 moves; 512 MiB came back". */
@@ -327,55 +329,55 @@ static void say_spill(vw__report *report, const vw_recorded_spill *spill)
     if (spill->spills + spill->returns == 0)
         return;
     vw__report_fact(report, "spilled", "%s in host memory at most, in %s; %s came back",
-                    vw__size_text(spill->peak_spilled_bytes).text,
-                    vw__counted_text(spill->spills, "move").text,
-                    spill->returns > 0 ? vw__size_text(spill->returned_bytes).text : "nothing");
+                    vw__report_size(spill->peak_spilled_bytes).text,
+                    vw__report_counted(spill->spills, "move").text,
+                    spill->returns > 0 ? vw__report_size(spill->returned_bytes).text : "nothing");
 }
 
 static void say_end(vw__report *report, const vw_device_stats *device)
 {
     vw__report_fact(report, "at the end", "%s reserved in %s and %s%s%s",
-                    vw__size_text(device->reserved_bytes).text,
-                    vw__counted_text(device->segment_count, "segment").text,
-                    vw__counted_text(device->block_count, "block").text,
+                    vw__report_size(device->reserved_bytes).text,
+                    vw__report_counted(device->segment_count, "segment").text,
+                    vw__report_counted(device->block_count, "block").text,
                     device->expandable_segment_count > 0 ? ", expandable: " : "",
                     device->expandable_segment_count > 0
-                        ? vw__count_text(device->expandable_segment_count).text
+                        ? vw__report_count(device->expandable_segment_count).text
                         : "");
     vw__report_fact(report, "", "%s allocated, %s active, %s asked for",
-                    vw__size_text(device->allocated_bytes).text,
-                    vw__size_text(device->active_bytes).text,
-                    vw__size_text(device->requested_bytes).text);
+                    vw__report_size(device->allocated_bytes).text,
+                    vw__report_size(device->active_bytes).text,
+                    vw__report_size(device->requested_bytes).text);
     vw__report_fact(report, "", "%s in the largest free block",
-                    vw__size_text(device->largest_free_block_bytes).text);
+                    vw__report_size(device->largest_free_block_bytes).text);
 }
 
 /* What was live, largest first; the last row sums up the rest. */
 static void say_moment(vw__report *report, const char *title, const vw_moment *moment)
 {
-    vw__table table;
+    vw__report_table table;
     uint64_t rest_bytes = moment->live_bytes, rest_count = moment->block_count;
     if (moment->usage_count == 0)
         return;
     vw__report_blank(report);
-    vw__report_say(report, VW__STYLE_BOLD, "%s", title);
+    vw__report_say(report, VW__REPORT_STYLE_BOLD, "%s", title);
     vw__report_fields_table(&table, &usage_fields);
     for (size_t i = 0; i < moment->usage_count && i < report->form.most_rows; i++) {
         const vw_usage *usage = &moment->usages[i];
-        vw__report_fields_row(&table, VW__STYLE_PLAIN, &usage_fields, usage);
+        vw__report_fields_row(&table, VW__REPORT_STYLE_PLAIN, &usage_fields, usage);
         if (report->form.has_stacks)
-            vw__table_frames(&table, usage->frames, usage->frame_count);
+            vw__report_table_frames(&table, usage->frames, usage->frame_count);
         rest_bytes -= usage->bytes < rest_bytes ? usage->bytes : rest_bytes;
         rest_count -= usage->block_count < rest_count ? usage->block_count : rest_count;
     }
     if (rest_bytes > 0) {
-        vw__table_row(&table, VW__STYLE_PLAIN);
-        vw__table_cell(&table, vw__size_text(rest_bytes).text);
-        vw__table_cell(&table, vw__count_text(rest_count).text);
-        vw__table_cell(&table, "");
-        vw__table_cell(&table, "(all others)");
+        vw__report_table_row(&table, VW__REPORT_STYLE_PLAIN);
+        vw__report_table_cell(&table, vw__report_size(rest_bytes).text);
+        vw__report_table_cell(&table, vw__report_count(rest_count).text);
+        vw__report_table_cell(&table, "");
+        vw__report_table_cell(&table, "(all others)");
     }
-    vw__table_end(&table, report);
+    vw__report_table_end(&table, report);
 }
 
 static void say_categories(vw__report *report, const vw_moment *moment)
@@ -405,12 +407,13 @@ static void say_summary(vw__report *report, const vw_device_stats *device)
         return;
     vw__report_blank(report);
     if (device->summary == NULL) {
-        vw__report_say(report, VW__STYLE_PLAIN, "No memory_summary(): %s", device->summary_reason);
+        vw__report_say(report, VW__REPORT_STYLE_PLAIN, "No memory_summary(): %s",
+                       device->summary_reason);
         return;
     }
     const size_t columns = longest_line_of(device->summary);
     if (columns > report->form.width_columns) {
-        vw__report_say(report, VW__STYLE_PLAIN,
+        vw__report_say(report, VW__REPORT_STYLE_PLAIN,
                        "memory_summary() needs %zu columns, and the window has %u", columns,
                        report->form.width_columns);
         return;
@@ -426,9 +429,9 @@ static void say_device(vw__report *report, const vw_device_stats *device)
 {
     vw__report_blank(report);
     if (device->device < 0)
-        vw__report_say(report, VW__STYLE_BOLD, "Pinned host memory");
+        vw__report_say(report, VW__REPORT_STYLE_BOLD, "Pinned host memory");
     else
-        vw__report_say(report, VW__STYLE_BOLD, "Device %d", device->device);
+        vw__report_say(report, VW__REPORT_STYLE_BOLD, "Device %d", device->device);
     say_events(report, device);
     say_spill(report, &device->spill);
     say_end(report, device);
@@ -451,7 +454,8 @@ static void say_stats(vw__report *report, const void *content)
         say_device(report, &stats->devices[i]);
     if (stats->warning_count > 0)
         vw__report_blank(report);
-    vw__report_list(report, VW__STYLE_YELLOW, "warning", stats->warnings, stats->warning_count);
+    vw__report_list(report, VW__REPORT_STYLE_YELLOW, "warning", stats->warnings,
+                    stats->warning_count);
 }
 
 vw_status vw_report_stats(const vw_recording_stats *stats, const vw_report_form *form,

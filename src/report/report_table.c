@@ -15,54 +15,55 @@ enum {
     DETAIL = 'd',
 };
 
-void vw__table_init(vw__table *table, const vw__column *columns, size_t column_count)
+void vw__report_table_init(vw__report_table *table, const vw__report_column *columns,
+                           size_t column_count)
 {
-    if (column_count > VW__TABLE_MOST_COLUMNS)
-        column_count = VW__TABLE_MOST_COLUMNS;
-    *table = (vw__table){.column_count = column_count};
+    if (column_count > VW__REPORT_MOST_COLUMNS)
+        column_count = VW__REPORT_MOST_COLUMNS;
+    *table = (vw__report_table){.column_count = column_count};
     memcpy(table->columns, columns, column_count * sizeof *columns);
 }
 
-static void begin_row(vw__table *table, char kind, vw__style style)
+static void begin_row(vw__report_table *table, char kind, vw__report_style style)
 {
     const char head[] = {kind, (char)style};
     vw__append_bytes(&table->rows, head, sizeof head);
 }
 
-void vw__table_row(vw__table *table, vw__style style)
+void vw__report_table_row(vw__report_table *table, vw__report_style style)
 {
     begin_row(table, ROW, style);
     table->row_count++;
 }
 
-void vw__table_cell(vw__table *table, const char *text)
+void vw__report_table_cell(vw__report_table *table, const char *text)
 {
     if (text == NULL)
         text = "";
     vw__append_bytes(&table->rows, text, strlen(text) + 1);
 }
 
-void vw__table_detail(vw__table *table, const char *text)
+void vw__report_table_detail(vw__report_table *table, const char *text)
 {
-    begin_row(table, DETAIL, VW__STYLE_FAINT);
-    vw__table_cell(table, text);
+    begin_row(table, DETAIL, VW__REPORT_STYLE_FAINT);
+    vw__report_table_cell(table, text);
 }
 
 /* ---- reading what was gathered --------------------------------------------------------------- */
 
 typedef struct row {
     char kind;
-    vw__style style;
-    const char *cells[VW__TABLE_MOST_COLUMNS]; /* a detail has one */
+    vw__report_style style;
+    const char *cells[VW__REPORT_MOST_COLUMNS]; /* a detail has one */
 } row;
 
 /* Reads the row at `*at`, up to `end`. A row cut short by a lack of memory ends the table. */
-static bool next_row(const vw__table *table, const char **at, const char *end, row *out)
+static bool next_row(const vw__report_table *table, const char **at, const char *end, row *out)
 {
     if (end - *at < 2)
         return false;
     out->kind = (*at)[0];
-    out->style = (vw__style)(*at)[1];
+    out->style = (vw__report_style)(*at)[1];
     *at += 2;
     size_t cell_count = out->kind == DETAIL ? 1 : table->column_count;
     for (size_t i = 0; i < cell_count; i++) {
@@ -76,7 +77,8 @@ static bool next_row(const vw__table *table, const char **at, const char *end, r
 }
 
 /* The same rows, fit to be shown. */
-static void show_rows(const vw__table *table, const vw__report *report, vw__byte_buffer *shown)
+static void show_rows(const vw__report_table *table, const vw__report *report,
+                      vw__byte_buffer *shown)
 {
     const char *at = vw__byte_buffer_text(&table->rows);
     const char *end = at + table->rows.size_bytes;
@@ -86,7 +88,7 @@ static void show_rows(const vw__table *table, const vw__report *report, vw__byte
         size_t cell_count = line.kind == DETAIL ? 1 : table->column_count;
         vw__append_bytes(shown, head, sizeof head);
         for (size_t i = 0; i < cell_count; i++) {
-            vw__show(report, shown, line.cells[i], strlen(line.cells[i]));
+            vw__report_show(report, shown, line.cells[i], strlen(line.cells[i]));
             vw__append_bytes(shown, "", 1);
         }
     }
@@ -95,19 +97,20 @@ static void show_rows(const vw__table *table, const vw__report *report, vw__byte
 /* ---- layout ---------------------------------------------------------------------------------- */
 
 typedef struct layout {
-    size_t widths[VW__TABLE_MOST_COLUMNS]; /* 0: nothing in it, left out */
-    size_t giving;                         /* the column that gives way, or column_count */
+    size_t widths[VW__REPORT_MOST_COLUMNS]; /* 0: nothing in it, left out */
+    size_t giving;                          /* the column that gives way, or column_count */
     bool fits;
 } layout;
 
-static layout lay_out(const vw__table *table, const vw__byte_buffer *rows, size_t width_columns)
+static layout lay_out(const vw__report_table *table, const vw__byte_buffer *rows,
+                      size_t width_columns)
 {
     layout result = {.giving = table->column_count, .fits = true};
     const char *at = vw__byte_buffer_text(rows), *end = at + rows->size_bytes;
     row line;
     while (next_row(table, &at, end, &line)) {
         for (size_t i = 0; line.kind == ROW && i < table->column_count; i++) {
-            size_t columns = vw__columns_of(line.cells[i], strlen(line.cells[i]));
+            size_t columns = vw__report_columns_of(line.cells[i], strlen(line.cells[i]));
             if (columns > result.widths[i])
                 result.widths[i] = columns;
         }
@@ -120,7 +123,7 @@ static layout lay_out(const vw__table *table, const vw__byte_buffer *rows, size_
         if (result.widths[i] < title_columns)
             result.widths[i] = title_columns;
         total_columns += result.widths[i] + (total_columns > 0 ? GAP_COLUMNS : 0);
-        if (table->columns[i].kind >= VW__COLUMN_NAME)
+        if (table->columns[i].kind >= VW__REPORT_COLUMN_NAME)
             result.giving = i;
     }
     if (total_columns <= width_columns)
@@ -137,7 +140,7 @@ static layout lay_out(const vw__table *table, const vw__byte_buffer *rows, size_
 static size_t bytes_of_line(const char *text, size_t width)
 {
     size_t size_bytes = strlen(text);
-    size_t within_bytes = vw__bytes_within(text, size_bytes, width);
+    size_t within_bytes = vw__report_bytes_within(text, size_bytes, width);
     if (within_bytes == size_bytes)
         return size_bytes;
     for (size_t i = within_bytes; i > 1; i--)
@@ -150,14 +153,16 @@ static size_t bytes_of_line(const char *text, size_t width)
 static void append_place(vw__report *report, const char *text, size_t width)
 {
     size_t size_bytes = strlen(text);
-    size_t columns = vw__columns_of(text, size_bytes);
+    size_t columns = vw__report_columns_of(text, size_bytes);
     if (columns > width) {
         const char *dots = report->form.has_utf8 ? "\xE2\x80\xA6" : "...";
-        size_t kept_columns = width - vw__columns_of(dots, strlen(dots));
-        size_t dropped_bytes = vw__bytes_within(text, size_bytes, columns - kept_columns);
+        size_t kept_columns = width - vw__report_columns_of(dots, strlen(dots));
+        size_t dropped_bytes = vw__report_bytes_within(text, size_bytes, columns - kept_columns);
         /* A wide letter across the edge goes too. */
-        while (vw__columns_of(text + dropped_bytes, size_bytes - dropped_bytes) > kept_columns)
-            dropped_bytes += vw__bytes_within(text + dropped_bytes, size_bytes - dropped_bytes, 2);
+        while (vw__report_columns_of(text + dropped_bytes, size_bytes - dropped_bytes) >
+               kept_columns)
+            dropped_bytes +=
+                vw__report_bytes_within(text + dropped_bytes, size_bytes - dropped_bytes, 2);
         vw__append_text(&report->buffer, dots);
         text += dropped_bytes;
     }
@@ -166,8 +171,9 @@ static void append_place(vw__report *report, const char *text, size_t width)
 
 /* One line of a row. `name` is what remains of the NAME; on the lines after the first, all else is
  * blank. Returns what remains after this line. No spaces at the line's end. */
-static const char *append_row_line(const vw__table *table, const layout *place, const row *line,
-                                   const char *name, bool is_first, vw__report *report)
+static const char *append_row_line(const vw__report_table *table, const layout *place,
+                                   const row *line, const char *name, bool is_first,
+                                   vw__report *report)
 {
     size_t pending_columns = 0; /* spaces owed before the next text */
     bool is_leftmost = true;
@@ -180,14 +186,14 @@ static const char *append_row_line(const vw__table *table, const layout *place, 
         if (!is_leftmost)
             pending_columns += GAP_COLUMNS;
         is_leftmost = false;
-        if (table->columns[i].kind == VW__COLUMN_PLACE && *text != '\0') {
-            columns = vw__columns_of(text, strlen(text));
-            vw__append_spaces(&report->buffer, pending_columns);
+        if (table->columns[i].kind == VW__REPORT_COLUMN_PLACE && *text != '\0') {
+            columns = vw__report_columns_of(text, strlen(text));
+            vw__report_append_spaces(&report->buffer, pending_columns);
             append_place(report, text, width);
             pending_columns = columns < width ? width - columns : 0;
             continue;
         }
-        if (table->columns[i].kind == VW__COLUMN_NAME) {
+        if (table->columns[i].kind == VW__REPORT_COLUMN_NAME) {
             text = name;
             shown_bytes = bytes_of_line(name, width);
             name += shown_bytes;
@@ -196,35 +202,35 @@ static const char *append_row_line(const vw__table *table, const layout *place, 
         } else {
             shown_bytes = strlen(text);
         }
-        columns = vw__columns_of(text, shown_bytes);
-        if (table->columns[i].kind == VW__COLUMN_NUMBER)
+        columns = vw__report_columns_of(text, shown_bytes);
+        if (table->columns[i].kind == VW__REPORT_COLUMN_NUMBER)
             pending_columns += width - columns;
         if (shown_bytes > 0) {
-            vw__append_spaces(&report->buffer, pending_columns);
+            vw__report_append_spaces(&report->buffer, pending_columns);
             vw__append_bytes(&report->buffer, text, shown_bytes);
             pending_columns = 0;
         } else {
             pending_columns += columns;
         }
-        if (table->columns[i].kind != VW__COLUMN_NUMBER)
+        if (table->columns[i].kind != VW__REPORT_COLUMN_NUMBER)
             pending_columns += width - columns;
     }
     return name;
 }
 
-static void append_row(const vw__table *table, const layout *place, const row *line,
+static void append_row(const vw__report_table *table, const layout *place, const row *line,
                        vw__report *report)
 {
     const bool has_name = place->giving < table->column_count &&
-                          table->columns[place->giving].kind == VW__COLUMN_NAME;
+                          table->columns[place->giving].kind == VW__REPORT_COLUMN_NAME;
     const char *name = has_name ? line->cells[place->giving] : "";
     bool is_first = true;
     do {
-        if (line->style != VW__STYLE_PLAIN)
-            vw__append_text(&report->buffer, vw__style_code(report, line->style));
+        if (line->style != VW__REPORT_STYLE_PLAIN)
+            vw__append_text(&report->buffer, vw__report_style_code(report, line->style));
         name = append_row_line(table, place, line, name, is_first, report);
-        if (line->style != VW__STYLE_PLAIN)
-            vw__append_text(&report->buffer, vw__style_code(report, VW__STYLE_PLAIN));
+        if (line->style != VW__REPORT_STYLE_PLAIN)
+            vw__append_text(&report->buffer, vw__report_style_code(report, VW__REPORT_STYLE_PLAIN));
         vw__append_bytes(&report->buffer, "\n", 1);
         is_first = false;
     } while (*name != '\0');
@@ -232,15 +238,15 @@ static void append_row(const vw__table *table, const layout *place, const row *l
 
 static void append_detail(const row *line, vw__report *report)
 {
-    vw__append_spaces(&report->buffer, DETAIL_INDENT);
-    vw__append_text(&report->buffer, vw__style_code(report, line->style));
+    vw__report_append_spaces(&report->buffer, DETAIL_INDENT);
+    vw__append_text(&report->buffer, vw__report_style_code(report, line->style));
     append_place(report, line->cells[0], report->form.width_columns - DETAIL_INDENT);
-    vw__append_text(&report->buffer, vw__style_code(report, VW__STYLE_PLAIN));
+    vw__append_text(&report->buffer, vw__report_style_code(report, VW__REPORT_STYLE_PLAIN));
     vw__append_bytes(&report->buffer, "\n", 1);
 }
 
 /* The row as a paragraph: "name: title value, title value"; without a name, what follows it. */
-static void tell_row(const vw__table *table, const layout *place, const row *line,
+static void tell_row(const vw__report_table *table, const layout *place, const row *line,
                      vw__report *report)
 {
     vw__byte_buffer sentence;
@@ -263,9 +269,9 @@ static void tell_row(const vw__table *table, const layout *place, const row *lin
     vw__byte_buffer_deinit(&sentence);
 }
 
-static void append_titles(const vw__table *table, const layout *place, vw__report *report)
+static void append_titles(const vw__report_table *table, const layout *place, vw__report *report)
 {
-    row titles = {.kind = ROW, .style = VW__STYLE_BOLD};
+    row titles = {.kind = ROW, .style = VW__REPORT_STYLE_BOLD};
     bool has_title = false;
     for (size_t i = 0; i < table->column_count; i++) {
         titles.cells[i] = place->widths[i] > 0 ? table->columns[i].title : "";
@@ -275,7 +281,7 @@ static void append_titles(const vw__table *table, const layout *place, vw__repor
         append_row(table, place, &titles, report);
 }
 
-void vw__table_end(vw__table *table, vw__report *report)
+void vw__report_table_end(vw__report_table *table, vw__report *report)
 {
     vw__byte_buffer shown;
     vw__byte_buffer_init(&shown);

@@ -71,12 +71,12 @@ vw_status vw__report_as(const vw__report_kind *kind, const void *content,
 
 /* ---- what can be shown ----------------------------------------------------------------------- */
 
-const char *vw__style_code(const vw__report *report, vw__style style)
+const char *vw__report_style_code(const vw__report *report, vw__report_style style)
 {
     static const char *const codes[] = {
-        [VW__STYLE_PLAIN] = "\033[0m",  [VW__STYLE_BOLD] = "\033[1m",
-        [VW__STYLE_FAINT] = "\033[2m",  [VW__STYLE_RED] = "\033[31m",
-        [VW__STYLE_GREEN] = "\033[32m", [VW__STYLE_YELLOW] = "\033[33m",
+        [VW__REPORT_STYLE_PLAIN] = "\033[0m",  [VW__REPORT_STYLE_BOLD] = "\033[1m",
+        [VW__REPORT_STYLE_FAINT] = "\033[2m",  [VW__REPORT_STYLE_RED] = "\033[31m",
+        [VW__REPORT_STYLE_GREEN] = "\033[32m", [VW__REPORT_STYLE_YELLOW] = "\033[33m",
     };
     return report->form.has_colour ? codes[style] : "";
 }
@@ -105,7 +105,8 @@ static const char *shown_character(const char *bytes, size_t size_bytes, bool ha
     return bytes;
 }
 
-void vw__show(const vw__report *report, vw__byte_buffer *out, const char *bytes, size_t size_bytes)
+void vw__report_show(const vw__report *report, vw__byte_buffer *out, const char *bytes,
+                     size_t size_bytes)
 {
     for (size_t at = 0; at < size_bytes;) {
         size_t length, shown_bytes;
@@ -134,7 +135,7 @@ static size_t columns_of_character(uint32_t character)
     return 1;
 }
 
-size_t vw__columns_of(const char *bytes, size_t size_bytes)
+size_t vw__report_columns_of(const char *bytes, size_t size_bytes)
 {
     size_t columns = 0;
     for (size_t at = 0; at < size_bytes;) {
@@ -145,7 +146,7 @@ size_t vw__columns_of(const char *bytes, size_t size_bytes)
     return columns;
 }
 
-size_t vw__bytes_within(const char *bytes, size_t size_bytes, size_t most_columns)
+size_t vw__report_bytes_within(const char *bytes, size_t size_bytes, size_t most_columns)
 {
     size_t at = 0, columns = 0;
     while (at < size_bytes) {
@@ -167,7 +168,7 @@ size_t vw_show_text(const char *text, bool has_utf8, size_t most_columns, char *
         size_t length, shown_bytes;
         const char *shown =
             shown_character(text + at, size_bytes - at, has_utf8, &length, &shown_bytes);
-        size_t wider = columns + vw__columns_of(shown, shown_bytes);
+        size_t wider = columns + vw__report_columns_of(shown, shown_bytes);
         if (wider > most_columns || used_bytes + shown_bytes >= out_bytes)
             break;
         memcpy(out + used_bytes, shown, shown_bytes);
@@ -180,7 +181,7 @@ size_t vw_show_text(const char *text, bool has_utf8, size_t most_columns, char *
     return columns;
 }
 
-void vw__append_spaces(vw__byte_buffer *buffer, size_t count)
+void vw__report_append_spaces(vw__byte_buffer *buffer, size_t count)
 {
     static const char spaces[] = "                                ";
     for (; count > sizeof spaces - 1; count -= sizeof spaces - 1)
@@ -190,34 +191,34 @@ void vw__append_spaces(vw__byte_buffer *buffer, size_t count)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-vw__text vw__size_text(uint64_t size_bytes)
+vw__report_text vw__report_size(uint64_t size_bytes)
 {
-    vw__text result = {"?"};
+    vw__report_text result = {"?"};
     if (size_bytes != VW_UNKNOWN)
-        vw__format_size(size_bytes, result.text);
+        vw__human_size(size_bytes, result.text);
     return result;
 }
 
-vw__text vw__change_text(uint64_t before_bytes, uint64_t after_bytes)
+vw__report_text vw__report_change(uint64_t before_bytes, uint64_t after_bytes)
 {
-    vw__text result;
+    vw__report_text result;
     if (before_bytes == VW_UNKNOWN || after_bytes == VW_UNKNOWN)
-        return (vw__text){"?"};
+        return (vw__report_text){"?"};
     if (before_bytes == after_bytes)
-        return (vw__text){"0 B"};
+        return (vw__report_text){"0 B"};
     const bool has_grown = after_bytes > before_bytes;
-    const vw__text size =
-        vw__size_text(has_grown ? after_bytes - before_bytes : before_bytes - after_bytes);
+    const vw__report_text size =
+        vw__report_size(has_grown ? after_bytes - before_bytes : before_bytes - after_bytes);
     snprintf(result.text, sizeof result.text, "%c%.30s", has_grown ? '+' : '-', size.text);
     return result;
 }
 
-vw__text vw__count_text(uint64_t count)
+vw__report_text vw__report_count(uint64_t count)
 {
-    vw__text result;
+    vw__report_text result;
     char digits[24];
     if (count == VW_UNKNOWN)
-        return (vw__text){"?"};
+        return (vw__report_text){"?"};
     size_t length = (size_t)snprintf(digits, sizeof digits, "%" PRIu64, count);
     size_t out = 0;
     for (size_t i = 0; i < length; i++) {
@@ -229,36 +230,36 @@ vw__text vw__count_text(uint64_t count)
     return result;
 }
 
-vw__text vw__counted_text(uint64_t count, const char *noun)
+vw__report_text vw__report_counted(uint64_t count, const char *noun)
 {
-    vw__text result;
-    snprintf(result.text, sizeof result.text, "%.28s %.30s%s", vw__count_text(count).text, noun,
+    vw__report_text result;
+    snprintf(result.text, sizeof result.text, "%.28s %.30s%s", vw__report_count(count).text, noun,
              count == 1 ? "" : "s");
     return result;
 }
 
-vw__text vw__duration_text(uint64_t duration_ns)
+vw__report_text vw__report_duration(uint64_t duration_ns)
 {
-    vw__text result;
-    vw__format_duration(duration_ns, result.text);
+    vw__report_text result;
+    vw__human_duration(duration_ns, result.text);
     return result;
 }
 
-vw__text vw__ratio_text(double ratio)
+vw__report_text vw__report_ratio(double ratio)
 {
-    vw__text result;
+    vw__report_text result;
     if (!(ratio >= 0 && ratio < 1e9))
-        return (vw__text){"?"};
+        return (vw__report_text){"?"};
     uint64_t hundredths = (uint64_t)(ratio * 100 + 0.5);
     snprintf(result.text, sizeof result.text, "%" PRIu64 ".%02" PRIu64, hundredths / 100,
              hundredths % 100);
     return result;
 }
 
-vw__text vw__share_text(double share)
+vw__report_text vw__report_share(double share)
 {
-    vw__text result;
-    vw__format_share(share, result.text);
+    vw__report_text result;
+    vw__human_share(share, result.text);
     return result;
 }
 

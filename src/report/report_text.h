@@ -21,14 +21,14 @@
 #include "base/byte_buffer.h"
 #include "base/utf8.h"
 
-typedef enum vw__style {
-    VW__STYLE_PLAIN,
-    VW__STYLE_BOLD,
-    VW__STYLE_FAINT,
-    VW__STYLE_RED,
-    VW__STYLE_GREEN,
-    VW__STYLE_YELLOW,
-} vw__style;
+typedef enum vw__report_style {
+    VW__REPORT_STYLE_PLAIN,
+    VW__REPORT_STYLE_BOLD,
+    VW__REPORT_STYLE_FAINT,
+    VW__REPORT_STYLE_RED,
+    VW__REPORT_STYLE_GREEN,
+    VW__REPORT_STYLE_YELLOW,
+} vw__report_style;
 
 typedef struct vw__report {
     vw_report_form form;    /* complete: defaults fill what the caller's lacks */
@@ -67,14 +67,15 @@ VW_MUST_CHECK vw_status vw__report_as(const vw__report_kind *kind, const void *c
 /* ---- paragraphs ------------------------------------------------------------------------------ */
 
 /* A paragraph, wrapped at spaces; lines after the first are indented. */
-__attribute__((format(printf, 3, 4))) void vw__report_say(vw__report *report, vw__style style,
-                                                          const char *format, ...);
+__attribute__((format(printf, 3, 4))) void
+vw__report_say(vw__report *report, vw__report_style style, const char *format, ...);
 
 /* A paragraph behind a mark of ASCII ("- ", "12. "), wrapped at spaces but not between a number and
  * its unit. Lines after the first begin below the text; without a mark, two columns further in. */
 __attribute__((format(printf, 5, 6))) void vw__report_prose(vw__report *report, size_t indent,
-                                                            vw__style style, const char *mark,
-                                                            const char *format, ...);
+                                                            vw__report_style style,
+                                                            const char *mark, const char *format,
+                                                            ...);
 
 /* "label       text": what goes together stands in one column. At most 12 letters of label. */
 __attribute__((format(printf, 3, 4))) void vw__report_fact(vw__report *report, const char *label,
@@ -89,7 +90,7 @@ void vw__report_verbatim(vw__report *report, const char *name, const char *value
 void vw__report_blank(vw__report *report);
 
 /* One paragraph for each text: "label: text". */
-void vw__report_list(vw__report *report, vw__style style, const char *label,
+void vw__report_list(vw__report *report, vw__report_style style, const char *label,
                      const char *const *texts, size_t text_count);
 
 /* The last of a report: a blank line, then the warnings, then the notes. Nothing without any. */
@@ -100,68 +101,72 @@ void vw__report_remarks(vw__report *report, const char *const *warnings, size_t 
  */
 
 /* What to print to switch to `style`: "" without colour. Static strings. */
-const char *vw__style_code(const vw__report *report, vw__style style);
+const char *vw__report_style_code(const vw__report *report, vw__report_style style);
 
 /* Appends `bytes` to `out`, with '?' for what cannot be shown and a space for a line's end. */
-void vw__show(const vw__report *report, vw__byte_buffer *out, const char *bytes, size_t size_bytes);
+void vw__report_show(const vw__report *report, vw__byte_buffer *out, const char *bytes,
+                     size_t size_bytes);
 
 /* Columns that shown text takes; and how many of its bytes, whole characters, take no more than
  * `most_columns`. */
-size_t vw__columns_of(const char *bytes, size_t size_bytes);
-size_t vw__bytes_within(const char *bytes, size_t size_bytes, size_t most_columns);
+size_t vw__report_columns_of(const char *bytes, size_t size_bytes);
+size_t vw__report_bytes_within(const char *bytes, size_t size_bytes, size_t most_columns);
 
-void vw__append_spaces(vw__byte_buffer *buffer, size_t count);
+void vw__report_append_spaces(vw__byte_buffer *buffer, size_t count);
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-enum { VW__TABLE_MOST_COLUMNS = 10 };
+enum { VW__REPORT_MOST_COLUMNS = 10 };
 
-typedef enum vw__column_kind {
-    VW__COLUMN_NUMBER, /* to the right */
-    VW__COLUMN_WORD,
-    VW__COLUMN_NAME,  /* gives way: wrapped. Begins the paragraph where a row becomes one */
-    VW__COLUMN_PLACE, /* the same, but its beginning is cut off: the end of a path says more */
-} vw__column_kind;
+typedef enum vw__report_column_kind {
+    VW__REPORT_COLUMN_NUMBER, /* to the right */
+    VW__REPORT_COLUMN_WORD,
+    VW__REPORT_COLUMN_NAME,  /* gives way: wrapped. Begins the paragraph where a row becomes one */
+    VW__REPORT_COLUMN_PLACE, /* the same, but its beginning is cut off: the end of a path says more
+                              */
+} vw__report_column_kind;
 
-typedef struct vw__column {
+typedef struct vw__report_column {
     const char *title;
-    vw__column_kind kind; /* NAME or PLACE of one column at most */
-} vw__column;
+    vw__report_column_kind kind; /* NAME or PLACE of one column at most */
+} vw__report_column;
 
-typedef struct vw__table {
-    vw__column columns[VW__TABLE_MOST_COLUMNS]; /* their titles are borrowed */
+typedef struct vw__report_table {
+    vw__report_column columns[VW__REPORT_MOST_COLUMNS]; /* their titles are borrowed */
     size_t column_count;
     size_t row_count;
     vw__byte_buffer rows; /* of each row: its kind, its style, its cells, each with a zero behind */
-} vw__table;
+} vw__report_table;
 
 /* `columns` without a cell that is not "" are left out. */
-void vw__table_init(vw__table *table, const vw__column *columns, size_t column_count);
+void vw__report_table_init(vw__report_table *table, const vw__report_column *columns,
+                           size_t column_count);
 
-/* Begins a row; then one vw__table_cell() for each column, in order. NULL is "". */
-void vw__table_row(vw__table *table, vw__style style);
-void vw__table_cell(vw__table *table, const char *text);
+/* Begins a row; then one vw__report_table_cell() for each column, in order. NULL is "". */
+void vw__report_table_row(vw__report_table *table, vw__report_style style);
+void vw__report_table_cell(vw__report_table *table, const char *text);
 
 /* A line below the row, as a PLACE, in faint. */
-void vw__table_detail(vw__table *table, const char *text);
+void vw__report_table_detail(vw__report_table *table, const char *text);
 
 /* Appends the table to the report and frees it. Failure goes on into the report. */
-void vw__table_end(vw__table *table, vw__report *report);
+void vw__report_table_end(vw__report_table *table, vw__report *report);
 
 /* ---- numbers, by value ----------------------------------------------------------------------- */
 
-typedef struct vw__text {
+typedef struct vw__report_text {
     char text[64];
-} vw__text;
+} vw__report_text;
 
-vw__text vw__size_text(uint64_t size_bytes); /* "13.40 GiB", "512 B"; unknown: "?" */
-vw__text vw__change_text(uint64_t before_bytes, uint64_t after_bytes); /* "+1.20 GiB", "0 B" */
-vw__text vw__count_text(uint64_t count);                               /* "220,134"; unknown: "?" */
-vw__text vw__duration_text(uint64_t duration_ns);                      /* "12.3 ms" */
-vw__text vw__ratio_text(double ratio);                                 /* "1.04" */
-vw__text vw__share_text(double share);                                 /* "-0.8 %" of -0.008 */
+vw__report_text vw__report_size(uint64_t size_bytes); /* "13.40 GiB", "512 B"; unknown: "?" */
+vw__report_text vw__report_change(uint64_t before_bytes,
+                                  uint64_t after_bytes);   /* "+1.20 GiB", "0 B" */
+vw__report_text vw__report_count(uint64_t count);          /* "220,134"; unknown: "?" */
+vw__report_text vw__report_duration(uint64_t duration_ns); /* "12.3 ms" */
+vw__report_text vw__report_ratio(double ratio);            /* "1.04" */
+vw__report_text vw__report_share(double share);            /* "-0.8 %" of -0.008 */
 
 /* "1 block", "2,000 blocks" */
-vw__text vw__counted_text(uint64_t count, const char *noun);
+vw__report_text vw__report_counted(uint64_t count, const char *noun);
 
 #endif /* VW_REPORT_REPORT_TEXT_H */

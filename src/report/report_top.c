@@ -17,10 +17,11 @@ typedef struct machine_view {
     long process;
 } machine_view;
 
-static const vw__column columns[] = {
-    {"PID", VW__COLUMN_NUMBER},      {"GPU", VW__COLUMN_NUMBER},    {"RANK", VW__COLUMN_NUMBER},
-    {"PROGRAM", VW__COLUMN_NAME},    {"MEMORY", VW__COLUMN_NUMBER}, {"LIVE", VW__COLUMN_NUMBER},
-    {"RESERVED", VW__COLUMN_NUMBER}, {"STEP", VW__COLUMN_NUMBER},
+static const vw__report_column columns[] = {
+    {"PID", VW__REPORT_COLUMN_NUMBER},      {"GPU", VW__REPORT_COLUMN_NUMBER},
+    {"RANK", VW__REPORT_COLUMN_NUMBER},     {"PROGRAM", VW__REPORT_COLUMN_NAME},
+    {"MEMORY", VW__REPORT_COLUMN_NUMBER},   {"LIVE", VW__REPORT_COLUMN_NUMBER},
+    {"RESERVED", VW__REPORT_COLUMN_NUMBER}, {"STEP", VW__REPORT_COLUMN_NUMBER},
 };
 
 static bool has_row(const machine_view *top, const vw_machine_row *row)
@@ -228,12 +229,14 @@ static void say_gpu(vw__report *out, const vw_gpu *gpu)
     char busy[40] = "";
     if (gpu->utilisation_percent != VW_LIVE_UNKNOWN)
         snprintf(busy, sizeof busy, "busy %.8s %%, ",
-                 vw__count_text(gpu->utilisation_percent).text);
-    vw__report_say(out, VW__STYLE_BOLD, "GPU %d: %s, %s%s of %s used", gpu->index, gpu->name, busy,
-                   vw__size_text(gpu->used_bytes).text, vw__size_text(gpu->total_bytes).text);
-    vw__report_say(out, VW__STYLE_PLAIN, "jobs have %s live and %s idle, others %s; %s are free",
-                   vw__size_text(gpu->job_live_bytes).text, vw__size_text(gpu->job_idle_bytes).text,
-                   vw__size_text(gpu->other_bytes).text, vw__size_text(gpu->free_bytes).text);
+                 vw__report_count(gpu->utilisation_percent).text);
+    vw__report_say(out, VW__REPORT_STYLE_BOLD, "GPU %d: %s, %s%s of %s used", gpu->index, gpu->name,
+                   busy, vw__report_size(gpu->used_bytes).text,
+                   vw__report_size(gpu->total_bytes).text);
+    vw__report_say(
+        out, VW__REPORT_STYLE_PLAIN, "jobs have %s live and %s idle, others %s; %s are free",
+        vw__report_size(gpu->job_live_bytes).text, vw__report_size(gpu->job_idle_bytes).text,
+        vw__report_size(gpu->other_bytes).text, vw__report_size(gpu->free_bytes).text);
 }
 
 static void say_gpus(vw__report *out, const machine_view *top)
@@ -242,28 +245,29 @@ static void say_gpus(vw__report *out, const machine_view *top)
         if (has_gpu(top, &top->now->gpus[i]))
             say_gpu(out, &top->now->gpus[i]);
     if (top->now->gpu_trouble != NULL)
-        vw__report_say(out, VW__STYLE_FAINT, "no GPUs: %s", top->now->gpu_trouble);
+        vw__report_say(out, VW__REPORT_STYLE_FAINT, "no GPUs: %s", top->now->gpu_trouble);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static void number_cell(vw__table *table, bool is_known, long number)
+static void number_cell(vw__report_table *table, bool is_known, long number)
 {
     char text[24] = "";
     if (is_known)
         snprintf(text, sizeof text, "%ld", number);
-    vw__table_cell(table, text);
+    vw__report_table_cell(table, text);
 }
 
-static void size_cell(vw__table *table, uint64_t size_bytes)
+static void size_cell(vw__report_table *table, uint64_t size_bytes)
 {
-    vw__table_cell(table, size_bytes != VW_LIVE_UNKNOWN ? vw__size_text(size_bytes).text : "-");
+    vw__report_table_cell(table,
+                          size_bytes != VW_LIVE_UNKNOWN ? vw__report_size(size_bytes).text : "-");
 }
 
-static void gpu_cell(vw__table *table, const vw_machine_row *row)
+static void gpu_cell(vw__report_table *table, const vw_machine_row *row)
 {
     if (row->place == VW_ROW_ON_UNKNOWN_GPU)
-        vw__table_cell(table, "?");
+        vw__report_table_cell(table, "?");
     else
         number_cell(table, row->gpu != NULL, row->gpu != NULL ? row->gpu->index : 0);
 }
@@ -273,11 +277,11 @@ static uint64_t value_of(const vw_machine_row *row, vw_live_field field)
     return row->device != NULL ? row->device->values[field] : (uint64_t)VW_LIVE_UNKNOWN;
 }
 
-static vw__style style_of(const vw_row_note *notes, size_t note_count)
+static vw__report_style style_of(const vw_row_note *notes, size_t note_count)
 {
     if (note_count == 0)
-        return VW__STYLE_PLAIN;
-    return notes[0].is_urgent ? VW__STYLE_RED : VW__STYLE_YELLOW;
+        return VW__REPORT_STYLE_PLAIN;
+    return notes[0].is_urgent ? VW__REPORT_STYLE_RED : VW__REPORT_STYLE_YELLOW;
 }
 
 /* Appends ", what" to a line of what is known. */
@@ -293,63 +297,65 @@ __attribute__((format(printf, 2, 3))) static void add_clause(char line[LINE_BYTE
     va_end(args);
 }
 
-static void add_line(vw__table *table, const char *line)
+static void add_line(vw__report_table *table, const char *line)
 {
     if (line[0] != '\0')
-        vw__table_detail(table, line);
+        vw__report_table_detail(table, line);
 }
 
-static void add_memory(vw__table *table, const vw_machine_row *row, const vw_job_figures *figures)
+static void add_memory(vw__report_table *table, const vw_machine_row *row,
+                       const vw_job_figures *figures)
 {
     char line[LINE_BYTES] = "";
     uint64_t peak = value_of(row, VW_LIVE_PEAK_LIVE_BYTES);
     uint64_t largest = value_of(row, VW_LIVE_LARGEST_FREE_BYTES);
     uint64_t pinned = value_of(row, VW_LIVE_PINNED_BYTES);
     if (peak != VW_LIVE_UNKNOWN)
-        add_clause(line, "peak %.12s", vw__size_text(peak).text);
+        add_clause(line, "peak %.12s", vw__report_size(peak).text);
     if (figures->idle_bytes != VW_LIVE_UNKNOWN)
-        add_clause(line, "idle %.12s", vw__size_text(figures->idle_bytes).text);
+        add_clause(line, "idle %.12s", vw__report_size(figures->idle_bytes).text);
     if (largest != VW_LIVE_UNKNOWN)
-        add_clause(line, "largest free %.12s", vw__size_text(largest).text);
+        add_clause(line, "largest free %.12s", vw__report_size(largest).text);
     if (figures->unseen_bytes != VW_LIVE_UNKNOWN)
-        add_clause(line, "unseen %.12s", vw__size_text(figures->unseen_bytes).text);
+        add_clause(line, "unseen %.12s", vw__report_size(figures->unseen_bytes).text);
     if (pinned != VW_LIVE_UNKNOWN && pinned != 0)
-        add_clause(line, "pinned %.12s", vw__size_text(pinned).text);
+        add_clause(line, "pinned %.12s", vw__report_size(pinned).text);
     add_line(table, line);
 }
 
-static void add_rates(vw__table *table, const vw_job_figures *figures)
+static void add_rates(vw__report_table *table, const vw_job_figures *figures)
 {
     char line[LINE_BYTES] = "";
     if (isfinite(figures->allocations_per_second))
         add_clause(line, "%.20s allocations/s",
-                   vw__count_text((uint64_t)(figures->allocations_per_second + 0.5)).text);
+                   vw__report_count((uint64_t)(figures->allocations_per_second + 0.5)).text);
     if (isfinite(figures->retries_per_second) && figures->retries_per_second > 0)
-        add_clause(line, "%.12s retries/s", vw__ratio_text(figures->retries_per_second).text);
+        add_clause(line, "%.12s retries/s", vw__report_ratio(figures->retries_per_second).text);
     if (isfinite(figures->steps_per_second))
-        add_clause(line, "%.12s steps/s", vw__ratio_text(figures->steps_per_second).text);
+        add_clause(line, "%.12s steps/s", vw__report_ratio(figures->steps_per_second).text);
     if (isfinite(figures->input_wait_share))
-        add_clause(line, "input wait %.12s", vw__share_text(figures->input_wait_share).text);
+        add_clause(line, "input wait %.12s", vw__report_share(figures->input_wait_share).text);
     if (isfinite(figures->driver_share))
-        add_clause(line, "driver %.12s", vw__share_text(figures->driver_share).text);
+        add_clause(line, "driver %.12s", vw__report_share(figures->driver_share).text);
     add_line(table, line);
 }
 
 /* The command of a process without a page can be long. */
-static void program_cell(vw__table *table, const vw_machine_row *row)
+static void program_cell(vw__report_table *table, const vw_machine_row *row)
 {
     char name[PROGRAM_COLUMNS + 1];
     snprintf(name, sizeof name, "%.*s", PROGRAM_COLUMNS,
              row->command[0] != '\0' ? row->command : "?");
-    vw__table_cell(table, row->job != NULL && row->command[0] != '\0' ? row->command : name);
+    vw__report_table_cell(table, row->job != NULL && row->command[0] != '\0' ? row->command : name);
 }
 
-static void add_row(vw__table *table, const vw_machine_row *row, const vw_job_figures *figures)
+static void add_row(vw__report_table *table, const vw_machine_row *row,
+                    const vw_job_figures *figures)
 {
     vw_row_note notes[VW_NOTE_KIND_COUNT];
     size_t note_count = vw_row_notes(row, figures, notes);
-    vw__text step = {"-"};
-    vw__table_row(table, style_of(notes, note_count));
+    vw__report_text step = {"-"};
+    vw__report_table_row(table, style_of(notes, note_count));
     number_cell(table, true, row->process);
     gpu_cell(table, row);
     number_cell(table, row->job != NULL && row->job->rank >= 0,
@@ -359,10 +365,10 @@ static void add_row(vw__table *table, const vw_machine_row *row, const vw_job_fi
     size_cell(table, value_of(row, VW_LIVE_LIVE_BYTES));
     size_cell(table, value_of(row, VW_LIVE_RESERVED_BYTES));
     if (isfinite(figures->step_seconds))
-        step = vw__duration_text((uint64_t)(figures->step_seconds * 1e9));
-    vw__table_cell(table, step.text);
+        step = vw__report_duration((uint64_t)(figures->step_seconds * 1e9));
+    vw__report_table_cell(table, step.text);
     for (size_t i = 0; i < note_count; i++)
-        vw__table_detail(table, notes[i].text);
+        vw__report_table_detail(table, notes[i].text);
     add_memory(table, row, figures);
     add_rates(table, figures);
 }
@@ -371,8 +377,8 @@ static void add_row(vw__table *table, const vw_machine_row *row, const vw_job_fi
 static vw_status say_rows(vw__report *out, const machine_view *top, bool is_on_gpu,
                           const char *title)
 {
-    vw__table table;
-    vw__table_init(&table, columns, sizeof columns / sizeof columns[0]);
+    vw__report_table table;
+    vw__report_table_init(&table, columns, sizeof columns / sizeof columns[0]);
     for (size_t i = 0; i < top->now->row_count; i++) {
         const vw_machine_row *row = &top->now->rows[i];
         vw_job_figures figures;
@@ -388,8 +394,8 @@ static vw_status say_rows(vw__report *out, const machine_view *top, bool is_on_g
     if (table.row_count > 0 && out->buffer.size_bytes > 0)
         vw__report_blank(out);
     if (table.row_count > 0 && title != NULL)
-        vw__report_say(out, VW__STYLE_BOLD, "%s", title);
-    vw__table_end(&table, out);
+        vw__report_say(out, VW__REPORT_STYLE_BOLD, "%s", title);
+    vw__report_table_end(&table, out);
     return VW_OK;
 }
 
@@ -399,7 +405,8 @@ static vw_status say_machine(vw__report *out, const machine_view *top)
     VW__TRY(say_rows(out, top, true, NULL));
     VW__TRY(say_rows(out, top, false, "jobs without a GPU"));
     if (top->now->row_count == 0)
-        vw__report_say(out, VW__STYLE_PLAIN, "no jobs: no running process publishes its memory");
+        vw__report_say(out, VW__REPORT_STYLE_PLAIN,
+                       "no jobs: no running process publishes its memory");
     return VW_OK;
 }
 

@@ -65,9 +65,9 @@ static void note_state(note_list *list, const vw_job *job)
 }
 
 /* ", in about 7 min"; "" where no pace is known. */
-static vw__text pace_text(double seconds)
+static vw__report_text pace_text(double seconds)
 {
-    vw__text text = {""};
+    vw__report_text text = {""};
     if (!(seconds >= 0 && seconds < 1e9))
         return text;
     const char *unit = seconds < 120 ? "s" : seconds < 7200 ? "min" : "h";
@@ -83,16 +83,16 @@ static void note_leak(note_list *list, const vw_job_figures *figures)
     if (!outlook->is_leak)
         return;
     vw_row_note *note = add(list, VW_NOTE_LEAK, true);
-    vw__text pace = vw__size_text((uint64_t)outlook->bytes_per_step);
+    vw__report_text pace = vw__report_size((uint64_t)outlook->bytes_per_step);
     if (outlook->full_at_step == VW_LIVE_UNKNOWN) {
         say_word(note, "leak %.16s", pace.text);
         say_text(note, "leak: %s more live each step", pace.text);
         return;
     }
     uint64_t left = outlook->full_at_step - outlook->last_step;
-    say_word(note, "leak: %.11s left", vw__count_text(left).text);
+    say_word(note, "leak: %.11s left", vw__report_count(left).text);
     say_text(note, "leak: %s more live each step; full at step %s%s", pace.text,
-             vw__count_text(outlook->full_at_step).text,
+             vw__report_count(outlook->full_at_step).text,
              pace_text((double)left / figures->steps_per_second).text);
 }
 
@@ -100,7 +100,7 @@ static void note_limits(note_list *list, const uint64_t *values, const vw_job_fi
 {
     if (is_known_and_not_0(values[VW_LIVE_OUT_OF_MEMORY])) {
         vw_row_note *note = add(list, VW_NOTE_OUT_OF_MEMORY, true);
-        vw__text times = vw__counted_text(values[VW_LIVE_OUT_OF_MEMORY], "time");
+        vw__report_text times = vw__report_counted(values[VW_LIVE_OUT_OF_MEMORY], "time");
         say_word(note, "oom %.16s", times.text);
         say_text(note, "ran out of memory %s", times.text);
     }
@@ -108,7 +108,7 @@ static void note_limits(note_list *list, const uint64_t *values, const vw_job_fi
         vw_row_note *note = add(list, VW_NOTE_RETRIES, true);
         say_word(note, "retrying");
         say_text(note, "gives its cache back %s times a second to find memory: at its limit",
-                 vw__ratio_text(figures->retries_per_second).text);
+                 vw__report_ratio(figures->retries_per_second).text);
     }
 }
 
@@ -118,21 +118,21 @@ static void note_silence(note_list *list, const vw_job_figures *figures)
         return;
     uint64_t seconds = figures->silent_ns / 1000000000;
     vw_row_note *note = add(list, VW_NOTE_SILENT, false);
-    say_word(note, "silent %.11s s", vw__count_text(seconds).text);
-    say_text(note, "silent: nothing new on its page for %s s", vw__count_text(seconds).text);
+    say_word(note, "silent %.11s s", vw__report_count(seconds).text);
+    say_text(note, "silent: nothing new on its page for %s s", vw__report_count(seconds).text);
 }
 
 /* What there is to do about it, as far as the page tells. */
-static vw__text loader_text(const uint64_t *values)
+static vw__report_text loader_text(const uint64_t *values)
 {
-    vw__text text = {""};
+    vw__report_text text = {""};
     char workers[40] = "";
     const char *pins = "";
     if (values[VW_LIVE_LOADER_WORKERS] != VW_LIVE_UNKNOWN)
         snprintf(workers, sizeof workers, "; %.32s",
                  values[VW_LIVE_LOADER_WORKERS] == 0
                      ? "no loader workers"
-                     : vw__counted_text(values[VW_LIVE_LOADER_WORKERS], "loader worker").text);
+                     : vw__report_counted(values[VW_LIVE_LOADER_WORKERS], "loader worker").text);
     if (values[VW_LIVE_LOADER_PINS] != VW_LIVE_UNKNOWN)
         pins = values[VW_LIVE_LOADER_PINS] != 0 ? ", pinned" : ", not pinned";
     snprintf(text.text, sizeof text.text, "%s%s", workers, pins);
@@ -146,24 +146,24 @@ static void note_input(note_list *list, const uint64_t *values, const vw_job_fig
     vw_row_note *note = add(list, VW_NOTE_INPUT_BOUND, false);
     say_word(note, "input-bound");
     say_text(note, "input-bound: %s of a step is waiting%s",
-             vw__share_text(figures->input_wait_share).text, loader_text(values).text);
+             vw__report_share(figures->input_wait_share).text, loader_text(values).text);
 }
 
 static void note_memory(note_list *list, const uint64_t *values, const vw_job_figures *figures)
 {
     if (is_known_and_not_0(values[VW_LIVE_SPILLED_BYTES])) {
         vw_row_note *note = add(list, VW_NOTE_SPILLED, false);
-        vw__text size = vw__size_text(values[VW_LIVE_SPILLED_BYTES]);
+        vw__report_text size = vw__report_size(values[VW_LIVE_SPILLED_BYTES]);
         say_word(note, "spilled %.14s", size.text);
         say_text(note, "%s of its data are in host memory", size.text);
     }
     if (figures->idle_share > MUCH_IDLE_SHARE && figures->idle_bytes > MUCH_IDLE_BYTES &&
         figures->idle_bytes != VW_LIVE_UNKNOWN) {
         vw_row_note *note = add(list, VW_NOTE_IDLE, false);
-        say_word(note, "idle %.16s", vw__share_text(figures->idle_share).text);
+        say_word(note, "idle %.16s", vw__report_share(figures->idle_share).text);
         say_text(note, "%s of what it reserves is idle; largest free block: %s",
-                 vw__share_text(figures->idle_share).text,
-                 vw__size_text(values[VW_LIVE_LARGEST_FREE_BYTES]).text);
+                 vw__report_share(figures->idle_share).text,
+                 vw__report_size(values[VW_LIVE_LARGEST_FREE_BYTES]).text);
     }
 }
 

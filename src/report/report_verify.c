@@ -63,41 +63,42 @@ static void say_answer(vw__report *report, const vw_verify_result *result)
 {
     if (!is_anything_verifiable(result)) {
         if (result->is_exact)
-            vw__report_say(report, VW__STYLE_YELLOW,
+            vw__report_say(report, VW__REPORT_STYLE_YELLOW,
                            "nothing could be verified: the recording does not hold what its "
                            "placements depend on");
         else
-            vw__report_say(report, VW__STYLE_RED,
+            vw__report_say(report, VW__REPORT_STYLE_RED,
                            "differs: nothing could be verified, and the recording contradicts "
                            "itself");
         return;
     }
-    vw__report_say(report, result->is_exact ? VW__STYLE_GREEN : VW__STYLE_RED,
+    vw__report_say(report, result->is_exact ? VW__REPORT_STYLE_GREEN : VW__REPORT_STYLE_RED,
                    "%s: %s of %s segment events and %s of %s placements came out again",
                    result->is_exact ? "exact" : "differs",
-                   vw__count_text(result->segment_events_matched).text,
-                   vw__count_text(result->segment_events_recorded).text,
-                   vw__count_text(result->placements_matched).text,
-                   vw__count_text(result->placements_recorded).text);
+                   vw__report_count(result->segment_events_matched).text,
+                   vw__report_count(result->segment_events_recorded).text,
+                   vw__report_count(result->placements_matched).text,
+                   vw__report_count(result->placements_recorded).text);
 }
 
-static void add_row(vw__table *table, const char *what, uint64_t recorded, uint64_t matched)
+static void add_row(vw__report_table *table, const char *what, uint64_t recorded, uint64_t matched)
 {
-    vw__table_row(table, matched == recorded ? VW__STYLE_PLAIN : VW__STYLE_RED);
-    vw__table_cell(table, what);
-    vw__table_cell(table, vw__count_text(recorded).text);
-    vw__table_cell(table, vw__count_text(matched).text);
+    vw__report_table_row(table,
+                         matched == recorded ? VW__REPORT_STYLE_PLAIN : VW__REPORT_STYLE_RED);
+    vw__report_table_cell(table, what);
+    vw__report_table_cell(table, vw__report_count(recorded).text);
+    vw__report_table_cell(table, vw__report_count(matched).text);
 }
 
 static void say_table(vw__report *report, const vw_verify_result *result)
 {
-    static const vw__column columns[] = {
-        {"what", VW__COLUMN_NAME},
-        {"recorded", VW__COLUMN_NUMBER},
-        {"matched", VW__COLUMN_NUMBER},
+    static const vw__report_column columns[] = {
+        {"what", VW__REPORT_COLUMN_NAME},
+        {"recorded", VW__REPORT_COLUMN_NUMBER},
+        {"matched", VW__REPORT_COLUMN_NUMBER},
     };
-    vw__table table;
-    vw__table_init(&table, columns, sizeof columns / sizeof columns[0]);
+    vw__report_table table;
+    vw__report_table_init(&table, columns, sizeof columns / sizeof columns[0]);
     add_row(&table, "segment events", result->segment_events_recorded,
             result->segment_events_matched);
     add_row(&table, "placements", result->placements_recorded, result->placements_matched);
@@ -105,23 +106,23 @@ static void say_table(vw__report *report, const vw_verify_result *result)
             result->end_segments_matched);
     if (result->has_expectation)
         add_row(&table, "statistics", result->statistics_recorded, result->statistics_matched);
-    vw__table_end(&table, report);
+    vw__report_table_end(&table, report);
 }
 
 static void say_difference(vw__report *report, const vw_difference *difference)
 {
     vw__report_blank(report);
     if (difference->event == VW_UNKNOWN)
-        vw__report_say(report, VW__STYLE_BOLD,
+        vw__report_say(report, VW__REPORT_STYLE_BOLD,
                        "The first difference: device %d, at the end of the recording",
                        difference->device);
     else
-        vw__report_say(report, VW__STYLE_BOLD, "The first difference: device %d, event %s",
-                       difference->device, vw__count_text(difference->event).text);
+        vw__report_say(report, VW__REPORT_STYLE_BOLD, "The first difference: device %d, event %s",
+                       difference->device, vw__report_count(difference->event).text);
     vw__report_fact(report, "recorded", "%s", difference->expected);
     vw__report_fact(report, "replayed", "%s", difference->got);
     if (difference->explanation != NULL)
-        vw__report_say(report, VW__STYLE_PLAIN, "%s", difference->explanation);
+        vw__report_say(report, VW__REPORT_STYLE_PLAIN, "%s", difference->explanation);
 }
 
 static void say_limit(vw__report *report, const vw_verify_result *result)
@@ -130,14 +131,14 @@ static void say_limit(vw__report *report, const vw_verify_result *result)
     const bool has_most = result->limit_below_bytes != VW_UNKNOWN;
     if (has_least && has_most)
         vw__report_fact(report, "limit", "at least %s and less than %s, by what was refused",
-                        vw__size_text(result->limit_at_least_bytes).text,
-                        vw__size_text(result->limit_below_bytes).text);
+                        vw__report_size(result->limit_at_least_bytes).text,
+                        vw__report_size(result->limit_below_bytes).text);
     else if (has_most)
         vw__report_fact(report, "limit", "less than %s, by what was refused",
-                        vw__size_text(result->limit_below_bytes).text);
+                        vw__report_size(result->limit_below_bytes).text);
     else if (has_least)
         vw__report_fact(report, "limit", "at least %s; nothing was refused",
-                        vw__size_text(result->limit_at_least_bytes).text);
+                        vw__report_size(result->limit_at_least_bytes).text);
 }
 
 static void say_result(vw__report *report, const void *content)
@@ -149,7 +150,7 @@ static void say_result(vw__report *report, const void *content)
         say_table(report, result);
         vw__report_blank(report);
     }
-    vw__report_fact(report, "events", "%s", vw__count_text(result->event_count).text);
+    vw__report_fact(report, "events", "%s", vw__report_count(result->event_count).text);
     vw__report_fact(report, "rules", "PyTorch %s",
                     result->torch_version != NULL ? result->torch_version : "?");
     say_limit(report, result);
@@ -157,7 +158,7 @@ static void say_result(vw__report *report, const void *content)
         say_difference(report, result->first_difference);
     if (result->unverifiable_count > 0)
         vw__report_blank(report);
-    vw__report_list(report, VW__STYLE_PLAIN, "not verified", result->unverifiable,
+    vw__report_list(report, VW__REPORT_STYLE_PLAIN, "not verified", result->unverifiable,
                     result->unverifiable_count);
 }
 

@@ -8,7 +8,8 @@
  * worth a warning. */
 #include "settings/setting_table.h"
 
-#define EVERYONE (VW__SETTING_FOR_TUNE | VW__FOR_DOCTOR | VW__FOR_PLAN | VW__FOR_VIEW)
+#define EVERYONE                                                                                   \
+    (VW__SETTING_FOR_TUNE | VW__SETTING_FOR_DOCTOR | VW__SETTING_FOR_PLAN | VW__SETTING_FOR_VIEW)
 
 #define MAX_SPLIT(mb, its_users, recommended)                                                      \
     {                                                                                              \
@@ -33,7 +34,7 @@ static const vw__setting_row rows[] = {
     {.policy = "vramwise:rescue", .kind = VW__SETTING_RESCUE, .users = VW__SETTING_FOR_TUNE},
     MAX_SPLIT(32, VW__SETTING_FOR_TUNE, false),
     MAX_SPLIT(64, VW__SETTING_FOR_TUNE, false),
-    MAX_SPLIT(128, VW__SETTING_FOR_TUNE | VW__FOR_DOCTOR, true),
+    MAX_SPLIT(128, VW__SETTING_FOR_TUNE | VW__SETTING_FOR_DOCTOR, true),
     MAX_SPLIT(256, VW__SETTING_FOR_TUNE, false),
     MAX_SPLIT(512, VW__SETTING_FOR_TUNE, true),
     MAX_SPLIT(1024, VW__SETTING_FOR_TUNE, false),
@@ -41,12 +42,13 @@ static const vw__setting_row rows[] = {
     MAX_SPLIT(4096, VW__SETTING_FOR_TUNE, false),
     MAX_SPLIT(8192, VW__SETTING_FOR_TUNE, false),
     ROUNDUP(2, VW__SETTING_FOR_TUNE, false),
-    ROUNDUP(4, VW__SETTING_FOR_TUNE | VW__FOR_DOCTOR_REFINED, true),
-    ROUNDUP(8, VW__SETTING_FOR_TUNE | VW__SETTING_FOR_TUNE_PAIRS | VW__FOR_DOCTOR, true),
-    ROUNDUP(16, VW__SETTING_FOR_TUNE | VW__SETTING_FOR_TUNE_PAIRS | VW__FOR_DOCTOR_REFINED, true),
+    ROUNDUP(4, VW__SETTING_FOR_TUNE | VW__SETTING_FOR_DOCTOR_REFINED, true),
+    ROUNDUP(8, VW__SETTING_FOR_TUNE | VW__SETTING_FOR_TUNE_PAIRS | VW__SETTING_FOR_DOCTOR, true),
+    ROUNDUP(16, VW__SETTING_FOR_TUNE | VW__SETTING_FOR_TUNE_PAIRS | VW__SETTING_FOR_DOCTOR_REFINED,
+            true),
     ROUNDUP(32, VW__SETTING_FOR_TUNE | VW__SETTING_FOR_TUNE_PAIRS, false),
     COLLECTION(0.6, VW__SETTING_FOR_TUNE, false),
-    COLLECTION(0.8, VW__SETTING_FOR_TUNE | VW__FOR_DOCTOR, true),
+    COLLECTION(0.8, VW__SETTING_FOR_TUNE | VW__SETTING_FOR_DOCTOR, true),
     COLLECTION(0.9, VW__SETTING_FOR_TUNE, false),
 };
 

@@ -31,10 +31,10 @@ typedef enum vw__setting_kind {
 /* Who tries a row. The doctor tries the first row of a kind, and the REFINED ones if it helps. */
 typedef enum vw__setting_users {
     VW__SETTING_FOR_TUNE = 1 << 0,
-    VW__FOR_DOCTOR = 1 << 1,
-    VW__FOR_DOCTOR_REFINED = 1 << 2,
-    VW__FOR_PLAN = 1 << 3,               /* vw_plan.reserved_bytes, in the order of the table */
-    VW__FOR_VIEW = 1 << 4,               /* the page's What-if */
+    VW__SETTING_FOR_DOCTOR = 1 << 1,
+    VW__SETTING_FOR_DOCTOR_REFINED = 1 << 2,
+    VW__SETTING_FOR_PLAN = 1 << 3,       /* vw_plan.reserved_bytes, in the order of the table */
+    VW__SETTING_FOR_VIEW = 1 << 4,       /* the page's What-if */
     VW__SETTING_FOR_TUNE_PAIRS = 1 << 5, /* together with expandable segments */
 } vw__setting_users;
 

@@ -12,7 +12,7 @@ bool vw__trials_are_impossible(vw_status status)
            status == VW_ERR_INVALID_ARGUMENT;
 }
 
-static vw_status choose_card(vw__trials *trials, const vw__card *card)
+static vw_status choose_card(vw__trials *trials, const vw__replay_card *card)
 {
     vw__replay_recorded_card recorded;
     if (card != NULL) {
@@ -29,7 +29,7 @@ static vw_status choose_card(vw__trials *trials, const vw__card *card)
 }
 
 vw_status vw__trials_open(vw__trials *trials, const vw__model *model, const char *torch_version,
-                          int device, const vw__card *card)
+                          int device, const vw__replay_card *card)
 {
     *trials = (vw__trials){.made_count = 0};
     VW__TRY(vw__replay_work_init(&trials->work, model, torch_version, device, NULL));
@@ -68,7 +68,7 @@ vw_status vw__trials_try(vw__trials *trials, const vw__setting_row *row, vw_repl
     vw__replay_setting setting =
         row != NULL ? vw__setting_of(row) : vw__replay_recorded_setting(&trials->work);
     const vw__trials_made *known = find(trials, setting);
-    vw__card card = trials->card;
+    vw__replay_card card = trials->card;
     if (known != NULL) {
         *out = known->result;
         return VW_OK;

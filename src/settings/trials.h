@@ -27,7 +27,7 @@ typedef struct vw__trials_made {
 
 typedef struct vw__trials {
     vw__replay_work work;
-    vw__card card;
+    vw__replay_card card;
     bool is_card_known; /* else it is without end */
     bool has_limit;     /* the process has a limit, so garbage collection acts */
     vw__trials_made made[VW__TRIALS_MOST];
@@ -38,7 +38,7 @@ typedef struct vw__trials {
  * vw__replay_work_init(): nothing to close. */
 VW_MUST_CHECK vw_status vw__trials_open(vw__trials *trials, const vw__model *model,
                                         const char *torch_version, int device,
-                                        const vw__card *card);
+                                        const vw__replay_card *card);
 void vw__trials_close(vw__trials *trials);
 
 /* The recorded option string, or "" where no PyTorch of that version can use it. */

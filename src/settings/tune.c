@@ -196,7 +196,7 @@ static vw_status append(vw__tune_work *tuning, vw__setting_kind kind, const char
     tuning->candidates[tuning->candidate_count++] = (vw__tune_candidate){
         .kind = kind,
         .result = {.policy = policy, .conf = kept},
-        .card = vw__card_of(tuning->card_bytes),
+        .card = vw__replay_card_of(tuning->card_bytes),
     };
     return VW_OK;
 }
@@ -428,13 +428,13 @@ static void warn_about(tune_call *call, const vw__tune_candidate *on_card,
                        const vw__tune_candidate *native_endless)
 {
     const vw_replay_result *result = &endless->result, *native = &native_endless->result;
-    char reserved[VW__SIZE_TEXT_BYTES], native_reserved[VW__SIZE_TEXT_BYTES];
+    char reserved[VW__HUMAN_SIZE_BYTES], native_reserved[VW__HUMAN_SIZE_BYTES];
     double ratio = native->peak_reserved_bytes != 0
                        ? (double)result->peak_reserved_bytes / (double)native->peak_reserved_bytes
                        : 1.0;
     bool fails = !on_card->result.is_complete && native_on_card->result.is_complete;
-    (void)vw__format_size(result->peak_reserved_bytes, reserved);
-    (void)vw__format_size(native->peak_reserved_bytes, native_reserved);
+    (void)vw__human_size(result->peak_reserved_bytes, reserved);
+    (void)vw__human_size(native->peak_reserved_bytes, native_reserved);
     if (ratio >= WORSE_RATIO)
         vw__notes_add(&call->warnings,
                       "%s would reserve %.*f times as much as the defaults: %s instead of %s "
@@ -465,7 +465,7 @@ static vw_status make_warnings(tune_call *call)
         return vw__fail_host_memory(count * sizeof *endless, "the runs of a tuning");
     for (size_t i = 0; i < count; i++) {
         endless[i] = *on_card[i];
-        endless[i].card = vw__card_without_end();
+        endless[i].card = vw__replay_card_without_end();
     }
     const vw__replay_progress progress = {call->options->progress, call->options->progress_context,
                                           0.8, 0.2};
@@ -480,14 +480,14 @@ static vw_status make_warnings(tune_call *call)
 
 static void note_possibility(tune_call *call, uint64_t least_bytes)
 {
-    char live[VW__SIZE_TEXT_BYTES], card[VW__SIZE_TEXT_BYTES];
+    char live[VW__HUMAN_SIZE_BYTES], card[VW__HUMAN_SIZE_BYTES];
     vw__notes_add(&call->notes,
                   "No setting can help: at the peak %s are live, and the card has %s. Less must "
                   "be live at once (a smaller batch, checkpointing, a smaller model), or some "
                   "of it go to host memory (vramwise replay --spill). How far the usual "
                   "settings get is shown.",
-                  vw__format_size(least_bytes, live),
-                  vw__format_size(call->options->card_bytes, card));
+                  vw__human_size(least_bytes, live),
+                  vw__human_size(call->options->card_bytes, card));
 }
 
 static void note_best(tune_call *call, const vw__tune_candidate *best,

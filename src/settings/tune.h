@@ -22,7 +22,7 @@
 typedef struct vw__tune_candidate {
     vw__setting_kind kind;
     vw_replay_result result; /* policy and conf are there before it is tried */
-    vw__card card;
+    vw__replay_card card;
     bool needs_fraction_call; /* set_per_process_memory_fraction(1.0): before 2.10 no option can */
     bool is_recommended;      /* by pages on the web, whatever the program */
 } vw__tune_candidate;

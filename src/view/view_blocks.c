@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 
-_Static_assert(VW__LIVE_TO_THE_END == VW__VIEW_NONE, "instants go into columns as they are");
+_Static_assert(VW__LIFETIME_TO_THE_END == VW__VIEW_NONE, "instants go into columns as they are");
 
 /* Of [begin, last]: the highest bit in which begin - 1 and last differ is the step that a multiple
  * of it was reached in between. */
@@ -78,7 +78,7 @@ static vw_status add_lifetimes(block_maker *maker, bool from_before)
         const vw__lifetime *lifetime = &timeline->lifetimes[i];
         if ((lifetime->begin == 0) != from_before)
             continue;
-        bool has_end = lifetime->end != VW__LIVE_TO_THE_END;
+        bool has_end = lifetime->end != VW__LIFETIME_TO_THE_END;
         const vw__view_block block = {
             .address = lifetime->address,
             .size_bytes = lifetime->size_bytes,
@@ -125,7 +125,7 @@ vw_status vw__view_blocks_of_end(const vw__model *model, int device, vw__view_st
                 continue;
             const vw__view_block block = {
                 .address = from->address,
-                .size_bytes = vw__live_bytes_of_block(from),
+                .size_bytes = vw__lifetime_bytes_of_block(from),
                 .freed = from->state == VW_BLOCK_PENDING_FREE ? 0 : VW__VIEW_NONE,
                 .end = VW__VIEW_NONE,
                 .stack = vw__view_stacks_number(stacks, from->context),
@@ -200,7 +200,7 @@ uint16_t vw__view_places_stream(vw__view_places *places, uint16_t stream)
 
 uint16_t vw__view_places_pool(vw__view_places *places, uint16_t pool)
 {
-    if (pool == VW__UNKNOWN_POOL)
+    if (pool == VW__MODEL_UNKNOWN_POOL)
         return VW__VIEW_NO_POOL;
     return number(places->pool_numbers, places->pools, &places->pool_count, pool);
 }
@@ -217,7 +217,7 @@ void vw__view_places_json(const vw__view_places *places, vw__json *json)
     vw__json_begin_array(json, "pools");
     for (size_t i = 0; i < places->pool_count; i++) {
         vw_private_id id = places->model->pools[places->pools[i]];
-        if (places->pools[i] == VW__DEFAULT_POOL)
+        if (places->pools[i] == VW__MODEL_DEFAULT_POOL)
             snprintf(text, sizeof text, "default");
         else
             snprintf(text, sizeof text, "(%" PRIu64 ", %" PRIu64 ")", id.first, id.second);

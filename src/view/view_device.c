@@ -51,7 +51,7 @@ static vw_status diagnose_device(const vw__view_device_order *order, const devic
     const int device = order->stats->device;
     const vw_doctor_options options = {.struct_size = sizeof options,
                                        .torch_version = order->torch_version};
-    if (parts->trace == NULL || device == VW__HOST_DEVICE || order->diagnosis == NULL ||
+    if (parts->trace == NULL || device == VW__MODEL_HOST_DEVICE || order->diagnosis == NULL ||
         order->diagnosis->verdict == VW_VERDICT_HEALTHY || is_of_device(order->diagnosis, device))
         return VW_OK;
     vw_status status = vw__doctor_device(order->recording, device, &options, out);
@@ -125,9 +125,9 @@ typedef struct device_limit {
 
 static void set_limit(device_limit *limit, uint64_t bytes, const char *format)
 {
-    char size[VW__SIZE_TEXT_BYTES];
+    char size[VW__HUMAN_SIZE_BYTES];
     limit->bytes = bytes;
-    snprintf(limit->text, sizeof limit->text, "%s %s", vw__format_size(bytes, size), format);
+    snprintf(limit->text, sizeof limit->text, "%s %s", vw__human_size(bytes, size), format);
 }
 
 /* What the doctor concluded; else what was reserved and free when a request failed. */
@@ -158,7 +158,7 @@ static device_limit find_limit(const vw__view_device_order *order, const device_
 
 static void write_times(const vw__view_times *times, vw__json *json)
 {
-    if (times->first_us != VW__UNKNOWN_TIME)
+    if (times->first_us != VW__MODEL_UNKNOWN_TIME)
         vw__json_integer(json, "first_time_us", times->first_us);
     else
         vw__json_null(json, "first_time_us");
@@ -224,7 +224,7 @@ static const char *why_no_what_if(const vw__view_device_order *order, const devi
 {
     if (parts->trace == NULL)
         return "the recording has no trace of this device";
-    if (order->stats->device == VW__HOST_DEVICE)
+    if (order->stats->device == VW__MODEL_HOST_DEVICE)
         return "pinned host memory is not replayed";
     return order->what_if_reason != NULL ? order->what_if_reason
                                          : vw__view_what_if_is_too_much(parts->trace);
@@ -259,7 +259,7 @@ vw_status vw__view_device_write(const vw__view_device_order *order)
     device_parts parts = {
         .model = model,
         .trace = trace != NULL && trace->event_count != 0 ? trace : NULL,
-        .times = {.first_us = VW__UNKNOWN_TIME, .every = 1},
+        .times = {.first_us = VW__MODEL_UNKNOWN_TIME, .every = 1},
         .blocks = {.has_addresses = true},
     };
     const char *reason = why_no_what_if(order, &parts);

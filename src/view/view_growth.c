@@ -51,7 +51,7 @@ static size_t row_number(const growth_work *work, uint32_t stack)
 static void add_up_ends(growth_work *work)
 {
     const vw__view_growth *out = work->out;
-    const vw__found_growth *found = &work->leaks->growth;
+    const vw__diagnosis_found_growth *found = &work->leaks->growth;
     uint32_t first = out->instants[0], last = out->instants[out->sample_count - 1];
     for (size_t i = 0; i <= work->stack_count; i++)
         work->sums[i].stack = i < work->stack_count ? (uint32_t)i : VW__VIEW_NONE;
@@ -65,7 +65,8 @@ static void add_up_ends(growth_work *work)
     }
     for (size_t i = 0; i < found->stack_count; i++) {
         uint32_t stack = found->stacks[i].stack;
-        stack = work->leaks->number_of[stack != VW__NO_STACK ? stack : VW__EMPTY_STACK];
+        stack =
+            work->leaks->number_of[stack != VW__DIAGNOSIS_NO_STACK ? stack : VW__MODEL_EMPTY_STACK];
         work->sums[row_number(work, stack)].bytes_per_step += found->stacks[i].bytes_per_step;
     }
 }

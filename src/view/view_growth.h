@@ -10,7 +10,7 @@
 
 #include "vramwise/status.h"
 #include "analysis/steps.h"
-#include "doctor/diagnosis.h" /* vw__found_growth */
+#include "doctor/diagnosis.h" /* vw__diagnosis_found_growth */
 #include "view/view_blocks.h"
 #include "view/view_columns.h"
 
@@ -18,7 +18,7 @@ enum { VW__VIEW_MOST_SAMPLES = 64, VW__VIEW_MOST_GROWING = 256 };
 
 /* The doctor's answer for a device. */
 typedef struct vw__view_leaks {
-    vw__found_growth growth;   /* its stacks are the model's */
+    vw__diagnosis_found_growth growth; /* its stacks are the model's */
     const uint32_t *number_of; /* borrowed; by the model's stack: the view's, or VW__VIEW_NONE */
     const char *reason;        /* why there is no answer; NULL. Static */
 } vw__view_leaks;

@@ -1,7 +1,7 @@
 /* view_lines.c - see view_lines.h. */
 #include "view/view_lines.h"
 
-#include "analysis/script_events.h" /* vw__is_growth, vw__is_release */
+#include "analysis/script_events.h" /* vw__script_is_growth, vw__script_is_release */
 #include "base/error.h"
 #include "base/host_memory.h"
 
@@ -35,14 +35,15 @@ vw_status vw__view_reserved_make(const vw__timeline *timeline, vw__view_reserved
     if (!timeline->is_reserved_known)
         return VW_OK;
     for (size_t i = 0; i < trace->event_count; i++)
-        most += vw__is_growth(trace->events[i].action) || vw__is_release(trace->events[i].action);
+        most += vw__script_is_growth(trace->events[i].action) ||
+                vw__script_is_release(trace->events[i].action);
     VW__TRY(make_room(out, most));
     add_point(out, 0, bytes);
     for (size_t i = 0; i < trace->event_count; i++) {
         const vw__model_event *event = &trace->events[i];
-        if (vw__is_growth(event->action))
+        if (vw__script_is_growth(event->action))
             bytes += event->size_bytes;
-        else if (vw__is_release(event->action))
+        else if (vw__script_is_release(event->action))
             bytes -= event->size_bytes;
         else
             continue;
@@ -70,9 +71,9 @@ void vw__view_reserved_deinit(vw__view_reserved *reserved)
 static int64_t first_time(const vw__model_trace *trace)
 {
     for (size_t i = 0; i < trace->event_count; i++)
-        if (trace->events[i].time_us != VW__UNKNOWN_TIME)
+        if (trace->events[i].time_us != VW__MODEL_UNKNOWN_TIME)
             return trace->events[i].time_us;
-    return VW__UNKNOWN_TIME;
+    return VW__MODEL_UNKNOWN_TIME;
 }
 
 vw_status vw__view_times_make(const vw__model_trace *trace, vw__view_times *out)
@@ -81,7 +82,7 @@ vw_status vw__view_times_make(const vw__model_trace *trace, vw__view_times *out)
     *out = (vw__view_times){.first_us = first_time(trace), .every = 1};
     while (trace->event_count / out->every >= VW__VIEW_MOST_TIMES)
         out->every *= 2;
-    if (out->first_us == VW__UNKNOWN_TIME)
+    if (out->first_us == VW__MODEL_UNKNOWN_TIME)
         return VW_OK;
     size_t count = trace->event_count / out->every + 1;
     out->since = vw__host_alloc_zeroed(count, sizeof *out->since);
@@ -101,7 +102,7 @@ vw_status vw__view_times_make(const vw__model_trace *trace, vw__view_times *out)
 void vw__view_times_deinit(vw__view_times *times)
 {
     vw__host_free(times->since);
-    *times = (vw__view_times){.first_us = VW__UNKNOWN_TIME};
+    *times = (vw__view_times){.first_us = VW__MODEL_UNKNOWN_TIME};
 }
 
 /* ---- columns --------------------------------------------------------------------------------- */

@@ -29,7 +29,7 @@ enum { VW__VIEW_MOST_TIMES = 16384 };
 /* The time of every `every`-th instant, which is that of the event before it. Never falls: where a
  * clock was set back, or an event has no time, the one before goes on. */
 typedef struct vw__view_times {
-    int64_t first_us; /* VW__UNKNOWN_TIME: no event has a time, and `count` is 0 */
+    int64_t first_us; /* VW__MODEL_UNKNOWN_TIME: no event has a time, and `count` is 0 */
     uint32_t every;   /* a power of two */
     uint64_t *since;  /* owned; microseconds since first_us */
     size_t count;

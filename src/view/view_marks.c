@@ -43,7 +43,8 @@ static vw_status add_mark(vw__view_marks *marks, const vw__view_mark *mark)
 
 static vw_status mark_event(vw__view_marks *marks, const vw__model_event *event, uint32_t instant)
 {
-    vw__view_mark mark = {.instant = instant, .text = VW__NO_STRING, .bytes = VW__UNKNOWN_BYTES};
+    vw__view_mark mark = {
+        .instant = instant, .text = VW__MODEL_NO_STRING, .bytes = VW__MODEL_UNKNOWN_BYTES};
     switch (event->action) {
     case VW_ACTION_OOM:
         mark.kind = VW__VIEW_MARK_OOM;
@@ -53,9 +54,9 @@ static vw_status mark_event(vw__view_marks *marks, const vw__model_event *event,
     case VW_ACTION_SNAPSHOT:
         mark.kind = VW__VIEW_MARK_SNAPSHOT;
         break;
-    case VW__ACTION_ANNOTATE:
+    case VW__MODEL_ACTION_ANNOTATE:
         mark.kind = VW__VIEW_MARK_USER;
-        if (event->note != VW__NO_NOTE)
+        if (event->note != VW__MODEL_NO_NOTE)
             mark.text = marks->model->notes[event->note].user_metadata;
         break;
     default:
@@ -91,7 +92,7 @@ static vw_status add_release(vw__view_marks *marks, release_run *run, const vw__
         run->context = event->context;
         run->mark = (vw__view_mark){
             .instant = instant,
-            .text = VW__NO_STRING,
+            .text = VW__MODEL_NO_STRING,
             .kind = is_trim ? VW__VIEW_MARK_EMPTY_CACHE : VW__VIEW_MARK_RETRY,
         };
     }
@@ -110,9 +111,9 @@ static vw_status mark_releases(vw__view_marks *marks, const vw__model_trace *tra
     release_run run = {.is_trim = false};
     for (size_t i = 0; i < trace->event_count; i++) {
         const vw__model_event *event = &trace->events[i];
-        if (vw__is_remark(event->action) || event->action == VW_ACTION_FREE_COMPLETED)
+        if (vw__script_is_remark(event->action) || event->action == VW_ACTION_FREE_COMPLETED)
             continue;
-        if (!vw__is_release(event->action))
+        if (!vw__script_is_release(event->action))
             VW__TRY(end_run(marks, &run));
         else if (is_trim[i] || knows_requests)
             VW__TRY(add_release(marks, &run, event, (uint32_t)i + 1, is_trim[i]));
@@ -125,7 +126,7 @@ static vw_status find_releases(vw__view_marks *marks, const vw__model_trace *tra
     static const vw__script_guide no_guide = {.flips = NULL};
     bool has_releases = false, has_guesses;
     for (size_t i = 0; i < trace->event_count && !has_releases; i++)
-        has_releases = vw__is_release(trace->events[i].action);
+        has_releases = vw__script_is_release(trace->events[i].action);
     if (!has_releases)
         return VW_OK;
     bool *is_trim = vw__host_alloc_zeroed(trace->event_count, sizeof *is_trim);
@@ -156,15 +157,15 @@ static uint32_t instant_of(const vw__model_trace *trace, int64_t time_us)
 static vw_status mark_annotations(vw__view_marks *marks, const vw__model_trace *trace)
 {
     const vw__model *model = marks->model;
-    if (trace->event_count == 0 || trace->events[0].time_us == VW__UNKNOWN_TIME)
+    if (trace->event_count == 0 || trace->events[0].time_us == VW__MODEL_UNKNOWN_TIME)
         return VW_OK;
     for (size_t i = 0; i < model->annotation_count; i++) {
         const vw__model_annotation *annotation = &model->annotations[i];
         bool is_return, is_move = vw__model_is_move(model, annotation, &is_return);
         const vw__view_mark mark = {.instant = instant_of(trace, annotation->time_us),
                                     .text = annotation->name,
-                                    .bytes =
-                                        is_move ? annotation->move.moved_bytes : VW__UNKNOWN_BYTES,
+                                    .bytes = is_move ? annotation->move.moved_bytes
+                                                     : VW__MODEL_UNKNOWN_BYTES,
                                     .kind = VW__VIEW_MARK_ANNOTATION};
         if (annotation->is_start && annotation->device == trace->device)
             VW__TRY(add_mark(marks, &mark));
@@ -218,21 +219,21 @@ void vw__view_marks_deinit(vw__view_marks *marks)
 
 static void mark_text(const vw__view_marks *marks, const vw__view_mark *mark, vw__json *json)
 {
-    char text[160], bytes[VW__SIZE_TEXT_BYTES], left[VW__SIZE_TEXT_BYTES];
+    char text[160], bytes[VW__HUMAN_SIZE_BYTES], left[VW__HUMAN_SIZE_BYTES];
     const char *noun = mark->count == 1 ? "piece" : "pieces";
     switch (mark->kind) {
     case VW__VIEW_MARK_OOM:
         snprintf(text, sizeof text, "out of memory: %s did not fit, %s were free on the device",
-                 vw__format_size(mark->bytes, bytes), vw__format_size(mark->free_bytes, left));
+                 vw__human_size(mark->bytes, bytes), vw__human_size(mark->free_bytes, left));
         break;
     case VW__VIEW_MARK_RETRY:
         snprintf(text, sizeof text, "a request gave back %s in %" PRIu32 " %s to be served",
-                 vw__format_size(mark->bytes, bytes), mark->count, noun);
+                 vw__human_size(mark->bytes, bytes), mark->count, noun);
         break;
     case VW__VIEW_MARK_EMPTY_CACHE:
         snprintf(text, sizeof text,
                  "%s in %" PRIu32 " %s were given back outside of requests: empty_cache()",
-                 vw__format_size(mark->bytes, bytes), mark->count, noun);
+                 vw__human_size(mark->bytes, bytes), mark->count, noun);
         break;
     case VW__VIEW_MARK_SNAPSHOT:
         snprintf(text, sizeof text, "a snapshot was taken");

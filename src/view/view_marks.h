@@ -30,7 +30,7 @@ enum { VW__VIEW_MOST_MARKS = 4096 };
 typedef struct vw__view_mark {
     uint32_t instant;
     uint32_t text;       /* strings, of USER and ANNOTATION */
-    uint64_t bytes;      /* VW__UNKNOWN_BYTES where it has none */
+    uint64_t bytes;      /* VW__MODEL_UNKNOWN_BYTES where it has none */
     uint64_t free_bytes; /* of OOM */
     uint32_t count;      /* of RETRY and EMPTY_CACHE: segments or ranges */
     uint8_t kind;        /* vw__view_mark_kind */

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "analysis/regions.h"
-#include "analysis/script_events.h" /* vw__is_growth, vw__is_release, vw__script_segment_at */
+#include "analysis/script_events.h" /* vw__script_is_growth, vw__script_is_release, vw__script_segment_at */
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
@@ -117,7 +117,7 @@ static vw_status take(piece_work *work, const vw__view_piece *piece)
         return VW_OK;
     }
     if (!work->is_backwards) {
-        const vw__region *region;
+        const vw__regions_entry *region;
         bool is_new;
         VW__TRY(vw__regions_take(&work->regions, piece->address, piece->size_bytes,
                                  piece->is_expandable, &region, &is_new));
@@ -181,7 +181,7 @@ static vw_status give_back(piece_work *work, const vw__model_event *event, bool 
                       &kept_count));
     VW__TRY(keep_rest(work, last, end, end_of(&work->pieces[last]), instant, kept, &kept_count));
     if (!work->is_backwards) {
-        vw__region gone;
+        vw__regions_entry gone;
         bool is_gone;
         (void)vw__regions_give_back(&work->regions, event->address, event->size_bytes, &gone,
                                     &is_gone);
@@ -208,11 +208,11 @@ static vw_status take_event(piece_work *work, const vw__model_event *event, bool
 static vw_status follow_event(piece_work *work, size_t index)
 {
     const vw__model_event *event = &work->trace->events[index];
-    bool is_growth = vw__is_growth(event->action);
+    bool is_growth = vw__script_is_growth(event->action);
     bool is_expandable =
         event->action == VW_ACTION_SEGMENT_MAP || event->action == VW_ACTION_SEGMENT_UNMAP;
     uint32_t instant = (uint32_t)index + 1;
-    if (!is_growth && !vw__is_release(event->action))
+    if (!is_growth && !vw__script_is_release(event->action))
         return VW_OK;
     return is_growth != work->is_backwards ? take_event(work, event, is_expandable, instant)
                                            : give_back(work, event, is_expandable, instant);
@@ -284,16 +284,16 @@ static vw_status find_pools(piece_work *work)
         const vw__view_piece *piece = &work->pieces[i];
         uint16_t pool = piece->pool;
         const vw__model_segment *last =
-            pool == VW__UNKNOWN_POOL && piece->end == VW__VIEW_NONE
+            pool == VW__MODEL_UNKNOWN_POOL && piece->end == VW__VIEW_NONE
                 ? vw__script_segment_at(work->model, work->trace->device, piece->address)
                 : NULL;
         if (last != NULL)
             pool = last->pool;
-        if (pool != VW__UNKNOWN_POOL)
+        if (pool != VW__MODEL_UNKNOWN_POOL)
             pools[piece->segment] = pool;
     }
     for (size_t i = 0; i < work->count; i++)
-        if (work->pieces[i].pool == VW__UNKNOWN_POOL)
+        if (work->pieces[i].pool == VW__MODEL_UNKNOWN_POOL)
             work->pieces[i].pool = pools[work->pieces[i].segment];
     vw__host_free(pools);
     return VW_OK;

@@ -19,7 +19,7 @@ typedef struct vw__view_piece {
     uint32_t begin, end; /* instants; VW__VIEW_NONE: held to the end */
     uint32_t segment;    /* pieces of one expandable segment share it */
     uint16_t stream;     /* the model's; vw__view_places' once written */
-    uint16_t pool;       /* the same; VW__UNKNOWN_POOL */
+    uint16_t pool;       /* the same; VW__MODEL_UNKNOWN_POOL */
     uint8_t is_expandable;
 } vw__view_piece;
 

@@ -56,7 +56,7 @@ void vw__view_stacks_deinit(vw__view_stacks *stacks)
 
 uint32_t vw__view_stacks_number(vw__view_stacks *stacks, uint32_t context)
 {
-    if (context == VW__NO_CONTEXT)
+    if (context == VW__MODEL_NO_CONTEXT)
         return VW__VIEW_NONE;
     numbering numbers = {stacks->number_of, stacks->stacks, stacks->stack_count};
     uint32_t found = number(&numbers, stacks->attribution->model->contexts[context]);
@@ -105,7 +105,7 @@ static vw_status fill_stacks(stack_tables *tables)
         size_t where = vw__attribution_where(stacks->attribution, stack);
         tables->stack_rows[i] = (stack_row){
             .first = (uint32_t)at,
-            .where = where != VW__NO_FRAME ? (uint32_t)where : VW__VIEW_NONE,
+            .where = where != VW__ATTRIBUTION_NO_FRAME ? (uint32_t)where : VW__VIEW_NONE,
             .category = stacks->attribution->stack_categories[stacks->stacks[i]],
         };
         for (uint32_t f = 0; f < stack.count; f++)
@@ -120,7 +120,7 @@ static vw_status fill_stacks(stack_tables *tables)
 static uint32_t number_string(stack_tables *tables, uint32_t string)
 {
     uint32_t count = vw__string_table_count(&tables->model->strings);
-    return number(&tables->strings, string != VW__NO_STRING ? string : count);
+    return number(&tables->strings, string != VW__MODEL_NO_STRING ? string : count);
 }
 
 static const char *string_text(const stack_tables *tables, size_t index)

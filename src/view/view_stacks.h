@@ -24,7 +24,7 @@ VW_MUST_CHECK vw_status vw__view_stacks_init(vw__view_stacks *stacks,
                                              const vw__attribution *attribution);
 void vw__view_stacks_deinit(vw__view_stacks *stacks);
 
-/* Our number of the stack of a context; VW__VIEW_NONE for VW__NO_CONTEXT. */
+/* Our number of the stack of a context; VW__VIEW_NONE for VW__MODEL_NO_CONTEXT. */
 uint32_t vw__view_stacks_number(vw__view_stacks *stacks, uint32_t context);
 
 /* strings, frame.*, stack.* */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "analysis/replay_line.h"
-#include "analysis/script_events.h" /* vw__is_growth, vw__is_release */
+#include "analysis/script_events.h" /* vw__script_is_growth, vw__script_is_release */
 #include "base/error.h"
 #include "settings/setting_table.h"
 
@@ -14,7 +14,7 @@ enum { POLICY_COUNT = 3 }; /* native, expandable, vramwise: the rows that are fo
 
 static const char *policy_name(size_t index)
 {
-    return vw__setting_row_for(VW__FOR_VIEW, index)->policy;
+    return vw__setting_row_for(VW__SETTING_FOR_VIEW, index)->policy;
 }
 
 /* ---- too much -------------------------------------------------------------------------------- */
@@ -39,8 +39,8 @@ static bool holds_too_many(const vw__model_trace *trace)
     int64_t held = 0, fewest = 0;
     for (size_t i = 0; i < trace->event_count; i++) {
         unsigned action = trace->events[i].action;
-        held += vw__is_growth(action);
-        held -= vw__is_release(action);
+        held += vw__script_is_growth(action);
+        held -= vw__script_is_release(action);
         fewest = held < fewest ? held : fewest;
         if (held - fewest > MOST_HELD)
             return true;

@@ -37,7 +37,7 @@ static bool name_agrees(const vw_gpu *gpu, const vw_job_device *device)
            (*rest == '\0' || strncmp(rest, " MIG ", 5) == 0);
 }
 
-static const vw_gpu *gpu_with_process(const vw__machine_parts *parts, long process)
+static const vw_gpu *gpu_with_process(const vw__watch_machine_parts *parts, long process)
 {
     const vw_gpu *found = NULL;
     for (size_t i = 0; i < parts->process_count; i++) {
@@ -51,7 +51,7 @@ static const vw_gpu *gpu_with_process(const vw__machine_parts *parts, long proce
     return found;
 }
 
-static bool all_are_alike(const vw__machine_parts *parts)
+static bool all_are_alike(const vw__watch_machine_parts *parts)
 {
     for (size_t i = 1; i < parts->gpu_count; i++)
         if (strcmp(parts->gpus[i].name, parts->gpus[0].name) != 0)
@@ -59,7 +59,8 @@ static bool all_are_alike(const vw__machine_parts *parts)
     return true;
 }
 
-static const vw_gpu *gpu_with_uuid(const vw__machine_parts *parts, const char *start, size_t length)
+static const vw_gpu *gpu_with_uuid(const vw__watch_machine_parts *parts, const char *start,
+                                   size_t length)
 {
     const vw_gpu *found = NULL;
     for (size_t i = 0; i < parts->gpu_count; i++) {
@@ -72,8 +73,8 @@ static const vw_gpu *gpu_with_uuid(const vw__machine_parts *parts, const char *s
     return found;
 }
 
-static const vw_gpu *gpu_with_index(const vw__machine_parts *parts,
-                                    const vw__job_environment *environment, long index)
+static const vw_gpu *gpu_with_index(const vw__watch_machine_parts *parts,
+                                    const vw__watch_job_environment *environment, long index)
 {
     if (!environment->is_by_bus && !all_are_alike(parts))
         return NULL;
@@ -84,8 +85,8 @@ static const vw_gpu *gpu_with_index(const vw__machine_parts *parts,
 }
 
 /* What an entry of CUDA_VISIBLE_DEVICES names. */
-static const vw_gpu *gpu_named(const vw__machine_parts *parts,
-                               const vw__job_environment *environment, const char *entry)
+static const vw_gpu *gpu_named(const vw__watch_machine_parts *parts,
+                               const vw__watch_job_environment *environment, const char *entry)
 {
     size_t length = strcspn(entry, ",");
     if (strncmp(entry, "GPU-", 4) == 0)
@@ -96,8 +97,8 @@ static const vw_gpu *gpu_named(const vw__machine_parts *parts,
     return is_number ? gpu_with_index(parts, environment, index) : NULL;
 }
 
-static const vw_gpu *gpu_by_environment(const vw__machine_parts *parts,
-                                        const vw__job_environment *environment, int index)
+static const vw_gpu *gpu_by_environment(const vw__watch_machine_parts *parts,
+                                        const vw__watch_job_environment *environment, int index)
 {
     if (!environment->is_known || index < 0)
         return NULL;
@@ -111,7 +112,7 @@ static const vw_gpu *gpu_by_environment(const vw__machine_parts *parts,
     return entry == NULL ? NULL : gpu_named(parts, environment, entry);
 }
 
-static const vw_gpu *gpu_by_name(const vw__machine_parts *parts, const vw_job_device *device)
+static const vw_gpu *gpu_by_name(const vw__watch_machine_parts *parts, const vw_job_device *device)
 {
     const vw_gpu *found = NULL;
     for (size_t i = 0; i < parts->gpu_count; i++) {
@@ -124,7 +125,8 @@ static const vw_gpu *gpu_by_name(const vw__machine_parts *parts, const vw_job_de
     return found;
 }
 
-static const vw_gpu *gpu_of(const vw__machine_parts *parts, size_t job, const vw_job_device *device)
+static const vw_gpu *gpu_of(const vw__watch_machine_parts *parts, size_t job,
+                            const vw_job_device *device)
 {
     const vw_job *owner = &parts->jobs->jobs[job];
     const vw_gpu *gpu = owner->device_count == 1 ? gpu_with_process(parts, owner->process) : NULL;
@@ -155,7 +157,7 @@ static vw_machine_row row_of_job(const vw_job *job)
     return row;
 }
 
-static size_t add_jobs(const vw__machine_parts *parts, vw_machine_row *rows)
+static size_t add_jobs(const vw__watch_machine_parts *parts, vw_machine_row *rows)
 {
     size_t count = 0;
     for (size_t i = 0; i < parts->jobs->job_count; i++) {
@@ -186,10 +188,11 @@ static vw_machine_row *find_row(vw_machine_row *rows, size_t count, long process
     return NULL;
 }
 
-static size_t add_processes(const vw__machine_parts *parts, vw_machine_row *rows, size_t count)
+static size_t add_processes(const vw__watch_machine_parts *parts, vw_machine_row *rows,
+                            size_t count)
 {
     for (size_t i = 0; i < parts->process_count; i++) {
-        const vw__gpu_process *process = &parts->processes[i];
+        const vw__watch_gpu_process *process = &parts->processes[i];
         const vw_gpu *gpu = &parts->gpus[process->gpu];
         vw_machine_row *row = find_row(rows, count, process->process, gpu);
         if (row == NULL) {
@@ -243,7 +246,7 @@ static void split_memory(vw_gpu *gpu, const vw_machine_row *rows, size_t count)
     }
 }
 
-size_t vw__machine_most_rows(const vw__machine_parts *parts)
+size_t vw__watch_machine_most_rows(const vw__watch_machine_parts *parts)
 {
     size_t count = parts->process_count;
     for (size_t i = 0; i < parts->jobs->job_count; i++) {
@@ -253,7 +256,7 @@ size_t vw__machine_most_rows(const vw__machine_parts *parts)
     return count;
 }
 
-size_t vw__machine_join(const vw__machine_parts *parts, vw_machine_row *rows)
+size_t vw__watch_machine_join(const vw__watch_machine_parts *parts, vw_machine_row *rows)
 {
     size_t count = add_processes(parts, rows, add_jobs(parts, rows));
     if (count > 1)

@@ -10,35 +10,35 @@
 #include "vramwise/watch.h"
 
 /* A process that NVML saw on a GPU. */
-typedef struct vw__gpu_process {
+typedef struct vw__watch_gpu_process {
     size_t gpu; /* in the list of GPUs */
     long process;
     uint64_t used_bytes; /* VW_LIVE_UNKNOWN */
     char command[VW_JOB_TEXT_BYTES];
-} vw__gpu_process;
+} vw__watch_gpu_process;
 
 /* What the environment of a job says of GPUs. */
-typedef struct vw__job_environment {
+typedef struct vw__watch_job_environment {
     bool is_known;
     bool is_by_bus;    /* CUDA_DEVICE_ORDER is PCI_BUS_ID: CUDA counts as NVML does */
     bool has_visible;  /* CUDA_VISIBLE_DEVICES is set */
     char visible[512]; /* to this; cut where it is longer */
-} vw__job_environment;
+} vw__watch_job_environment;
 
-typedef struct vw__machine_parts {
+typedef struct vw__watch_machine_parts {
     vw_gpu *gpus; /* the split of their memory is filled in */
     size_t gpu_count;
-    const vw__gpu_process *processes;
+    const vw__watch_gpu_process *processes;
     size_t process_count;
     const vw_jobs *jobs;
-    const vw__job_environment *environments; /* of each job */
-} vw__machine_parts;
+    const vw__watch_job_environment *environments; /* of each job */
+} vw__watch_machine_parts;
 
 /* How many rows there are at most. */
-size_t vw__machine_most_rows(const vw__machine_parts *parts);
+size_t vw__watch_machine_most_rows(const vw__watch_machine_parts *parts);
 
 /* Fills `rows` and returns their number. */
-size_t vw__machine_join(const vw__machine_parts *parts, vw_machine_row *rows);
+size_t vw__watch_machine_join(const vw__watch_machine_parts *parts, vw_machine_row *rows);
 
 /* ---- process_read.c: what /proc says about a process -------------------------------------------
  *
@@ -47,9 +47,9 @@ size_t vw__machine_join(const vw__machine_parts *parts, vw_machine_row *rows);
 
 /* How it was started, "python3 train.py --epochs 3", without the folder of the program and cut to
  * fit; "" where that is not known. */
-void vw__process_command(long process, char out[VW_JOB_TEXT_BYTES]);
+void vw__watch_process_command(long process, char out[VW_JOB_TEXT_BYTES]);
 
 /* The variables of its environment that say which GPUs it sees. */
-void vw__process_environment(long process, vw__job_environment *out);
+void vw__watch_process_environment(long process, vw__watch_job_environment *out);
 
 #endif /* VW_WATCH_MACHINE_JOIN_H */

@@ -62,7 +62,7 @@ static void read_gpus(reading *machine)
 /* ---- processes ------------------------------------------------------------------------------- */
 
 typedef struct process_list {
-    vw__gpu_process *items;
+    vw__watch_gpu_process *items;
     size_t count, capacity;
 } process_list;
 
@@ -79,11 +79,11 @@ static void add_process(process_list *list, size_t gpu, const vw_process_memory 
 {
     if (list->count == list->capacity || is_listed(list, gpu, (long)entry->pid))
         return;
-    vw__gpu_process *process = &list->items[list->count++];
+    vw__watch_gpu_process *process = &list->items[list->count++];
     process->gpu = gpu;
     process->process = (long)entry->pid;
     process->used_bytes = entry->used_bytes;
-    vw__process_command(process->process, process->command);
+    vw__watch_process_command(process->process, process->command);
 }
 
 typedef vw_status (*list_function)(const char *pci_bus_id, vw_process_memory *entries,
@@ -108,7 +108,7 @@ static vw_status read_processes(reading *machine, process_list *list)
     vw_process_memory *entries = vw__arena_alloc_array(
         &machine->arena, MOST_PROCESSES, sizeof *entries, _Alignof(vw_process_memory));
     list->items = vw__arena_alloc_array(&machine->arena, capacity, sizeof *list->items,
-                                        _Alignof(vw__gpu_process));
+                                        _Alignof(vw__watch_gpu_process));
     if (entries == NULL || list->items == NULL)
         return vw__fail_host_memory(capacity * sizeof *list->items, "the processes on GPUs");
     for (size_t i = 0; i < machine->result.gpu_count; i++) {
@@ -121,15 +121,15 @@ static vw_status read_processes(reading *machine, process_list *list)
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-static vw_status read_environments(reading *machine, const vw__job_environment **out)
+static vw_status read_environments(reading *machine, const vw__watch_job_environment **out)
 {
     size_t count = machine->jobs->job_count;
-    vw__job_environment *environments = vw__arena_alloc_array(
-        &machine->arena, count, sizeof *environments, _Alignof(vw__job_environment));
+    vw__watch_job_environment *environments = vw__arena_alloc_array(
+        &machine->arena, count, sizeof *environments, _Alignof(vw__watch_job_environment));
     if (environments == NULL)
         return vw__fail_host_memory(count * sizeof *environments, "the environments of jobs");
     for (size_t i = 0; i < count; i++)
-        vw__process_environment(machine->jobs->jobs[i].process, &environments[i]);
+        vw__watch_process_environment(machine->jobs->jobs[i].process, &environments[i]);
     *out = environments;
     return VW_OK;
 }
@@ -141,7 +141,7 @@ static vw_status read_all(reading *machine, const char *folder)
     read_gpus(machine);
     process_list processes;
     VW__TRY(read_processes(machine, &processes));
-    vw__machine_parts parts = {
+    vw__watch_machine_parts parts = {
         .gpus = machine->gpus,
         .gpu_count = machine->result.gpu_count,
         .processes = processes.items,
@@ -149,16 +149,16 @@ static vw_status read_all(reading *machine, const char *folder)
         .jobs = machine->jobs,
     };
     VW__TRY(read_environments(machine, &parts.environments));
-    size_t most = vw__machine_most_rows(&parts);
+    size_t most = vw__watch_machine_most_rows(&parts);
     vw_machine_row *rows =
         vw__arena_alloc_array(&machine->arena, most, sizeof *rows, _Alignof(vw_machine_row));
     if (rows == NULL)
         return vw__fail_host_memory(most * sizeof *rows, "the rows of a machine");
-    machine->result.row_count = vw__machine_join(&parts, rows);
+    machine->result.row_count = vw__watch_machine_join(&parts, rows);
     machine->result.rows = rows;
     for (size_t i = 0; i < machine->result.row_count; i++)
         if (rows[i].command[0] == '\0') /* a page that does not say, or cannot be read */
-            vw__process_command(rows[i].process, rows[i].command);
+            vw__watch_process_command(rows[i].process, rows[i].command);
     return VW_OK;
 }
 

@@ -39,7 +39,7 @@ static size_t join_arguments(char *bytes, size_t length)
     return length;
 }
 
-void vw__process_command(long process, char out[VW_JOB_TEXT_BYTES])
+void vw__watch_process_command(long process, char out[VW_JOB_TEXT_BYTES])
 {
     char bytes[1024];
     int file = open_of(process, "cmdline");
@@ -54,7 +54,7 @@ void vw__process_command(long process, char out[VW_JOB_TEXT_BYTES])
 
 /* ---- its environment ------------------------------------------------------------------------- */
 
-static void take_variable(const char *text, vw__job_environment *out)
+static void take_variable(const char *text, vw__watch_job_environment *out)
 {
     static const char visible[] = "CUDA_VISIBLE_DEVICES=";
     if (strncmp(text, visible, sizeof visible - 1) == 0) {
@@ -66,11 +66,11 @@ static void take_variable(const char *text, vw__job_environment *out)
     }
 }
 
-void vw__process_environment(long process, vw__job_environment *out)
+void vw__watch_process_environment(long process, vw__watch_job_environment *out)
 {
     char piece[4096], variable[sizeof out->visible + 32];
     size_t kept = 0;
-    *out = (vw__job_environment){0};
+    *out = (vw__watch_job_environment){0};
     int file = open_of(process, "environ");
     for (size_t length; (length = read_some(file, piece, sizeof piece)) > 0;) {
         out->is_known = true;

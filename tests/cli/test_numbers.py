@@ -102,7 +102,7 @@ def names_used(program, recording):
 
 def foreign_names(program, recordings, header):
     """Names that are not in the list, and commands that name nothing."""
-    known = set(re.findall(r'#define VW__NAME_\w+ "(.*?)"', header.read_text(encoding="utf-8")))
+    known = set(re.findall(r'#define VW__CATEGORY_NAME_\w+ "(.*?)"', header.read_text(encoding="utf-8")))
     used = {pair for recording in recordings for pair in names_used(program, recording)}
     silent = {"stats", "diff", "doctor", "plan"} - {command for command, _ in used}
     return [f"{command}: {name}" for command, name in sorted(used) if name not in known] + sorted(silent)

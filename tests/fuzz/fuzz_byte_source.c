@@ -34,7 +34,7 @@ static outcome read_all(const uint8_t *data, size_t size, size_t peek_bytes, siz
     result.status = vw__byte_source_open_memory(data, size, &options, &source);
     if (result.status != VW_OK)
         return result;
-    bool is_plain = vw__byte_source_compression(source) == VW__PLAIN;
+    bool is_plain = vw__byte_source_compression(source) == VW__BYTE_SOURCE_PLAIN;
     for (;;) {
         const uint8_t *bytes;
         size_t size_bytes;

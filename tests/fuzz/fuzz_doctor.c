@@ -77,9 +77,9 @@ static void write_event(written *to, unsigned action, uint64_t address, uint64_t
         .size_bytes = size_bytes,
         .time_us = (int64_t)to->event_count++ * 10,
         .context = context,
-        .note = VW__NO_NOTE,
+        .note = VW__MODEL_NO_NOTE,
         .stream = stream,
-        .pool = VW__UNKNOWN_POOL,
+        .pool = VW__MODEL_UNKNOWN_POOL,
         .action = (uint8_t)action,
     };
     must(vw__model_add_event(to->builder, &event, &index) == VW_OK);
@@ -93,7 +93,7 @@ static void write_events(written *to, const uint8_t *data, size_t size, bool has
         unsigned slot = data[i + 1] % SLOTS;
         uint64_t address = BASE + slot * SLOT_BYTES;
         uint64_t size_bytes = (UINT64_C(512) << (data[i + 2] % 17)) - (data[i + 2] & 64);
-        uint32_t stack = to->stacks[(data[i + 2] >> 5) % STACKS], context = VW__NO_CONTEXT;
+        uint32_t stack = to->stacks[(data[i + 2] >> 5) % STACKS], context = VW__MODEL_NO_CONTEXT;
         uint16_t stream = to->streams[data[i + 1] >> 7];
         if (has_stacks)
             must(vw__model_begin_context(to->builder, stack, &context) == VW_OK);
@@ -178,7 +178,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < HEADER_BYTES || (size - HEADER_BYTES) % EVENT_BYTES != 0)
         return 0;
     must(vw__model_builder_create(SIZE_MAX / 2, &to.builder) == VW_OK);
-    vw__model_builder_settings(to.builder)->conf = VW__NO_STRING;
+    vw__model_builder_settings(to.builder)->conf = VW__MODEL_NO_STRING;
     vw__model_builder_settings(to.builder)->max_split_size = -1;
     make_stacks(&to);
     write_events(&to, data + HEADER_BYTES, size - HEADER_BYTES, (data[0] & 1) != 0);

@@ -18,23 +18,23 @@ static void must(bool claim)
         abort();
 }
 
-static vw__error_summary scan_in_pieces(const uint8_t *data, size_t size, size_t piece_bytes)
+static vw__error_text_summary scan_in_pieces(const uint8_t *data, size_t size, size_t piece_bytes)
 {
-    vw__error_scan *scan;
-    vw__error_summary summary;
-    must(vw__error_scan_create(&scan) == VW_OK);
+    vw__error_text_scan *scan;
+    vw__error_text_summary summary;
+    must(vw__error_text_scan_create(&scan) == VW_OK);
     while (size > 0) {
         size_t bytes = piece_bytes < size ? piece_bytes : size;
-        must(vw__error_scan_feed(scan, (const char *)data, bytes) == VW_OK);
+        must(vw__error_text_scan_feed(scan, (const char *)data, bytes) == VW_OK);
         data += bytes;
         size -= bytes;
     }
-    must(vw__error_scan_finish(scan, &summary) == VW_OK);
-    vw__error_scan_destroy(scan);
+    must(vw__error_text_scan_finish(scan, &summary) == VW_OK);
+    vw__error_text_scan_destroy(scan);
     return summary;
 }
 
-static void check_excerpt(const vw__error_report *report)
+static void check_excerpt(const vw__error_text_report *report)
 {
     size_t length = strnlen(report->excerpt, sizeof report->excerpt);
     must(length < sizeof report->excerpt);
@@ -45,19 +45,20 @@ static void check_excerpt(const vw__error_report *report)
     }
 }
 
-static void check_summary(const vw__error_summary *summary, size_t size)
+static void check_summary(const vw__error_text_summary *summary, size_t size)
 {
-    const vw__error_report *first = &summary->first;
+    const vw__error_text_report *first = &summary->first;
     must(summary->size_bytes == size);
     must(summary->host_count <= summary->report_count);
     must(summary->rank_count <= summary->report_count);
-    must(vw__error_kind_name(first->kind)[0] != '\0');
+    must(vw__error_text_kind_name(first->kind)[0] != '\0');
     check_excerpt(first);
-    if (first->kind == VW__ERROR_NONE || first->kind == VW__ERROR_NOT_OOM || first->is_warning)
+    if (first->kind == VW__ERROR_TEXT_NONE || first->kind == VW__ERROR_TEXT_NOT_OOM ||
+        first->is_warning)
         must(summary->report_count == 0);
     else
         must(summary->report_count > 0);
-    if (first->kind != VW__ERROR_NONE)
+    if (first->kind != VW__ERROR_TEXT_NONE)
         must(first->line >= 1 && first->line <= summary->line_count && first->excerpt[0] != '\0');
     must(first->device >= -1 && first->rank >= -1);
 }
@@ -65,8 +66,8 @@ static void check_summary(const vw__error_summary *summary, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     uint64_t before_bytes = vw__host_memory_get_use().in_use_bytes;
-    vw__error_summary whole = scan_in_pieces(data, size, SIZE_MAX);
-    vw__error_summary pieces = scan_in_pieces(data, size, size % 7 + 1);
+    vw__error_text_summary whole = scan_in_pieces(data, size, SIZE_MAX);
+    vw__error_text_summary pieces = scan_in_pieces(data, size, size % 7 + 1);
     check_summary(&whole, size);
     must(whole.first.kind == pieces.first.kind && whole.first.line == pieces.first.line &&
          whole.first.tried_bytes == pieces.first.tried_bytes &&

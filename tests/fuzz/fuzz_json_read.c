@@ -44,7 +44,7 @@ static void read_one(const uint8_t *data, size_t size)
     if (vw__byte_source_open_memory(data, size, &options, &source) != VW_OK)
         return;
     must(vw__document_create(&limits, NULL, &document) == VW_OK);
-    vw_status status = vw__json_read(source, document, &root);
+    vw_status status = vw__document_read_json(source, document, &root);
     if (status == VW_OK)
         must(walk(document, root) > 0);
     else

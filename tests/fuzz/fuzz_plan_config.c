@@ -23,7 +23,7 @@ static void must(bool claim)
 
 static bool is_small(const vw_plan_model *model)
 {
-    const vw__transformer *shape = &model->shape;
+    const vw__plan_shape *shape = &model->shape;
     return shape->layers <= MOST_LAYERS && shape->decoder_layers <= MOST_LAYERS &&
            shape->mlp.experts <= MOST_EXPERTS;
 }
@@ -31,7 +31,7 @@ static bool is_small(const vw_plan_model *model)
 static void check_peaks(const vw__plan_peaks *peaks)
 {
     uint64_t sum = 0;
-    for (size_t i = 0; i < VW__USE_COUNT; i++)
+    for (size_t i = 0; i < VW__TAPE_USE_COUNT; i++)
         sum += peaks->peak.parts[i];
     must(sum == peaks->peak.live_bytes);
     must(peaks->peak.live_bytes >= peaks->weights_bytes);
@@ -50,7 +50,7 @@ static void run_step(const vw_plan_model *model, size_t seed)
     settings.attention = seed % 5 == 0 ? VW_ATTENTION_EAGER : VW_ATTENTION_SDPA;
     if (!model->family->has_images)
         settings.sequence = 1 + seed % 7;
-    if (vw__settings_check(model, &settings, &checked) != VW_OK)
+    if (vw__plan_settings_check(model, &settings, &checked) != VW_OK)
         must(vw_last_error()[0] != '\0');
     else if (vw__plan_simulate(model, &checked, NULL, &peaks, NULL) == VW_OK)
         check_peaks(&peaks);

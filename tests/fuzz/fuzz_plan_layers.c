@@ -39,7 +39,7 @@ static void plan(const vw_plan_model *model, uint8_t byte)
 {
     vw_plan_settings wanted = settings_of(byte), settings;
     vw__plan_peaks peaks;
-    vw_status status = vw__settings_check(model, &wanted, &settings);
+    vw_status status = vw__plan_settings_check(model, &wanted, &settings);
     if (status == VW_OK)
         status = vw__plan_simulate(model, &settings, NULL, &peaks, NULL);
     if (status != VW_OK) {

@@ -29,26 +29,27 @@ static uint64_t lines_in(const uint8_t *data, size_t size)
 
 static void read_stories(const uint8_t *data, size_t size)
 {
-    vw__stories stories = {NULL, 0, 0};
+    vw__ranks_stories stories = {NULL, 0, 0};
     vw__byte_source *source;
-    vw__story_file file = {.path = "fuzz",
-                           .rank = VW_UNKNOWN,
-                           .has_labels = true,
-                           .has_bare_labels = vw__has_bare_labels((const char *)data, size)};
+    vw__ranks_story_file file = {.path = "fuzz",
+                                 .rank = VW_UNKNOWN,
+                                 .has_labels = true,
+                                 .has_bare_labels =
+                                     vw__ranks_has_bare_labels((const char *)data, size)};
     if (vw__byte_source_open_memory(data, size, NULL, &source) != VW_OK)
         return; /* compressed, and damaged */
-    bool is_plain = vw__byte_source_compression(source) == VW__PLAIN;
-    vw_status status = vw__stories_read(&stories, source, &file);
+    bool is_plain = vw__byte_source_compression(source) == VW__BYTE_SOURCE_PLAIN;
+    vw_status status = vw__ranks_stories_read(&stories, source, &file);
     vw__byte_source_close(source);
     must(!is_plain || status == VW_OK);
     uint64_t line_count = file.lost_count;
     for (size_t i = 0; i < stories.count; i++) {
         line_count += stories.stories[i]->line_count;
-        must(stories.stories[i]->time_count <= VW__STORY_MOST_TIMES);
+        must(stories.stories[i]->time_count <= VW__RANKS_STORY_MOST_TIMES);
     }
     must(!is_plain || line_count == lines_in(data, size));
-    must(stories.count <= VW__STORIES_MOST_AT_ONCE);
-    vw__stories_deinit(&stories);
+    must(stories.count <= VW__RANKS_MOST_STORIES);
+    vw__ranks_stories_deinit(&stories);
 }
 
 /* A copy of just so many bytes, so that reading beyond them is seen. */
@@ -58,14 +59,14 @@ static void look_at_names(const uint8_t *data, size_t size)
     must(name != NULL);
     memcpy(name, data, size);
     name[size] = '\0';
-    vw__rank_name found = vw__rank_of_path(name);
+    vw__ranks_name found = vw__ranks_of_path(name);
     must(!found.is_known || found.rank <= 999999);
     must(found.run_bytes <= size);
-    (void)vw__is_log_name(name);
-    (void)vw__is_failure_name(name);
+    (void)vw__ranks_is_log_name(name);
+    (void)vw__ranks_is_failure_name(name);
     char *line = realloc(name, size != 0 ? size : 1);
     must(line != NULL);
-    (void)vw__log_time_of(line, size);
+    (void)vw__ranks_log_time_of(line, size);
     free(line);
 }
 

@@ -28,9 +28,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text[size] = '\0';
 
     uint64_t bytes = 77;
-    char printed[VW__SIZE_TEXT_BYTES];
+    char printed[VW__HUMAN_SIZE_BYTES];
     if (vw_parse_size(text, &bytes) == VW_OK)
-        must(strlen(vw__format_size(bytes, printed)) > 0);
+        must(strlen(vw__human_size(bytes, printed)) > 0);
     else
         must(bytes == 77);
 

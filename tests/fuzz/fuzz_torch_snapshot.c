@@ -35,7 +35,7 @@ static uint64_t walk(const vw__model *model)
                 sum += (uint8_t)vw__model_string(model, frame->name)[0] + frame->line;
                 sum += (uint8_t)vw__model_string(model, frame->filename)[0];
             }
-            if (event->note != VW__NO_NOTE)
+            if (event->note != VW__MODEL_NO_NOTE)
                 sum += (uint8_t)vw__model_string(model, model->notes[event->note].action)[0];
             sum += (uint8_t)vw__model_action_name(event->action)[0] + model->streams[event->stream];
         }
@@ -83,7 +83,7 @@ static void read_one(const uint8_t *data, size_t size)
     vw__snapshot_encoding encoding;
     if (vw__byte_source_open_memory(data, size, &options, &source) != VW_OK)
         return;
-    vw_status status = vw__torch_snapshot_read(source, LIMIT_BYTES, &model, &encoding);
+    vw_status status = vw__snapshot_read(source, LIMIT_BYTES, &model, &encoding);
     vw__byte_source_close(source);
     if (status != VW_OK) {
         must(model == NULL);

@@ -66,7 +66,7 @@ static void books_deinit(live_books *books)
 static void books_note(live_books *books, const vw__script_op *op)
 {
     if (op->kind == VW__SCRIPT_ALLOC) {
-        books->slot_bytes[op->slot] = vw__live_bytes_of(op->size_bytes);
+        books->slot_bytes[op->slot] = vw__lifetime_bytes_of(op->size_bytes);
         books->live_bytes += books->slot_bytes[op->slot];
         if (books->live_bytes > books->peak_bytes)
             books->peak_bytes = books->live_bytes;

@@ -43,12 +43,12 @@ static vw_diagnosis *diagnose_cut(const stored_recording *one)
 {
     const vw__model *model = one->recording->model;
     vw_recording cut = *one->recording;
-    vw__model_view view;
+    vw__layout_view view;
     assert_int_equal(
-        vw__model_view_make(model, &model->traces[0], cut_count(&model->traces[0]), &view), VW_OK);
+        vw__layout_view_make(model, &model->traces[0], cut_count(&model->traces[0]), &view), VW_OK);
     cut.model = &view.model;
     vw_diagnosis *diagnosis = diagnose(&cut, 0);
-    vw__model_view_deinit(&view);
+    vw__layout_view_deinit(&view);
     return diagnosis;
 }
 

@@ -16,26 +16,26 @@
 /* The kinds that a kind of the corpus may be here. */
 static const struct {
     const char *label;
-    vw__error_kind kinds[8];
+    vw__error_text_kind kinds[8];
 } families[] = {
-    {"pytorch-cuda", {VW__ERROR_TORCH_CUDA, VW__ERROR_CUDA_ASYNC}},
-    {"pytorch-hip", {VW__ERROR_TORCH_HIP}},
-    {"pytorch-mps", {VW__ERROR_TORCH_MPS}},
-    {"pytorch-xpu", {VW__ERROR_TORCH_XPU}},
-    {"cublas", {VW__ERROR_CUBLAS}},
-    {"cudnn", {VW__ERROR_CUDNN}},
-    {"nccl", {VW__ERROR_NCCL}},
-    {"cuda-raw", {VW__ERROR_CUDA_RAW}},
-    {"jax", {VW__ERROR_JAX}},
-    {"tensorflow", {VW__ERROR_TENSORFLOW}},
-    {"cupy", {VW__ERROR_CUPY}},
-    {"ggml", {VW__ERROR_GGML}},
-    {"vllm", {VW__ERROR_VLLM}},
-    {"other", {VW__ERROR_OTHER_GPU, VW__ERROR_TORCH_OTHER}},
+    {"pytorch-cuda", {VW__ERROR_TEXT_TORCH_CUDA, VW__ERROR_TEXT_CUDA_ASYNC}},
+    {"pytorch-hip", {VW__ERROR_TEXT_TORCH_HIP}},
+    {"pytorch-mps", {VW__ERROR_TEXT_TORCH_MPS}},
+    {"pytorch-xpu", {VW__ERROR_TEXT_TORCH_XPU}},
+    {"cublas", {VW__ERROR_TEXT_CUBLAS}},
+    {"cudnn", {VW__ERROR_TEXT_CUDNN}},
+    {"nccl", {VW__ERROR_TEXT_NCCL}},
+    {"cuda-raw", {VW__ERROR_TEXT_CUDA_RAW}},
+    {"jax", {VW__ERROR_TEXT_JAX}},
+    {"tensorflow", {VW__ERROR_TEXT_TENSORFLOW}},
+    {"cupy", {VW__ERROR_TEXT_CUPY}},
+    {"ggml", {VW__ERROR_TEXT_GGML}},
+    {"vllm", {VW__ERROR_TEXT_VLLM}},
+    {"other", {VW__ERROR_TEXT_OTHER_GPU, VW__ERROR_TEXT_TORCH_OTHER}},
     {"host",
-     {VW__ERROR_HOST_ALLOCATOR, VW__ERROR_HOST_KILLED, VW__ERROR_HOST_WORKER, VW__ERROR_HOST_SHARED,
-      VW__ERROR_HOST_PINNED}},
-    {"not-oom", {VW__ERROR_NOT_OOM}},
+     {VW__ERROR_TEXT_HOST_ALLOCATOR, VW__ERROR_TEXT_HOST_KILLED, VW__ERROR_TEXT_HOST_WORKER,
+      VW__ERROR_TEXT_HOST_SHARED, VW__ERROR_TEXT_HOST_PINNED}},
+    {"not-oom", {VW__ERROR_TEXT_NOT_OOM}},
 };
 
 static int failure_count;
@@ -51,13 +51,13 @@ __attribute__((format(printf, 2, 3))) static void complain(json_t *entry, const 
     failure_count++;
 }
 
-static void check_kind(json_t *entry, vw__error_kind kind)
+static void check_kind(json_t *entry, vw__error_text_kind kind)
 {
     const char *label = json_string_value(json_object_get(entry, "kind"));
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         if (strcmp(families[i].label, label) != 0)
             continue;
-        if (kind == VW__ERROR_NONE) {
+        if (kind == VW__ERROR_TEXT_NONE) {
             if (strcmp(label, "not-oom") != 0)
                 complain(entry, "no report was found, where there is one of kind %s", label);
             return;
@@ -66,7 +66,7 @@ static void check_kind(json_t *entry, vw__error_kind kind)
             if (families[i].kinds[k] == kind)
                 return;
     }
-    complain(entry, "is %s, found as: %s", label, vw__error_kind_name(kind));
+    complain(entry, "is %s, found as: %s", label, vw__error_text_kind_name(kind));
 }
 
 /* A whole number, or one too large for the reader of JSON that became a real one. */
@@ -78,7 +78,7 @@ static bool stated(json_t *entry, const char *key, uint64_t *bytes)
     if (json_is_real(value))
         *bytes = json_real_value(value) < 18446744073709551615.0
                      ? (uint64_t)json_real_value(value)
-                     : VW__UNKNOWN_BYTES; /* 2^64: a limit that is none */
+                     : VW__MODEL_UNKNOWN_BYTES; /* 2^64: a limit that is none */
     else
         *bytes = (uint64_t)json_integer_value(value);
     return true;
@@ -86,13 +86,13 @@ static bool stated(json_t *entry, const char *key, uint64_t *bytes)
 
 static void check_number(json_t *entry, const char *key, uint64_t found)
 {
-    uint64_t expected = VW__UNKNOWN_BYTES;
+    uint64_t expected = VW__MODEL_UNKNOWN_BYTES;
     (void)stated(entry, key, &expected);
     if (expected != found)
         complain(entry, "%s is %" PRIu64 ", found %" PRIu64, key, expected, found);
 }
 
-static void check_other_processes(json_t *entry, const vw__error_report *report)
+static void check_other_processes(json_t *entry, const vw__error_text_report *report)
 {
     json_t *processes = json_object_get(entry, "other_process_bytes"), *value;
     uint64_t sum = 0;
@@ -106,7 +106,7 @@ static void check_other_processes(json_t *entry, const vw__error_report *report)
                  report->other_process_bytes);
 }
 
-static void check_flags(json_t *entry, const vw__error_report *report)
+static void check_flags(json_t *entry, const vw__error_text_report *report)
 {
     const char *severity = json_string_value(json_object_get(entry, "severity"));
     bool is_warning = severity != NULL && strcmp(severity, "warning") == 0;
@@ -121,16 +121,16 @@ static void check_flags(json_t *entry, const vw__error_report *report)
 static void check_entry(json_t *entry)
 {
     json_t *text = json_object_get(entry, "text");
-    vw__error_scan *scan;
-    vw__error_summary summary;
-    assert_int_equal(vw__error_scan_create(&scan), VW_OK);
-    assert_int_equal(vw__error_scan_feed(scan, json_string_value(text), json_string_length(text)),
-                     VW_OK);
-    assert_int_equal(vw__error_scan_finish(scan, &summary), VW_OK);
-    vw__error_scan_destroy(scan);
-    const vw__error_report *report = &summary.first;
+    vw__error_text_scan *scan;
+    vw__error_text_summary summary;
+    assert_int_equal(vw__error_text_scan_create(&scan), VW_OK);
+    assert_int_equal(
+        vw__error_text_scan_feed(scan, json_string_value(text), json_string_length(text)), VW_OK);
+    assert_int_equal(vw__error_text_scan_finish(scan, &summary), VW_OK);
+    vw__error_text_scan_destroy(scan);
+    const vw__error_text_report *report = &summary.first;
     check_kind(entry, report->kind);
-    if (report->kind == VW__ERROR_NONE || report->kind == VW__ERROR_NOT_OOM)
+    if (report->kind == VW__ERROR_TEXT_NONE || report->kind == VW__ERROR_TEXT_NOT_OOM)
         return;
     check_number(entry, "tried_bytes", report->tried_bytes);
     check_number(entry, "total_bytes", report->total_bytes);

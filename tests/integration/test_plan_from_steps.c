@@ -88,10 +88,10 @@ static uint64_t logged_length(const workload *known, json_t *log, size_t step)
     return length;
 }
 
-static uint64_t first_request(const vw__recorded_run *run, uint32_t step)
+static uint64_t first_request(const vw__plan_recorded_run *run, uint32_t step)
 {
     uint32_t begin, end;
-    vw__recorded_step_range(run, step, &begin, &end);
+    vw__plan_recorded_step_range(run, step, &begin, &end);
     for (uint32_t i = begin; i < end; i++)
         if (run->lifetime_of[i] != UINT32_MAX)
             return run->trace->events[i].size_bytes;
@@ -124,7 +124,7 @@ static double worst_of(const errors *found) /* after median_of() */
 }
 
 typedef struct subject {
-    vw__recorded_run run;
+    vw__plan_recorded_run run;
     uint64_t peaks[MOST_STEPS];
     step_size sizes[MOST_STEPS];
     uint32_t step_count;
@@ -132,25 +132,25 @@ typedef struct subject {
 
 static void predict(const subject *known, uint32_t from, uint32_t to, bool is_alone, errors *out)
 {
-    vw__step_question question = {.step = from,
-                                  .batch_now = known->sizes[from].batch,
-                                  .sequence_now = known->sizes[from].length,
-                                  .unseen_step = to,
-                                  .without_evidence = is_alone};
+    vw__plan_step_question question = {.step = from,
+                                       .batch_now = known->sizes[from].batch,
+                                       .sequence_now = known->sizes[from].length,
+                                       .unseen_step = to,
+                                       .without_evidence = is_alone};
     const step_size *now = &known->sizes[from], *then = &known->sizes[to];
-    vw__scale scale = {.multiples = {
-                           .batch = (double)then->batch / (double)now->batch,
-                           .length = (double)then->length / (double)now->length,
-                           .second_length = (double)then->second / (double)now->second,
-                       }};
-    vw__step_laws laws;
-    vw__scaled_peak peak;
-    assert_int_equal(vw__step_laws_find(&known->run, &question, &laws), VW_OK);
-    assert_int_equal(vw__recorded_step_scale(&known->run, from, &laws, scale, &peak), VW_OK);
+    vw__plan_scale scale = {.multiples = {
+                                .batch = (double)then->batch / (double)now->batch,
+                                .length = (double)then->length / (double)now->length,
+                                .second_length = (double)then->second / (double)now->second,
+                            }};
+    vw__plan_step_laws laws;
+    vw__plan_scaled_peak peak;
+    assert_int_equal(vw__plan_step_laws_find(&known->run, &question, &laws), VW_OK);
+    assert_int_equal(vw__plan_recorded_step_scale(&known->run, from, &laws, scale, &peak), VW_OK);
     double error = (double)peak.bytes / (double)known->peaks[to] - 1;
     out->values[out->count++] = error < 0 ? -error : error;
     out->compared_count = laws.compared_count;
-    vw__step_laws_deinit(&laws);
+    vw__plan_step_laws_deinit(&laws);
 }
 
 static void predict_all(const subject *known, bool is_alone, errors *out)
@@ -169,10 +169,10 @@ static void open_subject(const workload *own, const char *path, json_t *log,
                          vw_recording **recording, subject *known)
 {
     assert_int_equal(vw_recording_open(path, NULL, recording), VW_OK);
-    assert_int_equal(vw__recorded_run_init(&known->run, *recording, VW_BUSIEST_DEVICE), VW_OK);
+    assert_int_equal(vw__plan_recorded_run_init(&known->run, *recording, VW_BUSIEST_DEVICE), VW_OK);
     known->step_count = (uint32_t)known->run.steps.end_count;
     assert_in_range(known->step_count, 1, MOST_STEPS);
-    assert_int_equal(vw__recorded_step_peaks(&known->run, known->peaks), VW_OK);
+    assert_int_equal(vw__plan_recorded_step_peaks(&known->run, known->peaks), VW_OK);
     for (uint32_t step = 1; step < known->step_count; step++) {
         uint64_t length = logged_length(own, log, step);
         uint64_t unit_bytes = own->unit_bytes * length;
@@ -221,7 +221,7 @@ static void visit(const char *folder, const char *name)
     char shown[MOST_PATH_BYTES];
     snprintf(shown, sizeof shown, "%.*s", stem, name);
     check(shown, own, &known);
-    vw__recorded_run_deinit(&known.run);
+    vw__plan_recorded_run_deinit(&known.run);
     vw_recording_close(recording);
     json_decref(log);
 }

@@ -103,10 +103,10 @@ static void the_table_of_error_bands_is_that_of_these_cases(void **state)
 {
     const double rounding = 0.00001;
     const vw_test_truths *truths = *state;
-    assert_int_equal(vw__measured_case_count, truths->count);
+    assert_int_equal(vw__plan_measured_case_count, truths->count);
     for (size_t i = 0; i < truths->count; i++) {
         const vw_test_truth *truth = &truths->cases[i];
-        const vw__measured_case *row = &vw__measured_cases[i];
+        const vw__plan_measured_case *row = &vw__plan_measured_cases[i];
         vw_plan *plan = plan_of(truth);
         double error = (double)plan->peak_allocated_bytes / (double)truth->peak_bytes - 1;
         assert_string_equal(row->family, truth->model->family->name);

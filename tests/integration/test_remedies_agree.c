@@ -184,7 +184,7 @@ static void look_for_loops(const stored_recording *one)
     const vw_remedy *emptied = remedy_of(got, "empty the cache");
     if (emptied != NULL) {
         assert_non_null(strstr(emptied->action, "never inside the loop"));
-        assert_true(emptied->saves_bytes >= VW__EMPTY_CACHE_LEAST_BYTES);
+        assert_true(emptied->saves_bytes >= VW__REMEDY_EMPTY_CACHE_LEAST_BYTES);
     }
     for (size_t i = 0; i < got->finding_count; i++)
         for (size_t j = 0; j < got->findings[i].remedy_count; j++) {

@@ -133,7 +133,7 @@ static size_t count_different_peaks(const char *folder, bool has_recorded_addres
         /* The same settings in other words are not taken for the recorded ones. */
         char conf[256];
         const char *recorded_conf =
-            recording->model->settings.conf != VW__NO_STRING
+            recording->model->settings.conf != VW__MODEL_NO_STRING
                 ? vw__model_string(recording->model, recording->model->settings.conf)
                 : "";
         (void)snprintf(conf, sizeof conf, "%s%sexpandable_segments:False", recorded_conf,

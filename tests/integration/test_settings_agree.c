@@ -50,7 +50,7 @@ static void check_page(const stored_recording *one)
     vw_replay_run runs[PAGE_POLICIES];
     vw_replay_report *report = NULL;
     for (size_t i = 0; i < PAGE_POLICIES; i++) {
-        policies[i] = vw__setting_row_for(VW__FOR_VIEW, i)->policy;
+        policies[i] = vw__setting_row_for(VW__SETTING_FOR_VIEW, i)->policy;
         runs[i] = (vw_replay_run){.policy = policies[i]};
     }
     const vw_replay_options options = {.struct_size = sizeof options,
@@ -92,7 +92,7 @@ static void check_trials(const stored_recording *one)
         const vw_replay_result *replay = &report->results[i];
         const vw__setting_row *row = NULL;
         for (size_t k = 0; strcmp(replay->policy, "recorded") != 0 &&
-                           (row = vw__setting_row_for(VW__FOR_DOCTOR, k)) != NULL &&
+                           (row = vw__setting_row_for(VW__SETTING_FOR_DOCTOR, k)) != NULL &&
                            strcmp(row->policy, replay->policy) != 0;
              k++)
             ;

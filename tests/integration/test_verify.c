@@ -80,7 +80,7 @@ static void all_devices_are_verified(void **state)
     vw__model whole = *model;
     vw__model_trace traces[3] = {model->traces[0], model->traces[0], model->traces[0]};
     traces[1].device = 1;
-    traces[2].device = VW__HOST_DEVICE;
+    traces[2].device = VW__MODEL_HOST_DEVICE;
     vw__model_segment *segments = calloc(model->segment_count * 2, sizeof *segments);
     assert_non_null(segments);
     memcpy(segments, model->segments, model->segment_count * sizeof *segments);

@@ -71,7 +71,7 @@ static void an_altered_address_is_noticed(void **state)
 static void alter_first_segment_events(const stored_recording *one)
 {
     vw__model_event *events = events_of(one);
-    bool has_been_altered[VW__ACTION_KINDS] = {false};
+    bool has_been_altered[VW__MODEL_ACTION_KINDS] = {false};
     if (one->recording->model->stream_count < 2)
         return;
     for (size_t i = 0; i < one->recording->model->traces[0].event_count; i++) {

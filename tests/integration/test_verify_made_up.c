@@ -54,10 +54,11 @@ static void note_event(void *context, const vw_memory_event *told)
     size_t index;
     vw__model_event event = {.address = told->address,
                              .size_bytes = told->size_bytes,
-                             .time_us = VW__UNKNOWN_TIME,
-                             .context = told->tag != 0 ? (uint32_t)told->tag - 1 : VW__NO_CONTEXT,
-                             .note = VW__NO_NOTE,
-                             .pool = VW__UNKNOWN_POOL,
+                             .time_us = VW__MODEL_UNKNOWN_TIME,
+                             .context =
+                                 told->tag != 0 ? (uint32_t)told->tag - 1 : VW__MODEL_NO_CONTEXT,
+                             .note = VW__MODEL_NO_NOTE,
+                             .pool = VW__MODEL_UNKNOWN_POOL,
                              .action = (uint8_t)told->action};
     must(vw__model_add_stream(to->builder, told->stream, &event.stream));
     must(vw__model_add_event(to->builder, &event, &index));
@@ -84,7 +85,7 @@ static bool note_segment(void *context, const vw_segment_info *info)
                                       .allocated_bytes = info->allocated_bytes,
                                       .active_bytes = info->active_bytes,
                                       .requested_bytes = info->requested_bytes,
-                                      .context = VW__NO_CONTEXT,
+                                      .context = VW__MODEL_NO_CONTEXT,
                                       .is_large = info->is_large,
                                       .is_expandable = info->is_expandable};
     must(vw__model_add_stream(to->builder, info->stream, &to->segment.stream));
@@ -98,7 +99,7 @@ static bool note_block(void *context, const vw_segment_info *segment, const vw_b
     const vw__model_block block = {.address = info->address,
                                    .size_bytes = info->size_bytes,
                                    .requested_bytes = info->requested_bytes,
-                                   .context = VW__NO_CONTEXT,
+                                   .context = VW__MODEL_NO_CONTEXT,
                                    .state = (uint8_t)info->state};
     size_t index;
     (void)segment;
@@ -130,7 +131,7 @@ static void end_private_pool(vw_pool *pool, private_blocks *blocks)
 static void use_private_pool(vw_pool *pool, private_blocks *blocks, recorder *to)
 {
     uint32_t capture;
-    must(vw__model_begin_context(to->builder, VW__EMPTY_STACK, &capture));
+    must(vw__model_begin_context(to->builder, VW__MODEL_EMPTY_STACK, &capture));
     const vw_alloc_request request = {.struct_size = sizeof request,
                                       .size_bytes =
                                           1 + (uint64_t)rand() % (rand() % 2 == 0 ? MIB : 30 * MIB),
@@ -176,7 +177,7 @@ static void run_program(const program *of, vw_device *device, vw_pool *pool, rec
         if (of->has_streams && rand() % 8 == 0)
             must(vw_device_complete(device, 77));
         uint32_t capture;
-        must(vw__model_begin_context(to->builder, VW__EMPTY_STACK, &capture));
+        must(vw__model_begin_context(to->builder, VW__MODEL_EMPTY_STACK, &capture));
         const vw_alloc_request request = {
             .struct_size = sizeof request,
             .size_bytes = 1 + (uint64_t)rand() % (rand() % 2 == 0 ? MIB : LARGEST_MIB * MIB),

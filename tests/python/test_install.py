@@ -486,7 +486,7 @@ except vramwise.torch.InstallError as error:
             from vramwise.torch._install import settings_variable
             for version in ((2, 9), (2, 10)): print(*settings_variable(version))
             """, PYTORCH_ALLOC_CONF="new:1")
-        self.assertEqual(shown.splitlines(), ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF new:1"])
+        self.assertEqual(shown.splitlines(), ["PYTORCH_CUDA_ALLOC_CONF ", "PYTORCH_ALLOC_CONF new:1"])
         shown, _ = self.world.run("""
             from vramwise.torch._install import settings_variable
             print(*settings_variable((2, 11)))

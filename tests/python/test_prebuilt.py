@@ -40,7 +40,7 @@ INSTALL = """
 """
 
 
-def compiled(target, spaces, name, more="", changes="", flags=("-shared", "-fPIC")):
+def compiled(target, spaces, name, more="", changes="", flags=("-shared", "-fPIC", "-fvisibility=hidden")):
     """A library with that class."""
     source = target.with_suffix(".cpp")
     source.write_text(CLASS.format(spaces=spaces, name=name, more=more, changes=changes))
@@ -200,7 +200,7 @@ class Settings(unittest.TestCase):
         self.assertEqual(shown.splitlines(), ["['max_split_size_mb:64'] max_split_size_mb:64",
                                               "no such option"])
         shown, _ = world.run(code)
-        self.assertEqual(shown.splitlines()[0], "['max_split_size_mb:64'] ")
+        self.assertEqual(shown.splitlines()[0].rstrip(), "['max_split_size_mb:64']")
 
 
 if __name__ == "__main__":

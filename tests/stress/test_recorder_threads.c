@@ -140,7 +140,7 @@ static void check_one_recording(shared *all)
         fail_msg("%s: %s", vw_status_name(status), vw_last_error());
     assert_int_equal(vw__byte_source_open_memory(file.bytes, file.size_bytes, NULL, &source),
                      VW_OK);
-    if (vw__torch_snapshot_read(source, 0, &model, &encoding) != VW_OK)
+    if (vw__snapshot_read(source, 0, &model, &encoding) != VW_OK)
         fail_msg("%s", vw_last_error());
     const char *fault = find_contradiction(model);
     if (fault != NULL)

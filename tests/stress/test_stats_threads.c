@@ -34,14 +34,14 @@ static vw__model *long_trace(bool has_beginning)
         small_model_free(&small, A, 1000, c);
     }
     small_model_end_trace(&small, DEVICE);
-    small_model_segment(&small, DEVICE, A, 2 * MIB, 0, VW__NO_CONTEXT);
+    small_model_segment(&small, DEVICE, A, 2 * MIB, 0, VW__MODEL_NO_CONTEXT);
     small_model_set_features(&small);
     return small_model_finish(&small);
 }
 
 static vw_status make_stats(vw__model *model, vw_recording_stats **stats)
 {
-    const vw_recording recording = {.model = model, .encoding = VW__ENCODING_PICKLE};
+    const vw_recording recording = {.model = model, .encoding = VW__SNAPSHOT_ENCODING_PICKLE};
     return vw_recording_stats_make(&recording, NULL, stats);
 }
 

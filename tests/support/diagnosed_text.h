@@ -20,36 +20,36 @@ static inline uint64_t gib(double value)
 }
 
 /* A summary with one report that has no numbers. */
-static inline vw__error_summary summary_of(vw__error_kind kind)
+static inline vw__error_text_summary summary_of(vw__error_text_kind kind)
 {
-    vw__error_summary made = {.report_count = 1, .line_count = 12, .size_bytes = 900};
-    bool is_report = kind != VW__ERROR_NONE && kind != VW__ERROR_NOT_OOM;
+    vw__error_text_summary made = {.report_count = 1, .line_count = 12, .size_bytes = 900};
+    bool is_report = kind != VW__ERROR_TEXT_NONE && kind != VW__ERROR_TEXT_NOT_OOM;
     made.report_count = is_report;
-    made.host_count = is_report && vw__error_kind_is_host(kind);
-    made.first = (vw__error_report){.kind = kind,
-                                    .tried_bytes = NONE,
-                                    .total_bytes = NONE,
-                                    .free_bytes = NONE,
-                                    .allocated_bytes = NONE,
-                                    .reserved_bytes = NONE,
-                                    .unallocated_bytes = NONE,
-                                    .process_bytes = NONE,
-                                    .allowed_bytes = NONE,
-                                    .private_pool_bytes = NONE,
-                                    .other_process_bytes = NONE,
-                                    .other_bytes = NONE,
-                                    .needed_bytes = NONE,
-                                    .available_bytes = NONE,
-                                    .device = -1,
-                                    .rank = -1,
-                                    .line = 7};
+    made.host_count = is_report && vw__error_text_kind_is_host(kind);
+    made.first = (vw__error_text_report){.kind = kind,
+                                         .tried_bytes = NONE,
+                                         .total_bytes = NONE,
+                                         .free_bytes = NONE,
+                                         .allocated_bytes = NONE,
+                                         .reserved_bytes = NONE,
+                                         .unallocated_bytes = NONE,
+                                         .process_bytes = NONE,
+                                         .allowed_bytes = NONE,
+                                         .private_pool_bytes = NONE,
+                                         .other_process_bytes = NONE,
+                                         .other_bytes = NONE,
+                                         .needed_bytes = NONE,
+                                         .available_bytes = NONE,
+                                         .device = -1,
+                                         .rank = -1,
+                                         .line = 7};
     return made;
 }
 
-static inline vw__error_summary torch_summary(uint64_t tried, uint64_t total, uint64_t free,
-                                              uint64_t allocated, uint64_t reserved)
+static inline vw__error_text_summary torch_summary(uint64_t tried, uint64_t total, uint64_t free,
+                                                   uint64_t allocated, uint64_t reserved)
 {
-    vw__error_summary made = summary_of(VW__ERROR_TORCH_CUDA);
+    vw__error_text_summary made = summary_of(VW__ERROR_TEXT_TORCH_CUDA);
     made.first.tried_bytes = tried;
     made.first.total_bytes = total;
     made.first.free_bytes = free;
@@ -85,7 +85,7 @@ static inline void check_finding(const vw_finding *finding)
         check_remedy(&finding->remedies[i]);
 }
 
-static inline vw_diagnosis *diagnose_on(const vw__error_summary *summary, uint64_t card_bytes)
+static inline vw_diagnosis *diagnose_on(const vw__error_text_summary *summary, uint64_t card_bytes)
 {
     vw__diagnosis_draft draft;
     vw_diagnosis *made = NULL;
@@ -102,7 +102,7 @@ static inline vw_diagnosis *diagnose_on(const vw__error_summary *summary, uint64
     return made;
 }
 
-static inline vw_diagnosis *diagnose(const vw__error_summary *summary)
+static inline vw_diagnosis *diagnose(const vw__error_text_summary *summary)
 {
     return diagnose_on(summary, 0);
 }

@@ -71,7 +71,7 @@ static inline bool has_reason(const vw__diagnosis_draft *draft, const char *word
 }
 
 /* The remedy whose action has those words, or NULL. */
-static inline const vw_remedy *find_remedy(const vw__finding_draft *finding, const char *words)
+static inline const vw_remedy *find_remedy(const vw__diagnosis_finding *finding, const char *words)
 {
     for (size_t i = 0; i < finding->remedy_count; i++)
         if (has_words(finding->remedies[i].action, words))

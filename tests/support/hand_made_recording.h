@@ -20,7 +20,7 @@ static inline void record_begin(hand_made_recording *hand)
 {
     memset(hand, 0, sizeof *hand);
     assert_int_equal(vw__model_builder_create(SIZE_MAX / 2, &hand->builder), VW_OK);
-    vw__model_builder_settings(hand->builder)->conf = VW__NO_STRING;
+    vw__model_builder_settings(hand->builder)->conf = VW__MODEL_NO_STRING;
     vw__model_builder_settings(hand->builder)->max_split_size = -1;
 }
 
@@ -34,10 +34,10 @@ static inline void record_event(hand_made_recording *hand, unsigned action, uint
         .address = address,
         .size_bytes = size_bytes,
         .time_us = (int64_t)hand->event_count++ * 1000,
-        .context = VW__NO_CONTEXT,
-        .note = VW__NO_NOTE,
+        .context = VW__MODEL_NO_CONTEXT,
+        .note = VW__MODEL_NO_NOTE,
         .stream = stream,
-        .pool = VW__UNKNOWN_POOL,
+        .pool = VW__MODEL_UNKNOWN_POOL,
         .action = (uint8_t)action,
     };
     assert_int_equal(vw__model_add_event(hand->builder, &event, &index), VW_OK);

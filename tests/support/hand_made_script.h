@@ -35,9 +35,9 @@ static inline void hand_begin(hand_made_script *hand)
         hand->pools[i] = (vw_private_id){0, i};
     hand->model.streams = hand->streams;
     hand->model.stream_count = HAND_STREAMS;
-    hand->model.settings.conf = VW__NO_STRING;
+    hand->model.settings.conf = VW__MODEL_NO_STRING;
     for (size_t i = 0; i < sizeof hand->events / sizeof hand->events[0]; i++)
-        hand->events[i].time_us = VW__UNKNOWN_TIME;
+        hand->events[i].time_us = VW__MODEL_UNKNOWN_TIME;
     hand->trace.events = hand->events;
     hand->script.ops = hand->ops;
     hand->script.pools = hand->pools;

@@ -14,7 +14,7 @@
 enum { MOST_POINTS = 600 };
 
 typedef struct made_log {
-    vw__step_point points[MOST_POINTS];
+    vw__step_log_point points[MOST_POINTS];
     double bytes[MOST_POINTS];
     size_t count;
     bool is_peak;

@@ -4,26 +4,26 @@
 #include "support/cmocka_here.h"
 
 typedef struct made_up_modules {
-    vw__linear_module layers[MADE_UP_MOST_LAYERS];
-    vw__linear_module head;
+    vw__module_linear layers[MADE_UP_MOST_LAYERS];
+    vw__module_linear head;
 } made_up_modules;
 
 static void build(vw__plan_run *run)
 {
-    made_up_modules *modules = vw__run_alloc(run, 1, sizeof *modules);
+    made_up_modules *modules = vw__module_alloc(run, 1, sizeof *modules);
     run->modules = modules;
     if (vw__tape_status(run->tape) != VW_OK)
         return;
     for (size_t i = 0; i < run->model->shape.layers; i++)
-        modules->layers[i] =
-            vw__make_linear(run, "square", MADE_UP_WIDTH, MADE_UP_WIDTH, false, VW__LINEAR_ADAPTED);
-    modules->head =
-        vw__make_linear(run, "head", MADE_UP_WIDTH, MADE_UP_CLASSES, false, VW__LINEAR_HEAD);
+        modules->layers[i] = vw__module_make_linear(run, "square", MADE_UP_WIDTH, MADE_UP_WIDTH,
+                                                    false, VW__MODULE_LINEAR_ADAPTED);
+    modules->head = vw__module_make_linear(run, "head", MADE_UP_WIDTH, MADE_UP_CLASSES, false,
+                                           VW__MODULE_LINEAR_HEAD);
 }
 
 static vw__tensor block(vw__plan_run *run, const void *layer, vw__tensor x)
 {
-    return vw__apply_linear(run, x, layer);
+    return vw__module_apply_linear(run, x, layer);
 }
 
 static vw__tensor forward(vw__plan_run *run)
@@ -32,13 +32,13 @@ static vw__tensor forward(vw__plan_run *run)
     uint64_t rows = run->settings->batch * run->settings->sequence;
     vw__tensor x = vw__tensor_new(run->tape, rows * MADE_UP_WIDTH, run->dtype);
     if (vw__tape_status(run->tape) != VW_OK)
-        return vw__no_tensor();
-    x = vw__run_blocks(run, block, modules->layers, sizeof modules->layers[0],
-                       run->model->shape.layers, x);
-    return vw__apply_head(run, x, &modules->head, rows, false);
+        return vw__tensor_none();
+    x = vw__module_run_blocks(run, block, modules->layers, sizeof modules->layers[0],
+                              run->model->shape.layers, x);
+    return vw__module_apply_head(run, x, &modules->head, rows, false);
 }
 
-static const vw__family family = {.name = "made-up", .build = build, .forward = forward};
+static const vw__plan_family family = {.name = "made-up", .build = build, .forward = forward};
 
 const vw_plan_model made_up_model = {.family = &family, .name = "made-up", .shape = {.layers = 2}};
 

@@ -46,7 +46,7 @@ typedef struct made_up_run {
 
 static inline uint32_t run_context(made_up_run *run, const char *stack)
 {
-    return run->has_stacks ? small_model_context(&run->small, stack) : VW__NO_CONTEXT;
+    return run->has_stacks ? small_model_context(&run->small, stack) : VW__MODEL_NO_CONTEXT;
 }
 
 static inline run_block run_alloc(made_up_run *run, uint64_t size_bytes, uint32_t context)
@@ -71,7 +71,7 @@ static inline void run_begin(made_up_run *run, bool has_stacks)
     run->has_stacks = has_stacks;
     run->next_address = UINT64_C(0x7f0000000000);
     small_model_event(&run->small, VW_ACTION_SEGMENT_ALLOC, run->next_address, UINT64_C(1) << 40,
-                      VW__NO_CONTEXT);
+                      VW__MODEL_NO_CONTEXT);
     run->setup = run_context(run, "_apply " RUN_TORCH "nn/modules/module.py 900;main train.py 5");
     run->batch = run_context(run, "main train.py 10");
     run->backward = run_context(run, "");

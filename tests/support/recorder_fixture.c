@@ -68,7 +68,7 @@ vw__model *vw_test_read_snapshot(const void *bytes, size_t size_bytes)
     vw__model *model;
     vw__snapshot_encoding encoding;
     vw_test_must(vw__byte_source_open_memory(bytes, size_bytes, NULL, &source));
-    vw_test_must(vw__torch_snapshot_read(source, 0, &model, &encoding));
+    vw_test_must(vw__snapshot_read(source, 0, &model, &encoding));
     vw__byte_source_close(source);
     return model;
 }

@@ -54,8 +54,8 @@ size_t small_model_event(small_model *small, unsigned action, uint64_t address, 
         .size_bytes = size_bytes,
         .time_us = small->time_us,
         .context = context,
-        .note = VW__NO_NOTE,
-        .pool = VW__UNKNOWN_POOL,
+        .note = VW__MODEL_NO_NOTE,
+        .pool = VW__MODEL_UNKNOWN_POOL,
         .action = (uint8_t)action,
     };
     size_t index;
@@ -109,7 +109,7 @@ void small_model_segment(small_model *small, int device, uint64_t address, uint6
         .allocated_bytes = block_bytes,
         .active_bytes = block_bytes,
         .requested_bytes = live_bytes,
-        .context = VW__NO_CONTEXT,
+        .context = VW__MODEL_NO_CONTEXT,
         .device = device,
         .is_large = true,
     };
@@ -120,7 +120,7 @@ void small_model_segment(small_model *small, int device, uint64_t address, uint6
     }
     if (total_bytes > block_bytes) {
         size_t index = add_block(small, address + block_bytes, total_bytes - block_bytes, 0,
-                                 VW_BLOCK_FREE, VW__NO_CONTEXT);
+                                 VW_BLOCK_FREE, VW__MODEL_NO_CONTEXT);
         first = first != SIZE_MAX ? first : index;
         segment.block_count++;
     }

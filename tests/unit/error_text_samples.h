@@ -12,26 +12,27 @@
 #define KIB UINT64_C(1024)
 #define MIB (KIB * 1024)
 #define GIB (MIB * 1024)
-#define UNKNOWN VW__UNKNOWN_BYTES
+#define UNKNOWN VW__MODEL_UNKNOWN_BYTES
 
 /* "21.34 GiB", as the program counted it: to the nearest byte. */
 #define HUNDREDTHS(hundredths, unit_bytes) ((uint64_t)((hundredths) / 100.0 * (unit_bytes) + 0.5))
 
-static inline vw__error_summary scan_bytes(const char *text, size_t size_bytes, size_t piece_bytes)
+static inline vw__error_text_summary scan_bytes(const char *text, size_t size_bytes,
+                                                size_t piece_bytes)
 {
-    vw__error_scan *scan;
-    vw__error_summary summary;
-    assert_int_equal(vw__error_scan_create(&scan), VW_OK);
+    vw__error_text_scan *scan;
+    vw__error_text_summary summary;
+    assert_int_equal(vw__error_text_scan_create(&scan), VW_OK);
     for (size_t at = 0; at < size_bytes; at += piece_bytes) {
         size_t bytes = size_bytes - at < piece_bytes ? size_bytes - at : piece_bytes;
-        assert_int_equal(vw__error_scan_feed(scan, text + at, bytes), VW_OK);
+        assert_int_equal(vw__error_text_scan_feed(scan, text + at, bytes), VW_OK);
     }
-    assert_int_equal(vw__error_scan_finish(scan, &summary), VW_OK);
-    vw__error_scan_destroy(scan);
+    assert_int_equal(vw__error_text_scan_finish(scan, &summary), VW_OK);
+    vw__error_text_scan_destroy(scan);
     return summary;
 }
 
-static inline vw__error_summary scan_text(const char *text)
+static inline vw__error_text_summary scan_text(const char *text)
 {
     return scan_bytes(text, strlen(text), SIZE_MAX / 2);
 }
@@ -54,7 +55,8 @@ static inline size_t wrap_text(const char *text, size_t columns, const char *pre
     return length;
 }
 
-static inline void assert_same_numbers(const vw__error_report *a, const vw__error_report *b)
+static inline void assert_same_numbers(const vw__error_text_report *a,
+                                       const vw__error_text_report *b)
 {
     assert_int_equal(a->kind, b->kind);
     assert_int_equal(a->tried_bytes, b->tried_bytes);

@@ -15,7 +15,7 @@
 #define CALL "_call_impl " TORCH "nn/modules/module.py 1790"
 #define USER "main /home/me/train.py 12"
 
-/* One stack, its category, and the place of its `where`, VW__NO_FRAME for none. */
+/* One stack, its category, and the place of its `where`, VW__ATTRIBUTION_NO_FRAME for none. */
 typedef struct stack_case {
     const char *stack;
     vw__category category;
@@ -64,7 +64,7 @@ static const stack_case stack_cases[] = {
     {"at::cuda::getNewWorkspace() ?? 0;at::linear ATen/native/Linear.cpp 5;" CALL ";" USER,
      VW__CATEGORY_WORKSPACE, 3},
     {"at::empty ?? 0;torch::autograd::Engine::thread_main() engine.cpp 1;start libc.so.6 0",
-     VW__CATEGORY_BACKWARD, VW__NO_FRAME},
+     VW__CATEGORY_BACKWARD, VW__ATTRIBUTION_NO_FRAME},
 
     /* Nothing known. Lines of packages are not the user's; a notebook's are. */
     {USER, VW__CATEGORY_OTHER, 0},
@@ -115,9 +115,10 @@ static void without_a_stack_the_category_is_unknown_and_without_frames_it_is_bac
     vw__model *model = small_model_finish(&small);
     vw__attribution attribution;
     assert_int_equal(vw__attribution_init(&attribution, model), VW_OK);
-    assert_int_equal(vw__attribution_category(&attribution, VW__NO_CONTEXT), VW__CATEGORY_UNKNOWN);
+    assert_int_equal(vw__attribution_category(&attribution, VW__MODEL_NO_CONTEXT),
+                     VW__CATEGORY_UNKNOWN);
     assert_int_equal(vw__attribution_category(&attribution, empty), VW__CATEGORY_BACKWARD);
-    assert_false(vw__attribution_is_in_optimizer(&attribution, VW__NO_CONTEXT));
+    assert_false(vw__attribution_is_in_optimizer(&attribution, VW__MODEL_NO_CONTEXT));
     assert_false(vw__attribution_is_in_optimizer(&attribution, empty));
     vw__attribution_deinit(&attribution);
     vw__model_destroy(model);
@@ -165,7 +166,7 @@ static vw__model *model_of_five_blocks(void)
     uint32_t second = small_model_context(&small, CALL ";" USER);
     uint32_t other = small_model_context(&small, "f train.py 1");
     uint32_t empty = small_model_context(&small, "");
-    const uint32_t contexts[] = {first, second, other, empty, VW__NO_CONTEXT};
+    const uint32_t contexts[] = {first, second, other, empty, VW__MODEL_NO_CONTEXT};
     const uint64_t sizes[] = {1 * MIB, 2 * MIB, 4 * MIB - 1, 8 * MIB, 100};
     for (size_t i = 0; i < 5; i++) {
         small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A + 20 * MIB * i, 20 * MIB, contexts[i]);

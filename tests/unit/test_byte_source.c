@@ -83,7 +83,7 @@ static bytes copied(bytes plain)
     return copy;
 }
 
-/* In the order of vw__compression. */
+/* In the order of vw__byte_source_packing. */
 static bytes (*const packers[])(bytes) = {copied, gzipped, xz_packed, zstd_packed};
 
 enum { KIND_COUNT = sizeof packers / sizeof *packers };
@@ -191,10 +191,10 @@ static void every_compression_gives_the_same_bytes(void **state)
             free(plain.data);
         }
     }
-    assert_string_equal(vw__compression_name(VW__PLAIN), "plain");
-    assert_string_equal(vw__compression_name(VW__GZIP), "gzip");
-    assert_string_equal(vw__compression_name(VW__XZ), "xz");
-    assert_string_equal(vw__compression_name(VW__ZSTD), "zstd");
+    assert_string_equal(vw__byte_source_packing_name(VW__BYTE_SOURCE_PLAIN), "plain");
+    assert_string_equal(vw__byte_source_packing_name(VW__BYTE_SOURCE_GZIP), "gzip");
+    assert_string_equal(vw__byte_source_packing_name(VW__BYTE_SOURCE_XZ), "xz");
+    assert_string_equal(vw__byte_source_packing_name(VW__BYTE_SOURCE_ZSTD), "zstd");
 }
 
 static void concatenated_streams_are_read_as_one(void **state)
@@ -202,7 +202,7 @@ static void concatenated_streams_are_read_as_one(void **state)
     (void)state;
     bytes half = plain_bytes(1000);
     bytes whole = joined(copied(half), copied(half));
-    for (int kind = VW__GZIP; kind < KIND_COUNT; kind++) {
+    for (int kind = VW__BYTE_SOURCE_GZIP; kind < KIND_COUNT; kind++) {
         bytes packed = joined(packers[kind](half), packers[kind](half));
         assert_drains(open_bytes(packed), 1, SIZE_MAX, whole);
         free(packed.data);
@@ -256,7 +256,7 @@ static void asking_for_more_than_the_file_has_costs_little(void **state)
     (void)state;
     const uint8_t *window;
     size_t size_bytes;
-    bytes packed = packed_as(VW__GZIP, 1000);
+    bytes packed = packed_as(VW__BYTE_SOURCE_GZIP, 1000);
     vw__byte_source *source = open_bytes(packed);
     uint64_t before = vw__host_memory_get_use().in_use_bytes;
     assert_int_equal(
@@ -394,7 +394,7 @@ static void compressed_data_cut_short_is_refused_at_every_length(void **state)
     static const char *const words[] = {NULL, "the gzip data ends too early",
                                         "the xz data ends too early",
                                         "the zstd data ends too early"};
-    for (int kind = VW__GZIP; kind < KIND_COUNT; kind++) {
+    for (int kind = VW__BYTE_SOURCE_GZIP; kind < KIND_COUNT; kind++) {
         bytes packed = packed_as(kind, 300);
         for (size_t i = 6; i < packed.size_bytes; i++) {
             bytes cut = {packed.data, i};
@@ -410,11 +410,11 @@ static void a_changed_byte_is_found(void **state)
 {
     (void)state;
     static const char *const words[] = {NULL, "gzip", "xz", "zstd"};
-    for (int kind = VW__GZIP; kind < KIND_COUNT; kind++) {
+    for (int kind = VW__BYTE_SOURCE_GZIP; kind < KIND_COUNT; kind++) {
         bytes packed = packed_as(kind, 2000);
         packed.data[packed.size_bytes / 2] ^= 0x55;
         vw_status status = drain(open_bytes(packed), 1, SIZE_MAX, NULL);
-        if (kind == VW__ZSTD && status == VW_OK) {
+        if (kind == VW__BYTE_SOURCE_ZSTD && status == VW_OK) {
             free(packed.data); /* ZSTD_compress() adds no checksum */
             continue;
         }
@@ -429,7 +429,7 @@ static void a_source_that_failed_goes_on_failing(void **state)
     (void)state;
     const uint8_t *window;
     size_t size_bytes = 77;
-    bytes packed = packed_as(VW__XZ, 300);
+    bytes packed = packed_as(VW__BYTE_SOURCE_XZ, 300);
     packed.size_bytes -= 5;
     vw__byte_source *source = open_bytes(packed);
     for (int i = 0; i < 3; i++)
@@ -445,13 +445,13 @@ static void something_else_behind_the_data_is_refused(void **state)
     (void)state;
     static const char *const words[] = {NULL, "behind the gzip data", "something else behind it",
                                         "damaged zstd data"};
-    for (int kind = VW__GZIP; kind < KIND_COUNT; kind++) {
+    for (int kind = VW__BYTE_SOURCE_GZIP; kind < KIND_COUNT; kind++) {
         bytes packed = joined(packed_as(kind, 300), plain_bytes(30));
         assert_int_equal(drain(open_bytes(packed), 1, SIZE_MAX, NULL), VW_ERR_CORRUPT_FILE);
         assert_says(words[kind]);
         free(packed.data);
     }
-    bytes packed = joined(packed_as(VW__GZIP, 300), joined(zeros(3), plain_bytes(3)));
+    bytes packed = joined(packed_as(VW__BYTE_SOURCE_GZIP, 300), joined(zeros(3), plain_bytes(3)));
     assert_int_equal(drain(open_bytes(packed), 1, SIZE_MAX, NULL), VW_ERR_CORRUPT_FILE);
     assert_says("behind the gzip data");
     free(packed.data);

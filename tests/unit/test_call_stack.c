@@ -144,11 +144,11 @@ static void all_frames_are_kept_where_the_caller_is_not_among_them(void **state)
 static void an_address_of_a_library_has_a_function_and_a_file(void **state)
 {
     (void)state;
-    char name[VW__FRAME_NAME_BYTES];
+    char name[VW__CALL_STACK_NAME_BYTES];
     const char *file;
     void *function = dlsym(RTLD_DEFAULT, "getppid"); /* any that a library exports */
     assert_non_null(function);
-    vw__name_address((uintptr_t)function + 1, name, &file);
+    vw__call_stack_name((uintptr_t)function + 1, name, &file);
     assert_non_null(strstr(name, "getppid"));
     assert_non_null(strstr(file, "libc"));
 }
@@ -156,9 +156,9 @@ static void an_address_of_a_library_has_a_function_and_a_file(void **state)
 static void an_address_of_nothing_is_its_own_name(void **state)
 {
     (void)state;
-    char name[VW__FRAME_NAME_BYTES];
+    char name[VW__CALL_STACK_NAME_BYTES];
     const char *file;
-    vw__name_address(0x1234, name, &file);
+    vw__call_stack_name(0x1234, name, &file);
     assert_string_equal(name, "0x1234");
     assert_string_equal(file, "");
 }

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/error.h" /* vw__describe_failure */
+#include "base/error.h" /* vw__error_describe */
 #include "vramwise/device.h"
 
 #include "contract/device_contract.h" /* the suite, and assert_ok, assert_status */
@@ -50,7 +50,7 @@ static int forget_orders(void **state)
 static vw_device *open_device(void)
 {
     vw_device *device = NULL;
-    vw__describe_failure(EARLIER);
+    vw__error_describe(EARLIER);
     assert_ok(vw_cuda_device_open(0, &device));
     assert_string_equal(vw_last_error(), EARLIER); /* whatever was tried in vain */
     return device;

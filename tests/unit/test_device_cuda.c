@@ -86,7 +86,7 @@ static void the_reason_is_kept_for_the_second_question(void **state)
     (void)state;
     vw_device *device = NULL;
     setenv("VRAMWISE_CUDA_DRIVER", VW_FAKE_CUDA_DRIVER, 1); /* too late */
-    vw__describe_failure("something else");
+    vw__error_describe("something else");
     assert_status(VW_ERR_NO_DEVICE, vw_cuda_device_open(0, &device));
     assert_last_error_has("/nowhere/libcuda.so");
 }
@@ -494,7 +494,7 @@ static void work_that_is_not_done_is_not_ready_and_no_error(void **state)
     vw_device *device = open_device(0);
     vw_device_event event = 0;
     assert_ok(device->table->event_create(device->context, &event));
-    vw__describe_failure("what an earlier call had to say");
+    vw__error_describe("what an earlier call had to say");
     order_failure("cuEventQuery=600");
     assert_status(VW_ERR_NOT_READY, device->table->event_query(device->context, event));
     assert_string_equal(vw_last_error(), "what an earlier call had to say");

@@ -132,7 +132,7 @@ static void reservations_start_on_a_granule_whatever_the_system_gives(void **sta
 {
     (void)state;
     vw_device *device = make(MIB);
-    assert_true(device->properties.granularity_bytes >= VW__HOST_GRANULARITY_BYTES);
+    assert_true(device->properties.granularity_bytes >= VW__DEVICE_HOST_GRANULARITY_BYTES);
     for (uint64_t i = 1; i < 20; i++) {
         vw_device_ptr plain; /* a page, to push the next one off the granule */
         assert_ok(device->table->take(device->context, 1, &plain));

@@ -14,13 +14,13 @@ static void findings_come_out_with_the_cause_first_and_warnings_last(void **stat
     vw__diagnosis_init(&draft, VW_SOURCE_RECORDING);
     (void)vw__diagnosis_add(&draft, "warning", 1, "do not");
     (void)vw__diagnosis_add(&draft, "peak", 2, "at %d", 7);
-    vw__finding_draft *leak = vw__diagnosis_add(&draft, "leak", 3, "grows");
-    vw__finding_where(leak, "a.py:%d f", 1);
-    vw__finding_where(leak, "a.py:1 f"); /* once is enough */
-    vw__finding_where(leak, "%s", "");   /* no place at all */
-    vw__finding_evidence(leak, "seen %d times", 3);
-    vw__finding_part(leak, "weights", 10);
-    vw__finding_remedy(leak, "stop", vw__saves(5), VW_BASIS_MEASURED, "none", "del x");
+    vw__diagnosis_finding *leak = vw__diagnosis_add(&draft, "leak", 3, "grows");
+    vw__diagnosis_where(leak, "a.py:%d f", 1);
+    vw__diagnosis_where(leak, "a.py:1 f"); /* once is enough */
+    vw__diagnosis_where(leak, "%s", "");   /* no place at all */
+    vw__diagnosis_evidence(leak, "seen %d times", 3);
+    vw__diagnosis_part(leak, "weights", 10);
+    vw__diagnosis_remedy(leak, "stop", vw__diagnosis_saves(5), VW_BASIS_MEASURED, "none", "del x");
     vw__diagnosis_reason(&draft, "because %s", "so");
     vw__diagnosis_conclude(&draft, VW_VERDICT_LEAK, VW_CONFIDENCE_HIGH, "Leak of %d.", 3);
     assert_ptr_equal(vw__diagnosis_find(&draft, "leak"), leak);
@@ -64,22 +64,23 @@ static void more_than_there_is_room_for_is_dropped_without_harm(void **state)
     vw_diagnosis *diagnosis = NULL;
     vw__diagnosis_init(&draft, VW_SOURCE_TEXT);
     for (int i = 0; i < 100; i++) {
-        vw__finding_draft *finding = vw__diagnosis_add(&draft, "peak", 0, "%d", i);
+        vw__diagnosis_finding *finding = vw__diagnosis_add(&draft, "peak", 0, "%d", i);
         vw__diagnosis_reason(&draft, "%d", i);
         for (int k = 0; k < 100; k++) {
-            vw__finding_where(finding, "%d", k);
-            vw__finding_evidence(finding, "%d", k);
-            vw__finding_part(finding, "part", 1);
-            vw__finding_remedy(finding, "act", VW__SAVES_UNKNOWN, VW_BASIS_RULE, "", "");
+            vw__diagnosis_where(finding, "%d", k);
+            vw__diagnosis_evidence(finding, "%d", k);
+            vw__diagnosis_part(finding, "part", 1);
+            vw__diagnosis_remedy(finding, "act", VW__DIAGNOSIS_SAVES_UNKNOWN, VW_BASIS_RULE, "",
+                                 "");
         }
     }
     assert_int_equal(vw__diagnosis_finish(&draft, &diagnosis), VW_OK);
-    assert_int_equal(diagnosis->finding_count, VW__MOST_FINDINGS);
-    assert_int_equal(diagnosis->reasoning_count, VW__MOST_REASONS);
-    assert_int_equal(diagnosis->findings[0].where_count, VW__MOST_WHERE);
-    assert_int_equal(diagnosis->findings[0].evidence_count, VW__MOST_EVIDENCE);
-    assert_int_equal(diagnosis->findings[0].part_count, VW__MOST_PARTS);
-    assert_int_equal(diagnosis->findings[0].remedy_count, VW__MOST_REMEDIES);
+    assert_int_equal(diagnosis->finding_count, VW__DIAGNOSIS_MOST_FINDINGS);
+    assert_int_equal(diagnosis->reasoning_count, VW__DIAGNOSIS_MOST_REASONS);
+    assert_int_equal(diagnosis->findings[0].where_count, VW__DIAGNOSIS_MOST_WHERE);
+    assert_int_equal(diagnosis->findings[0].evidence_count, VW__DIAGNOSIS_MOST_EVIDENCE);
+    assert_int_equal(diagnosis->findings[0].part_count, VW__DIAGNOSIS_MOST_PARTS);
+    assert_int_equal(diagnosis->findings[0].remedy_count, VW__DIAGNOSIS_MOST_REMEDIES);
     vw_diagnosis_free(diagnosis);
 }
 
@@ -100,10 +101,11 @@ static bool write_one(void *context)
     vw__diagnosis_draft draft;
     vw_diagnosis *diagnosis = NULL;
     vw__diagnosis_init(&draft, VW_SOURCE_TEXT);
-    vw__finding_draft *finding = vw__diagnosis_add(&draft, "leak", 0, "a leak");
+    vw__diagnosis_finding *finding = vw__diagnosis_add(&draft, "leak", 0, "a leak");
     for (int i = 0; i < 8; i++) {
-        vw__finding_where(finding, "a.py:%d f", i);
-        vw__finding_remedy(finding, "act", vw__saves(1), VW_BASIS_RULE, "none", "type this");
+        vw__diagnosis_where(finding, "a.py:%d f", i);
+        vw__diagnosis_remedy(finding, "act", vw__diagnosis_saves(1), VW_BASIS_RULE, "none",
+                             "type this");
     }
     vw__diagnosis_reason(&draft, "because");
     if (vw__diagnosis_finish(&draft, &diagnosis) != VW_OK)

@@ -25,16 +25,16 @@ static vw__model *model_of(const line *lines, size_t count, const char *first_na
     small_model_begin(&small);
     small_model_context(&small, first_name);
     for (size_t i = 0; i < count; i++) {
-        uint32_t context =
-            lines[i].stack != NULL ? small_model_context(&small, lines[i].stack) : VW__NO_CONTEXT;
+        uint32_t context = lines[i].stack != NULL ? small_model_context(&small, lines[i].stack)
+                                                  : VW__MODEL_NO_CONTEXT;
         uint64_t address = A + 100 * MIB * i;
         small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, address, 100 * MIB, context);
         small_model_alloc(&small, address, lines[i].size_bytes, context);
     }
     for (size_t i = 0; i < count; i++) {
-        small_model_free(&small, A + 100 * MIB * i, lines[i].size_bytes, VW__NO_CONTEXT);
+        small_model_free(&small, A + 100 * MIB * i, lines[i].size_bytes, VW__MODEL_NO_CONTEXT);
         small_model_event(&small, VW_ACTION_SEGMENT_FREE, A + 100 * MIB * i, 100 * MIB,
-                          VW__NO_CONTEXT);
+                          VW__MODEL_NO_CONTEXT);
     }
     small_model_end_trace(&small, 0);
     small_model_set_features(&small);
@@ -154,8 +154,8 @@ static void without_a_trace_the_end_is_compared_and_said_so(void **state)
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__NO_CONTEXT);
-    small_model_segment(&small, 1, A, 4 * MIB, 1024, VW__NO_CONTEXT);
+    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__MODEL_NO_CONTEXT);
+    small_model_segment(&small, 1, A, 4 * MIB, 1024, VW__MODEL_NO_CONTEXT);
     vw__model *before = small_model_finish(&small);
     vw__model *after = model_of(after_lines, 5, "y b.py 2");
     vw_diff_report *report = diff_of(before, after);

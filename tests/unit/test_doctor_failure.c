@@ -79,7 +79,7 @@ static void the_numbers_are_those_that_pytorch_printed(void **state)
         doctor_case made;
         open_failure(expected, &stored);
         doctor_case_open(&made, stored.recording, 0);
-        const vw__failure *failure = &made.facts.failure;
+        const vw__doctor_failure *failure = &made.facts.failure;
         const vw_memory_numbers *numbers = &failure->numbers;
         char *text = read_text(stored.json_path);
         assert_true(failure->has_happened);
@@ -166,7 +166,7 @@ static void on_a_card_as_large_as_the_limit_there_is_no_limit_to_blame(void **st
         uint64_t card_bytes = (uint64_t)(expected->cap_gib * (double)GIB);
         open_failure(expected, &stored);
         doctor_case_open(&made, stored.recording, card_bytes);
-        const vw__failure *failure = &made.facts.failure;
+        const vw__doctor_failure *failure = &made.facts.failure;
         assert_true(failure->has_happened);
         assert_true(failure->is_replayed);
         assert_int_equal(failure->numbers.total_bytes, card_bytes);
@@ -204,7 +204,7 @@ static void a_run_that_never_failed_fails_on_a_card_that_is_too_small(void **sta
     assert_int_equal(made.facts.failure.failure_count, 0);
     doctor_case_close(&made);
     doctor_case_open(&made, stored.recording, 3 * GIB);
-    const vw__failure *failure = &made.facts.failure;
+    const vw__doctor_failure *failure = &made.facts.failure;
     assert_true(failure->has_happened);
     assert_true(failure->instant <= failure->event);
     assert_true(failure->numbers.free_bytes < failure->numbers.tried_bytes);

@@ -18,8 +18,8 @@
 #define GIB (UINT64_C(1) << 30)
 
 /* Looks at it, and returns the finding, or NULL. */
-static vw__finding_draft *examine(doctor_case *made, const vw_recording *recording,
-                                  uint64_t card_bytes)
+static vw__diagnosis_finding *examine(doctor_case *made, const vw_recording *recording,
+                                      uint64_t card_bytes)
 {
     doctor_case_open(made, recording, card_bytes);
     if (vw__doctor_fragmentation(&made->input, &made->facts, &made->result) != VW_OK)
@@ -28,7 +28,7 @@ static vw__finding_draft *examine(doctor_case *made, const vw_recording *recordi
     return vw__diagnosis_find(&made->draft, "fragmentation");
 }
 
-static bool has_evidence(const vw__finding_draft *finding, const char *words)
+static bool has_evidence(const vw__diagnosis_finding *finding, const char *words)
 {
     for (size_t i = 0; i < finding->evidence_count; i++)
         if (has_words(finding->evidence[i], words))
@@ -46,7 +46,7 @@ static bool has_warning(const vw__diagnosis_draft *draft, const char *words)
 }
 
 /* Replayed remedies come by bytes, but for an engine of our own, which is the last of them. */
-static void check_order(const vw__finding_draft *finding)
+static void check_order(const vw__diagnosis_finding *finding)
 {
     uint64_t last_bytes = UINT64_MAX;
     for (size_t i = 0; i < finding->remedy_count; i++) {
@@ -71,7 +71,7 @@ static void a_run_that_reserves_far_more_than_it_uses_has_the_finding(void **sta
     stored_recording stored;
     doctor_case made;
     open_stored("train_eval_phases.native.pickle.xz", &stored);
-    vw__finding_draft *finding = examine(&made, stored.recording, 0);
+    vw__diagnosis_finding *finding = examine(&made, stored.recording, 0);
     assert_non_null(finding);
     vw__layout layout;
     assert_int_equal(vw__layout_at(made.facts.model, made.facts.trace,
@@ -120,7 +120,7 @@ static void a_setting_that_made_it_worse_is_to_be_dropped(void **state)
     stored_recording stored;
     doctor_case made;
     open_stored("unet_buckets.split128.pickle.xz", &stored);
-    vw__finding_draft *finding = examine(&made, stored.recording, 0);
+    vw__diagnosis_finding *finding = examine(&made, stored.recording, 0);
     assert_non_null(finding);
     const vw_remedy *drop = find_remedy(finding, "drop \"max_split_size_mb:128\"");
     assert_non_null(drop);
@@ -140,7 +140,7 @@ static void at_a_failure_the_pieces_and_what_holds_them_are_named(void **state)
     stored_recording stored;
     doctor_case made;
     open_stored("oom_fragmented.native.pickle.xz", &stored);
-    vw__finding_draft *finding = examine(&made, stored.recording, 0);
+    vw__diagnosis_finding *finding = examine(&made, stored.recording, 0);
     const vw_memory_numbers *numbers = &made.facts.failure.numbers;
     assert_non_null(finding);
     assert_int_equal(finding->bytes, numbers->reserved_bytes - numbers->allocated_bytes);
@@ -195,18 +195,18 @@ static void the_line_of_the_blocks_that_hold_segments_comes_first(void **state)
 {
     (void)state;
     vw__model *model = make_pinned();
-    vw__model_view view; /* with the segments that the trace ends with */
+    vw__layout_view view; /* with the segments that the trace ends with */
     assert_int_equal(
-        vw__model_view_make(model, &model->traces[0], model->traces[0].event_count, &view), VW_OK);
+        vw__layout_view_make(model, &model->traces[0], model->traces[0].event_count, &view), VW_OK);
     const vw_recording recording = {.model = &view.model};
     doctor_case made;
-    vw__finding_draft *finding = examine(&made, &recording, 0);
+    vw__diagnosis_finding *finding = examine(&made, &recording, 0);
     assert_non_null(finding);
     assert_true(finding->where_count > 0);
     assert_string_equal(finding->where[0], "train.py:10 keep");
     assert_true(has_evidence(finding, " are partly used, with "));
     doctor_case_close(&made);
-    vw__model_view_deinit(&view);
+    vw__layout_view_deinit(&view);
     vw__model_destroy(model);
 }
 
@@ -226,7 +226,7 @@ static void a_request_that_would_have_fit_in_few_idle_bytes_gets_a_finding(void 
         record_free(&hand, address, 20 * MIB);
     }
     record_event(&hand, VW_ACTION_OOM, GIB, 30 * MIB);
-    vw__finding_draft *finding = examine(&made, record_end(&hand), 0);
+    vw__diagnosis_finding *finding = examine(&made, record_end(&hand), 0);
     assert_non_null(finding);
     assert_int_equal(finding->bytes, 40 * MIB);
     assert_true(has_words(finding->title, "would have fit in the 40.0 MiB"));
@@ -283,12 +283,11 @@ static void settings_are_replayed_and_the_recorded_one_comes_out_as_recorded(voi
     (void)state;
     stored_recording stored;
     doctor_case made;
-    vw__tried_settings tried;
+    vw__doctor_tried_settings tried;
     open_stored("train_eval_phases.native.pickle.xz", &stored);
     doctor_case_open(&made, stored.recording, 0);
     assert_int_equal(
-        vw__doctor_try_settings(&made.input, &made.facts, VW__SETTINGS_FOR_REMEDIES, &tried),
-        VW_OK);
+        vw__doctor_try_settings(&made.input, &made.facts, VW__DOCTOR_FOR_REMEDIES, &tried), VW_OK);
     assert_false(tried.is_as_failed);
     assert_true(tried.card_bytes == VW_UNKNOWN);
     assert_int_equal(tried.tried[0].kind, VW__SETTING_RECORDED);
@@ -314,14 +313,13 @@ static void what_cannot_be_replayed_has_no_settings_and_is_no_failure(void **sta
     (void)state;
     hand_made_recording hand;
     doctor_case made;
-    vw__tried_settings tried;
+    vw__doctor_tried_settings tried;
     record_begin(&hand);
     record_new(&hand, A, 20 * MIB, 4 * MIB);
     record_event(&hand, VW_ACTION_ALLOC, A, 4 * MIB); /* where a block is live */
     doctor_case_open(&made, record_end(&hand), 0);
     assert_int_equal(
-        vw__doctor_try_settings(&made.input, &made.facts, VW__SETTINGS_FOR_REMEDIES, &tried),
-        VW_OK);
+        vw__doctor_try_settings(&made.input, &made.facts, VW__DOCTOR_FOR_REMEDIES, &tried), VW_OK);
     assert_int_equal(tried.count, 0);
     doctor_case_close(&made);
     record_dispose(&hand);
@@ -332,12 +330,11 @@ static void at_a_failure_everything_is_tried_under_the_limit_that_refused_it(voi
     (void)state;
     stored_recording stored;
     doctor_case made;
-    vw__tried_settings tried;
+    vw__doctor_tried_settings tried;
     open_stored("oom_fragmented.native.pickle.xz", &stored);
     doctor_case_open(&made, stored.recording, 0);
     assert_int_equal(
-        vw__doctor_try_settings(&made.input, &made.facts, VW__SETTINGS_FOR_REMEDIES, &tried),
-        VW_OK);
+        vw__doctor_try_settings(&made.input, &made.facts, VW__DOCTOR_FOR_REMEDIES, &tried), VW_OK);
     assert_true(tried.is_as_failed);
     assert_true(tried.is_limited);
     assert_int_equal(tried.card_bytes, made.facts.failure.limit_least_bytes);
@@ -356,7 +353,7 @@ static void a_setting_that_fails_under_the_limit_is_no_remedy(void **state)
     open_stored("oom_fragmented.native.pickle.xz", &stored);
     vw_replay_report *report = NULL;
     assert_int_equal(vw_recording_replay(stored.recording, NULL, &report), VW_OK);
-    vw__finding_draft *finding = examine(&made, stored.recording, 0);
+    vw__diagnosis_finding *finding = examine(&made, stored.recording, 0);
     assert_non_null(finding);
     for (size_t i = 0; i < report->result_count; i++) {
         const vw_replay_result *result = &report->results[i];
@@ -376,22 +373,23 @@ static void a_setting_that_fails_under_the_limit_is_no_remedy(void **state)
 }
 
 /* Remedies of results that a replay might have. */
-static vw__finding_draft *remedies_of(doctor_case *made, const vw__tried_setting *results,
-                                      size_t count, bool has_failed)
+static vw__diagnosis_finding *remedies_of(doctor_case *made,
+                                          const vw__doctor_tried_setting *results, size_t count,
+                                          bool has_failed)
 {
-    vw__tried_settings tried = {.count = count,
-                                .recorded_conf = "max_split_size_mb:256",
-                                .is_as_failed = has_failed,
-                                .is_limited = has_failed,
-                                .card_bytes = has_failed ? 10 * GIB : VW_UNKNOWN,
-                                .wanted_bytes = has_failed ? 11 * GIB : 0};
+    vw__doctor_tried_settings tried = {.count = count,
+                                       .recorded_conf = "max_split_size_mb:256",
+                                       .is_as_failed = has_failed,
+                                       .is_limited = has_failed,
+                                       .card_bytes = has_failed ? 10 * GIB : VW_UNKNOWN,
+                                       .wanted_bytes = has_failed ? 11 * GIB : 0};
     memset(made, 0, sizeof *made);
     vw__diagnosis_init(&made->draft, VW_SOURCE_RECORDING);
     made->result.draft = &made->draft;
     made->facts.failure.has_happened = has_failed;
     made->facts.failure.event = 100;
     memcpy(tried.tried, results, count * sizeof *results);
-    vw__finding_draft *finding =
+    vw__diagnosis_finding *finding =
         vw__diagnosis_add(&made->draft, "fragmentation", VW_UNKNOWN, "made up");
     vw__doctor_add_setting_remedies(&made->facts, &made->result, &tried, finding);
     return finding;
@@ -400,7 +398,7 @@ static vw__finding_draft *remedies_of(doctor_case *made, const vw__tried_setting
 static void
 at_a_failure_what_serves_the_request_is_a_remedy_and_enough_if_it_completes(void **state)
 {
-    const vw__tried_setting results[] = {
+    const vw__doctor_tried_setting results[] = {
         {.kind = VW__SETTING_RECORDED,
          .conf = "",
          .oom_event = 100,
@@ -423,7 +421,7 @@ at_a_failure_what_serves_the_request_is_a_remedy_and_enough_if_it_completes(void
     };
     doctor_case made;
     (void)state;
-    vw__finding_draft *finding = remedies_of(&made, results, 4, true);
+    vw__diagnosis_finding *finding = remedies_of(&made, results, 4, true);
     assert_int_equal(finding->remedy_count, 2);
     assert_true(has_words(finding->remedies[0].action, "expandable_segments:True: the request"));
     assert_int_equal(finding->remedies[0].enough, VW_ENOUGH_YES);
@@ -436,7 +434,7 @@ at_a_failure_what_serves_the_request_is_a_remedy_and_enough_if_it_completes(void
 
 static void an_option_gets_no_credit_for_what_the_defaults_do_as_well(void **state)
 {
-    const vw__tried_setting results[] = {
+    const vw__doctor_tried_setting results[] = {
         {.kind = VW__SETTING_RECORDED, .conf = "", .peak_reserved_bytes = 10 * GIB},
         {.kind = VW__SETTING_DEFAULTS, .conf = "", .peak_reserved_bytes = 5 * GIB},
         {.kind = VW__SETTING_ROUNDUP,
@@ -448,7 +446,7 @@ static void an_option_gets_no_credit_for_what_the_defaults_do_as_well(void **sta
     };
     doctor_case made;
     (void)state;
-    vw__finding_draft *finding = remedies_of(&made, results, 4, false);
+    vw__diagnosis_finding *finding = remedies_of(&made, results, 4, false);
     assert_int_equal(finding->remedy_count, 2);
     assert_true(has_words(finding->remedies[0].action, "max_split_size_mb:512"));
     assert_true(has_words(finding->remedies[1].action, "drop \"max_split_size_mb:256\""));
@@ -458,7 +456,7 @@ static void an_option_gets_no_credit_for_what_the_defaults_do_as_well(void **sta
 /* A setting that can be typed comes first, however much less another allocator reserves. */
 static void an_engine_of_our_own_is_named_last_and_only_for_what_no_setting_does(void **state)
 {
-    vw__tried_setting results[] = {
+    vw__doctor_tried_setting results[] = {
         {.kind = VW__SETTING_RECORDED, .conf = "", .peak_reserved_bytes = 10 * GIB},
         {.kind = VW__SETTING_EXPANDABLE,
          .conf = "expandable_segments:True",
@@ -467,7 +465,7 @@ static void an_engine_of_our_own_is_named_last_and_only_for_what_no_setting_does
     };
     doctor_case made;
     (void)state;
-    vw__finding_draft *finding = remedies_of(&made, results, 3, false);
+    vw__diagnosis_finding *finding = remedies_of(&made, results, 3, false);
     assert_int_equal(finding->remedy_count, 2);
     assert_true(has_words(finding->remedies[0].action, "expandable_segments:True"));
     assert_true(has_words(finding->remedies[1].action, "vramwise's allocator"));
@@ -512,13 +510,13 @@ static void every_lack_of_host_memory_is_reported(void **state)
     (void)state;
     hand_made_recording hand;
     vw__model *model = make_pinned();
-    vw__model_view view;
+    vw__layout_view view;
     assert_int_equal(
-        vw__model_view_make(model, &model->traces[0], model->traces[0].event_count, &view), VW_OK);
+        vw__layout_view_make(model, &model->traces[0], model->traces[0].event_count, &view), VW_OK);
     vw_recording recording = {.model = &view.model};
     assert_true(examine_again(&recording)); /* the registry of devices is made once */
     vw_test_sweep_host_memory(examine_again, &recording);
-    vw__model_view_deinit(&view);
+    vw__layout_view_deinit(&view);
     vw__model_destroy(model);
     record_begin(&hand);
     record_even_steps(&hand);

@@ -357,7 +357,7 @@ static void a_leak_on_a_less_busy_device_is_found(void **state)
     }
     small_model_end_trace(&run.small, 1);
     small_model_event(&run.small, VW_ACTION_SEGMENT_ALLOC, run.next_address, UINT64_C(1) << 40,
-                      VW__NO_CONTEXT);
+                      VW__MODEL_NO_CONTEXT);
     run.has_state = run.has_gradients = false;
     for (int i = 0; i < 2 * STEPS; i++)
         run_step(&run, 8 * RUN_MIB);

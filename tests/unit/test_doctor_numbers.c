@@ -149,9 +149,9 @@ static void every_case_has_its_verdict(void **state)
         vw_memory_numbers given =
             numbers(verdict_cases[i].tried, verdict_cases[i].total, verdict_cases[i].allowed,
                     verdict_cases[i].free, verdict_cases[i].allocated, verdict_cases[i].reserved);
-        vw__number_verdict got = verdict_cases[i].precision == PRINTED
-                                     ? vw__numbers_judge_printed(&given, NULL)
-                                     : vw__numbers_judge(&given, NULL);
+        vw__numbers_verdict got = verdict_cases[i].precision == PRINTED
+                                      ? vw__numbers_judge_printed(&given, NULL)
+                                      : vw__numbers_judge(&given, NULL);
         if (got.verdict != verdict_cases[i].verdict ||
             (verdict_cases[i].confidence != ANY &&
              (int)got.confidence != verdict_cases[i].confidence))
@@ -164,7 +164,7 @@ static void idle_and_outside_bytes_are_told_where_they_are_known(void **state)
 {
     (void)state;
     vw_memory_numbers given = numbers(MIB, 12 * GIB, NONE, 0, 9 * GIB + 1, 10 * GIB);
-    vw__number_verdict got = vw__numbers_judge(&given, NULL);
+    vw__numbers_verdict got = vw__numbers_judge(&given, NULL);
     assert_int_equal(got.verdict, VW_VERDICT_GENUINE);
     assert_true(got.is_small_fragmentation);
     assert_int_equal(got.idle_bytes, GIB - 1);
@@ -257,7 +257,7 @@ static void a_missing_number_never_changes_a_verdict_only_withholds_it(void **st
             given.allocated_bytes = NONE;
         if ((hidden & 8) != 0)
             given.reserved_bytes = NONE;
-        vw__number_verdict got = vw__numbers_judge(&given, NULL);
+        vw__numbers_verdict got = vw__numbers_judge(&given, NULL);
         vw_verdict expected = rule_by_the_letter(&whole);
         if (got.verdict == VW_VERDICT_UNKNOWN) {
             assert_true((got.possible & (UINT32_C(1) << expected)) != 0);
@@ -276,7 +276,7 @@ static void request_and_free_alone_leave_it_open_and_say_what_is_missing(void **
     vw__diagnosis_draft draft;
     vw__diagnosis_init(&draft, VW_SOURCE_TEXT);
     vw_memory_numbers given = numbers(3 * GIB, NONE, NONE, GIB, NONE, NONE);
-    vw__number_verdict got = vw__numbers_judge_printed(&given, &draft);
+    vw__numbers_verdict got = vw__numbers_judge_printed(&given, &draft);
     assert_int_equal(got.verdict, VW_VERDICT_UNKNOWN);
     assert_int_equal(got.possible & (UINT32_C(1) << VW_VERDICT_REFUSED), 0);
     assert_string_equal(draft.reasons[draft.reason_count - 1],
@@ -307,7 +307,7 @@ static void numbers_that_cannot_all_be_true_are_unknown_with_the_reason(void **s
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         vw__diagnosis_draft draft;
         vw__diagnosis_init(&draft, VW_SOURCE_TEXT);
-        vw__number_verdict got = vw__numbers_judge_printed(&cases[i].given, &draft);
+        vw__numbers_verdict got = vw__numbers_judge_printed(&cases[i].given, &draft);
         assert_int_equal(got.verdict, VW_VERDICT_UNKNOWN);
         assert_true(got.is_contradiction);
         assert_int_equal(got.is_oversubscribed, cases[i].is_oversubscribed);
@@ -346,7 +346,7 @@ static void the_everyday_case_is_genuine_and_every_comparison_is_shown(void **st
     vw__diagnosis_init(&draft, VW_SOURCE_TEXT);
     vw_memory_numbers given =
         numbers(512 * MIB, gib(23.69), NONE, 391 * MIB, gib(21.34), gib(22.10));
-    vw__number_verdict got = vw__numbers_judge_printed(&given, &draft);
+    vw__numbers_verdict got = vw__numbers_judge_printed(&given, &draft);
     assert_int_equal(got.verdict, VW_VERDICT_GENUINE);
     assert_int_equal(got.confidence, VW_CONFIDENCE_HIGH);
     assert_true(got.is_small_fragmentation);

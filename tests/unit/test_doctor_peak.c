@@ -150,7 +150,7 @@ static void write_step(program *made)
 
 typedef struct examined {
     vw__model *model;
-    vw__failure failure;
+    vw__doctor_failure failure;
     uint64_t kept_graph_bytes;
     vw_diagnosis *diagnosis;
     const vw_finding *finding; /* NULL: none */
@@ -218,7 +218,7 @@ static void discharge(examined *patient)
 static void set_failure(examined *patient, size_t event, uint64_t tried, uint64_t live,
                         uint64_t free, uint64_t idle)
 {
-    patient->failure = (vw__failure){
+    patient->failure = (vw__doctor_failure){
         .has_happened = true,
         .event = (uint32_t)event,
         .instant = (uint32_t)event,
@@ -352,9 +352,9 @@ static void without_stacks_nothing_is_claimed(void **state)
     examined patient = {0};
     small_model_begin(&made.small);
     made.next_address = A;
-    make(&made, 100, VW__NO_CONTEXT);
-    make(&made, 200, VW__NO_CONTEXT);
-    write_failure(&made, &patient, 50, 300, 10, 0, VW__NO_CONTEXT);
+    make(&made, 100, VW__MODEL_NO_CONTEXT);
+    make(&made, 200, VW__MODEL_NO_CONTEXT);
+    write_failure(&made, &patient, 50, 300, 10, 0, VW__MODEL_NO_CONTEXT);
     admit(&patient, &made);
     assert_string_equal(patient.finding->title, "When it failed 300 MiB were alive: unknown "
                                                 "100 %.");

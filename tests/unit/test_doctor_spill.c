@@ -14,29 +14,30 @@ static void the_words_say_what_is_known(void **state)
 {
     (void)state;
     vw__diagnosis_draft draft;
-    vw__spill_trial trial = {.step_cost_ns = 22900000, .step_ns = VW_UNKNOWN};
+    vw__doctor_spill_trial trial = {.step_cost_ns = 22900000, .step_ns = VW_UNKNOWN};
     vw__diagnosis_init(&draft, VW_SOURCE_TEXT);
-    assert_string_equal(vw__spill_how(&draft, 300 * MIB),
+    assert_string_equal(vw__doctor_spill_how(&draft, 300 * MIB),
                         "vramwise run --allocator vramwise --spill 512MiB -- python train.py");
-    assert_string_equal(vw__spill_how(&draft, 16 * GIB),
+    assert_string_equal(vw__doctor_spill_how(&draft, 16 * GIB),
                         "vramwise run --allocator vramwise --spill 16GiB -- python train.py");
-    assert_non_null(strstr(vw__spill_action(&draft, 949 * MIB), "let 949 MiB go to host memory"));
-    const char *cost = vw__spill_cost(&draft, &trial);
+    assert_non_null(
+        strstr(vw__doctor_spill_action(&draft, 949 * MIB), "let 949 MiB go to host memory"));
+    const char *cost = vw__doctor_spill_cost(&draft, &trial);
     assert_non_null(strstr(cost, "about 22.9 ms more a step, if "));
     assert_null(strstr(cost, "moving"));
     trial.step_ns = 229000000;
     trial.move_ns = 460000000;
-    cost = vw__spill_cost(&draft, &trial);
+    cost = vw__doctor_spill_cost(&draft, &trial);
     assert_non_null(strstr(cost, "about 22.9 ms more a step (10 %), if "));
     assert_non_null(strstr(cost, "; 460 ms of moving over the run; "));
     trial.step_cost_ns = 2400000;
     trial.move_ns = 1500000000;
-    cost = vw__spill_cost(&draft, &trial);
+    cost = vw__doctor_spill_cost(&draft, &trial);
     assert_non_null(strstr(cost, "about 2.40 ms more a step (1.0 %), if "));
     assert_non_null(strstr(cost, "; 1.50 s of moving over the run; "));
     trial.is_with_moves = true;
     trial.move_ns = 0;
-    cost = vw__spill_cost(&draft, &trial);
+    cost = vw__doctor_spill_cost(&draft, &trial);
     assert_non_null(strstr(cost, "about 2.40 ms more a step (1.0 %), moving included, if "));
     assert_null(strstr(cost, "over the run"));
     vw__diagnosis_deinit(&draft);

@@ -19,7 +19,8 @@ static void even_growth_is_a_leak_from_six_steps_on(void **state)
     for (size_t count = 3; count < 20; count++) {
         made_log log = {.count = count};
         for (size_t i = 0; i < count; i++)
-            log.points[i] = (vw__step_point){(double)i, (3 + 2 * i) * GIB, VW__UNKNOWN_BYTES};
+            log.points[i] =
+                (vw__step_log_point){(double)i, (3 + 2 * i) * GIB, VW__MODEL_UNKNOWN_BYTES};
         vw_diagnosis *made = diagnose_made(&log, 0);
         assert_int_equal(made->verdict,
                          count < VW__TREND_FEWEST_POINTS ? VW_VERDICT_UNKNOWN : VW_VERDICT_LEAK);
@@ -40,7 +41,7 @@ static void levels_are_quoted_as_logged_with_their_steps(void **state)
     for (size_t i = 0; i < log.count; i++) {
         double gib = 4.60 + 5.37 * ((double)i - 20) / 179;
         log.points[i] =
-            (vw__step_point){(double)i, (uint64_t)(gib * (double)GIB), VW__UNKNOWN_BYTES};
+            (vw__step_log_point){(double)i, (uint64_t)(gib * (double)GIB), VW__MODEL_UNKNOWN_BYTES};
     }
     vw_diagnosis *made = diagnose_made(&log, 0);
     assert_int_equal(made->verdict, VW_VERDICT_LEAK);
@@ -57,8 +58,8 @@ static void make_even_leak(made_log *log, uint64_t bytes_per_step)
     log->count = 60;
     log->is_peak = false;
     for (size_t i = 0; i < log->count; i++)
-        log->points[i] =
-            (vw__step_point){(double)(10 * i), GIB + 10 * i * bytes_per_step, VW__UNKNOWN_BYTES};
+        log->points[i] = (vw__step_log_point){(double)(10 * i), GIB + 10 * i * bytes_per_step,
+                                              VW__MODEL_UNKNOWN_BYTES};
 }
 
 static void a_leak_comes_with_its_pace_and_what_to_type(void **state)
@@ -211,7 +212,7 @@ static void percentages_are_judged_in_percent_until_the_card_is_known(void **sta
     made_log log;
     make_even_leak(&log, 0);
     for (size_t i = 0; i < log.count; i++) /* half a percent a line */
-        log.points[i].allocated_bytes = VW__STEP_SHARE_OF_ALL / 200 * (40 + i);
+        log.points[i].allocated_bytes = VW__STEP_LOG_SHARE_OF_ALL / 200 * (40 + i);
     vw__step_log step_log = step_log_of(&log);
     step_log.is_share = true;
     vw_diagnosis *made = diagnose(&step_log, 0);
@@ -245,8 +246,8 @@ static void a_cache_that_fills_is_told_apart_and_where_it_stays(void **state)
     (void)state;
     made_log log = {.count = 100};
     for (size_t i = 0; i < log.count; i++)
-        log.points[i] =
-            (vw__step_point){(double)i, (i < 40 ? 10 + i : 50) * 100 * MIB, VW__UNKNOWN_BYTES};
+        log.points[i] = (vw__step_log_point){(double)i, (i < 40 ? 10 + i : 50) * 100 * MIB,
+                                             VW__MODEL_UNKNOWN_BYTES};
     vw_diagnosis *made = diagnose_made(&log, 0);
     assert_int_equal(made->verdict, VW_VERDICT_HEALTHY);
     assert_int_equal(made->confidence, VW_CONFIDENCE_HIGH);
@@ -270,7 +271,8 @@ static void much_that_is_reserved_and_idle_is_a_finding(void **state)
     for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
         made_log log = {.count = 40, .is_peak = samples[i].is_peak};
         for (size_t j = 0; j < log.count; j++)
-            log.points[j] = (vw__step_point){(double)j, 1000 * MIB, samples[i].reserved_mib * MIB};
+            log.points[j] =
+                (vw__step_log_point){(double)j, 1000 * MIB, samples[i].reserved_mib * MIB};
         vw_diagnosis *made = diagnose_made(&log, 0);
         assert_int_equal(made->verdict, VW_VERDICT_HEALTHY);
         assert_int_equal(made->finding_count, samples[i].is_found);
@@ -291,10 +293,10 @@ static void figures_beyond_reason_are_judged_without_harm(void **state)
     static const uint64_t bytes[] = {0, UINT64_C(1) << 60, 1, UINT64_C(1) << 59, 0, 7, 512};
     made_log log = {.count = 50};
     for (size_t i = 0; i < log.count; i++)
-        log.points[i] = (vw__step_point){steps[i % 7], bytes[i * i % 7], bytes[i % 7]};
+        log.points[i] = (vw__step_log_point){steps[i % 7], bytes[i * i % 7], bytes[i % 7]};
     vw_diagnosis_free(diagnose_made(&log, 1));
     for (size_t i = 0; i < log.count; i++) /* no step at all, and growth */
-        log.points[i] = (vw__step_point){1e-300 * (double)i, i << 50, VW__UNKNOWN_BYTES};
+        log.points[i] = (vw__step_log_point){1e-300 * (double)i, i << 50, VW__MODEL_UNKNOWN_BYTES};
     vw_diagnosis *made = diagnose_made(&log, UINT64_MAX);
     assert_int_equal(made->verdict, VW_VERDICT_LEAK);
     vw_diagnosis_free(made);

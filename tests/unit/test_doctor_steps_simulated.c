@@ -48,7 +48,7 @@ static void begin_log(made_log *log, dice *from, size_t fewest, size_t most)
     double every = 1 + (double)(int)(roll(from) * 100);
     for (size_t i = 0; i < log->count; i++) {
         log->points[i].step = every * (double)i;
-        log->points[i].reserved_bytes = VW__UNKNOWN_BYTES;
+        log->points[i].reserved_bytes = VW__MODEL_UNKNOWN_BYTES;
         log->bytes[i] = level;
     }
 }

@@ -16,8 +16,8 @@
 #define GIB (UINT64_C(1) << 30)
 #define SIDE_STREAM UINT64_C(0x5500)
 
-static vw__finding_draft *examine(doctor_case *made, const vw_recording *recording,
-                                  uint64_t card_bytes)
+static vw__diagnosis_finding *examine(doctor_case *made, const vw_recording *recording,
+                                      uint64_t card_bytes)
 {
     doctor_case_open(made, recording, card_bytes);
     if (vw__doctor_stranded(&made->input, &made->facts, &made->result) != VW_OK)
@@ -36,7 +36,7 @@ static bool is_of_streams(const char *name)
 static void check_stored(const stored_recording *one)
 {
     doctor_case made;
-    vw__finding_draft *finding = examine(&made, one->recording, 0);
+    vw__diagnosis_finding *finding = examine(&made, one->recording, 0);
     if (made.result.is_stranded != is_of_streams(one->name) ||
         (finding != NULL) != made.result.is_stranded)
         fail_msg("%s: %s", one->name,
@@ -57,12 +57,12 @@ static void check_finding(const stored_recording *one)
         return;
     const vw__model *model = one->recording->model;
     const vw__model_trace *trace = &model->traces[0];
-    vw__model_view view;
-    assert_int_equal(vw__model_view_make(model, trace, trace->event_count / 10 * 9, &view), VW_OK);
+    vw__layout_view view;
+    assert_int_equal(vw__layout_view_make(model, trace, trace->event_count / 10 * 9, &view), VW_OK);
     const vw_recording cut = {.model = &view.model};
     const vw_recording *const both[] = {one->recording, &cut};
     for (size_t i = 0; i < 2; i++) {
-        vw__finding_draft *finding = examine(&made, both[i], 0);
+        vw__diagnosis_finding *finding = examine(&made, both[i], 0);
         assert_true(made.result.is_stranded);
         assert_non_null(finding);
         assert_int_equal(finding->bytes, made.result.stranded_bytes);
@@ -77,7 +77,7 @@ static void check_finding(const stored_recording *one)
         assert_ptr_equal(waiting, &finding->remedies[0]); /* as good as one stream, and cheaper */
         doctor_case_close(&made);
     }
-    vw__model_view_deinit(&view);
+    vw__layout_view_deinit(&view);
 }
 
 static void what_waits_and_where_is_named_whole_and_cut(void **state)
@@ -112,12 +112,12 @@ static void begin(written *made)
 static void event(written *made, unsigned action, uint64_t address, uint64_t size_bytes,
                   uint16_t stream, uint16_t pool)
 {
-    bool is_main = stream == 0 && pool == VW__DEFAULT_POOL;
+    bool is_main = stream == 0 && pool == VW__MODEL_DEFAULT_POOL;
     const vw__model_event next = {.address = address,
                                   .size_bytes = size_bytes,
                                   .time_us = made->small.time_us,
                                   .context = is_main ? made->main_line : made->side_line,
-                                  .note = VW__NO_NOTE,
+                                  .note = VW__MODEL_NO_NOTE,
                                   .stream = stream,
                                   .pool = pool,
                                   .action = (uint8_t)action};
@@ -144,7 +144,7 @@ static void let_go(written *made, uint64_t address, uint64_t size_bytes, uint16_
 /* With the segments that the trace ends with. */
 typedef struct finished {
     vw__model *model;
-    vw__model_view view;
+    vw__layout_view view;
     vw_recording recording;
 } finished;
 
@@ -154,13 +154,14 @@ static void finish(written *made, finished *out)
     small_model_set_features(&made->small);
     out->model = small_model_finish(&made->small);
     const vw__model_trace *trace = &out->model->traces[0];
-    assert_int_equal(vw__model_view_make(out->model, trace, trace->event_count, &out->view), VW_OK);
+    assert_int_equal(vw__layout_view_make(out->model, trace, trace->event_count, &out->view),
+                     VW_OK);
     out->recording = (vw_recording){.model = &out->view.model};
 }
 
 static void dispose(finished *out)
 {
-    vw__model_view_deinit(&out->view);
+    vw__layout_view_deinit(&out->view);
     vw__model_destroy(out->model);
 }
 
@@ -168,10 +169,10 @@ static void dispose(finished *out)
 static void write_two_streams(written *made, uint16_t second_stream)
 {
     begin(made);
-    take(made, A, 200 * MIB, 0, VW__DEFAULT_POOL);
-    let_go(made, A, 200 * MIB, 0, VW__DEFAULT_POOL);
-    take(made, B, 200 * MIB, second_stream, VW__DEFAULT_POOL);
-    let_go(made, B, 200 * MIB, second_stream, VW__DEFAULT_POOL);
+    take(made, A, 200 * MIB, 0, VW__MODEL_DEFAULT_POOL);
+    let_go(made, A, 200 * MIB, 0, VW__MODEL_DEFAULT_POOL);
+    take(made, B, 200 * MIB, second_stream, VW__MODEL_DEFAULT_POOL);
+    let_go(made, B, 200 * MIB, second_stream, VW__MODEL_DEFAULT_POOL);
 }
 
 static void what_one_stream_would_not_need_is_stranded(void **state)
@@ -182,7 +183,7 @@ static void what_one_stream_would_not_need_is_stranded(void **state)
     doctor_case examined;
     write_two_streams(&made, SIDE);
     finish(&made, &done);
-    vw__finding_draft *finding = examine(&examined, &done.recording, 0);
+    vw__diagnosis_finding *finding = examine(&examined, &done.recording, 0);
     assert_true(examined.result.is_stranded);
     assert_non_null(finding);
     assert_int_equal(finding->bytes, 200 * MIB);
@@ -221,13 +222,15 @@ static void frees_that_wait_for_another_stream_strand_what_they_free(void **stat
     doctor_case examined;
     begin(&made);
     for (uint64_t i = 0; i < 4; i++) {
-        take(&made, A + i * 200 * MIB, 100 * MIB, 0, VW__DEFAULT_POOL);
-        event(&made, VW_ACTION_FREE_REQUESTED, A + i * 200 * MIB, 100 * MIB, 0, VW__DEFAULT_POOL);
+        take(&made, A + i * 200 * MIB, 100 * MIB, 0, VW__MODEL_DEFAULT_POOL);
+        event(&made, VW_ACTION_FREE_REQUESTED, A + i * 200 * MIB, 100 * MIB, 0,
+              VW__MODEL_DEFAULT_POOL);
     }
     for (uint64_t i = 0; i < 4; i++)
-        event(&made, VW_ACTION_FREE_COMPLETED, A + i * 200 * MIB, 100 * MIB, 0, VW__DEFAULT_POOL);
+        event(&made, VW_ACTION_FREE_COMPLETED, A + i * 200 * MIB, 100 * MIB, 0,
+              VW__MODEL_DEFAULT_POOL);
     finish(&made, &done);
-    vw__finding_draft *finding = examine(&examined, &done.recording, 0);
+    vw__diagnosis_finding *finding = examine(&examined, &done.recording, 0);
     assert_true(examined.result.is_stranded);
     assert_non_null(finding);
     assert_int_equal(finding->bytes, 300 * MIB);
@@ -245,8 +248,8 @@ static void write_refusal(written *made, uint16_t stream, uint16_t pool)
     take(made, A, 396 * MIB, stream, pool);
     let_go(made, A, 396 * MIB, stream, pool);
     event(made, VW_ACTION_ALLOC, A, 2 * MIB, stream, pool);
-    take(made, B, 40 * MIB, 0, VW__DEFAULT_POOL);
-    event(made, VW_ACTION_OOM, GIB, 300 * MIB, 0, VW__DEFAULT_POOL);
+    take(made, B, 40 * MIB, 0, VW__MODEL_DEFAULT_POOL);
+    event(made, VW_ACTION_OOM, GIB, 300 * MIB, 0, VW__MODEL_DEFAULT_POOL);
 }
 
 static void a_request_that_another_stream_could_have_served_is_stranded(void **state)
@@ -255,9 +258,9 @@ static void a_request_that_another_stream_could_have_served_is_stranded(void **s
     written made;
     finished done;
     doctor_case examined;
-    write_refusal(&made, SIDE, VW__DEFAULT_POOL);
+    write_refusal(&made, SIDE, VW__MODEL_DEFAULT_POOL);
     finish(&made, &done);
-    vw__finding_draft *finding = examine(&examined, &done.recording, 0);
+    vw__diagnosis_finding *finding = examine(&examined, &done.recording, 0);
     assert_true(examined.result.is_stranded);
     assert_non_null(finding);
     assert_int_equal(finding->bytes, 394 * MIB);
@@ -278,7 +281,7 @@ static void so_is_one_that_a_private_pool_could_have_served(void **state)
     doctor_case examined;
     write_refusal(&made, 0, PRIVATE);
     finish(&made, &done);
-    vw__finding_draft *finding = examine(&examined, &done.recording, 0);
+    vw__diagnosis_finding *finding = examine(&examined, &done.recording, 0);
     assert_true(examined.result.is_stranded);
     assert_non_null(finding);
     assert_non_null(find_remedy(finding, "share one pool"));
@@ -294,16 +297,16 @@ static void pieces_that_would_not_have_served_it_anywhere_are_not_blamed(void **
     finished done;
     doctor_case examined;
     begin(&made);
-    take(&made, A, 198 * MIB, SIDE, VW__DEFAULT_POOL);
-    let_go(&made, A, 198 * MIB, SIDE, VW__DEFAULT_POOL);
-    event(&made, VW_ACTION_ALLOC, A, 2 * MIB, SIDE, VW__DEFAULT_POOL);
-    event(&made, VW_ACTION_ALLOC, A + 2 * MIB, 100 * MIB, SIDE, VW__DEFAULT_POOL);
-    take(&made, A + 400 * MIB, 198 * MIB, SIDE, VW__DEFAULT_POOL);
-    let_go(&made, A + 400 * MIB, 198 * MIB, SIDE, VW__DEFAULT_POOL);
-    event(&made, VW_ACTION_ALLOC, A + 400 * MIB, 97 * MIB, SIDE, VW__DEFAULT_POOL);
-    let_go(&made, A + 2 * MIB, 100 * MIB, SIDE, VW__DEFAULT_POOL);
-    take(&made, B, 40 * MIB, 0, VW__DEFAULT_POOL);
-    event(&made, VW_ACTION_OOM, GIB, 250 * MIB, 0, VW__DEFAULT_POOL);
+    take(&made, A, 198 * MIB, SIDE, VW__MODEL_DEFAULT_POOL);
+    let_go(&made, A, 198 * MIB, SIDE, VW__MODEL_DEFAULT_POOL);
+    event(&made, VW_ACTION_ALLOC, A, 2 * MIB, SIDE, VW__MODEL_DEFAULT_POOL);
+    event(&made, VW_ACTION_ALLOC, A + 2 * MIB, 100 * MIB, SIDE, VW__MODEL_DEFAULT_POOL);
+    take(&made, A + 400 * MIB, 198 * MIB, SIDE, VW__MODEL_DEFAULT_POOL);
+    let_go(&made, A + 400 * MIB, 198 * MIB, SIDE, VW__MODEL_DEFAULT_POOL);
+    event(&made, VW_ACTION_ALLOC, A + 400 * MIB, 97 * MIB, SIDE, VW__MODEL_DEFAULT_POOL);
+    let_go(&made, A + 2 * MIB, 100 * MIB, SIDE, VW__MODEL_DEFAULT_POOL);
+    take(&made, B, 40 * MIB, 0, VW__MODEL_DEFAULT_POOL);
+    event(&made, VW_ACTION_OOM, GIB, 250 * MIB, 0, VW__MODEL_DEFAULT_POOL);
     finish(&made, &done);
     assert_null(examine(&examined, &done.recording, 0));
     assert_int_equal(examined.result.stranded_bytes, (196 + 101) * MIB); /* enough, in all */
@@ -318,7 +321,7 @@ static void idle_memory_of_its_own_stream_is_not_stranded(void **state)
     written made;
     finished done;
     doctor_case examined;
-    write_refusal(&made, 0, VW__DEFAULT_POOL);
+    write_refusal(&made, 0, VW__MODEL_DEFAULT_POOL);
     finish(&made, &done);
     assert_null(examine(&examined, &done.recording, 0));
     assert_false(examined.result.is_stranded);
@@ -349,7 +352,7 @@ static void every_lack_of_host_memory_is_reported(void **state)
     assert_true(examine_again(&done.recording)); /* the registry of devices is made once */
     vw_test_sweep_host_memory(examine_again, &done.recording);
     dispose(&done);
-    write_refusal(&made, SIDE, VW__DEFAULT_POOL);
+    write_refusal(&made, SIDE, VW__MODEL_DEFAULT_POOL);
     finish(&made, &done);
     vw_test_sweep_host_memory(examine_again, &done.recording);
     dispose(&done);

@@ -6,14 +6,14 @@
 /* Through the scanner of texts, in two pieces. */
 static vw_diagnosis *diagnose_text(const char *text)
 {
-    vw__error_scan *scan = NULL;
-    vw__error_summary summary;
+    vw__error_text_scan *scan = NULL;
+    vw__error_text_summary summary;
     size_t half = strlen(text) / 2;
-    assert_int_equal(vw__error_scan_create(&scan), VW_OK);
-    assert_int_equal(vw__error_scan_feed(scan, text, half), VW_OK);
-    assert_int_equal(vw__error_scan_feed(scan, text + half, strlen(text) - half), VW_OK);
-    assert_int_equal(vw__error_scan_finish(scan, &summary), VW_OK);
-    vw__error_scan_destroy(scan);
+    assert_int_equal(vw__error_text_scan_create(&scan), VW_OK);
+    assert_int_equal(vw__error_text_scan_feed(scan, text, half), VW_OK);
+    assert_int_equal(vw__error_text_scan_feed(scan, text + half, strlen(text) - half), VW_OK);
+    assert_int_equal(vw__error_text_scan_finish(scan, &summary), VW_OK);
+    vw__error_text_scan_destroy(scan);
     return diagnose(&summary);
 }
 
@@ -47,7 +47,7 @@ static void the_everyday_message_is_genuine_with_a_little_fragmentation(void **s
 static void fragmentation_comes_with_a_setting_first_and_a_warning_last(void **state)
 {
     (void)state;
-    vw__error_summary summary =
+    vw__error_text_summary summary =
         torch_summary(700 * MIB, gib(24), 100 * MIB, gib(18.27), gib(21.00));
     vw_diagnosis *got = diagnose(&summary);
     assert_int_equal(got->verdict, VW_VERDICT_FRAGMENTATION);
@@ -70,7 +70,7 @@ static void genuine_offers_a_batch_that_gives_back_what_is_missing(void **state)
 {
     (void)state;
     /* 8 GiB in use, 3.5 missing: a quarter gives back 3 of the 4 that may grow, an eighth 3.5 */
-    vw__error_summary summary = torch_summary(gib(4), gib(10), gib(0.5), gib(8), gib(8));
+    vw__error_text_summary summary = torch_summary(gib(4), gib(10), gib(0.5), gib(8), gib(8));
     vw_diagnosis *got = diagnose(&summary);
     assert_int_equal(got->verdict, VW_VERDICT_GENUINE);
     const vw_remedy *batch = remedy_with(&got->findings[0], "batch_size // 8");
@@ -97,7 +97,7 @@ static void genuine_offers_a_batch_that_gives_back_what_is_missing(void **state)
 static void outside_says_how_much_is_whose(void **state)
 {
     (void)state;
-    vw__error_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(4), gib(4));
+    vw__error_text_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(4), gib(4));
     summary.first.process_bytes = gib(4.5);
     summary.first.other_process_bytes = gib(18.5);
     summary.first.other_process_count = 2;
@@ -124,7 +124,7 @@ static void outside_says_how_much_is_whose(void **state)
 static void capped_says_which_fraction_would_do(void **state)
 {
     (void)state;
-    vw__error_summary summary = torch_summary(gib(2), gib(40), gib(29), gib(9.5), gib(9.5));
+    vw__error_text_summary summary = torch_summary(gib(2), gib(40), gib(29), gib(9.5), gib(9.5));
     summary.first.allowed_bytes = gib(10);
     vw_diagnosis *got = diagnose(&summary);
     assert_int_equal(got->verdict, VW_VERDICT_CAPPED);
@@ -144,7 +144,7 @@ static void capped_says_which_fraction_would_do(void **state)
 static void ending_others_is_not_enough_where_they_hold_too_little(void **state)
 {
     (void)state;
-    vw__error_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(4), gib(4));
+    vw__error_text_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(4), gib(4));
     summary.first.process_bytes = gib(4.5);
     summary.first.other_process_bytes = gib(18.5);
     summary.first.other_process_count = 2;
@@ -164,7 +164,7 @@ static void ending_others_is_not_enough_where_they_hold_too_little(void **state)
 static void rules_of_thumb_leave_open_whether_they_are_enough(void **state)
 {
     (void)state;
-    vw__error_summary summary = torch_summary(gib(0.5), gib(10), gib(0.25), gib(9), gib(9));
+    vw__error_text_summary summary = torch_summary(gib(0.5), gib(10), gib(0.25), gib(9), gib(9));
     vw_diagnosis *got = diagnose(&summary);
     assert_int_equal(got->verdict, VW_VERDICT_GENUINE);
     for (size_t i = 0; i < got->findings[0].remedy_count; i++) {
@@ -177,7 +177,7 @@ static void rules_of_thumb_leave_open_whether_they_are_enough(void **state)
 static void reserved_is_the_sum_where_only_the_rest_is_said(void **state)
 {
     (void)state;
-    vw__error_summary summary = torch_summary(gib(2), gib(24), 0, gib(15), NONE);
+    vw__error_text_summary summary = torch_summary(gib(2), gib(24), 0, gib(15), NONE);
     summary.first.unallocated_bytes = gib(5);
     vw_diagnosis *got = diagnose(&summary);
     assert_int_equal(got->numbers.reserved_bytes, gib(20));
@@ -188,7 +188,7 @@ static void reserved_is_the_sum_where_only_the_rest_is_said(void **state)
 static void the_parts_of_the_card_add_up_to_it(void **state)
 {
     (void)state;
-    vw__error_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(20), gib(21.5));
+    vw__error_text_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(20), gib(21.5));
     vw_diagnosis *got = diagnose(&summary);
     const vw_finding *genuine = finding_of(got, "genuine");
     assert_non_null(genuine);
@@ -206,7 +206,7 @@ static void the_parts_of_the_card_add_up_to_it(void **state)
 static void the_warning_about_a_recipe_has_its_command_to_type(void **state)
 {
     (void)state;
-    vw__error_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(12), gib(22));
+    vw__error_text_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(12), gib(22));
     vw_diagnosis *got = diagnose(&summary);
     const vw_finding *warning = finding_of(got, "warning");
     assert_non_null(
@@ -219,7 +219,8 @@ static void the_warning_about_a_recipe_has_its_command_to_type(void **state)
 static void the_title_of_a_limit_says_what_its_bytes_are(void **state)
 {
     (void)state;
-    vw__error_summary summary = torch_summary(gib(2), gib(140), gib(119.5), gib(19.5), gib(20));
+    vw__error_text_summary summary =
+        torch_summary(gib(2), gib(140), gib(119.5), gib(19.5), gib(20));
     summary.first.allowed_bytes = gib(20);
     vw_diagnosis *got = diagnose(&summary);
     assert_int_equal(got->findings[0].bytes, gib(120));
@@ -234,7 +235,7 @@ static void the_title_of_a_limit_says_what_its_bytes_are(void **state)
 static void of_several_reports_the_first_is_the_cause(void **state)
 {
     (void)state;
-    vw__error_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(22), gib(22));
+    vw__error_text_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(22), gib(22));
     summary.report_count = 8;
     summary.rank_count = 4;
     summary.host_count = 1;
@@ -252,7 +253,7 @@ static void of_several_reports_the_first_is_the_cause(void **state)
 static void the_numbers_on_another_card_fit_together(void **state)
 {
     (void)state;
-    vw__error_summary summary = torch_summary(gib(2), gib(140), gib(1), gib(120), gib(122));
+    vw__error_text_summary summary = torch_summary(gib(2), gib(140), gib(1), gib(120), gib(122));
     summary.first.process_bytes = gib(123);
     vw_diagnosis *got = diagnose_on(&summary, gib(24)); /* 17 GiB of others */
     assert_int_equal(got->verdict, VW_VERDICT_GENUINE);
@@ -284,7 +285,7 @@ static void whatever_card_is_asked_about_reserved_covers_what_is_live(void **sta
 {
     (void)state;
     for (uint64_t card = 1; card <= 200; card++) {
-        vw__error_summary summary = torch_summary(gib(2), gib(80), gib(3), gib(50), gib(61));
+        vw__error_text_summary summary = torch_summary(gib(2), gib(80), gib(3), gib(50), gib(61));
         vw_diagnosis *got = diagnose_on(&summary, card * GIB);
         const vw_memory_numbers *numbers = &got->numbers;
         assert_true(numbers->reserved_bytes >= numbers->allocated_bytes);
@@ -321,9 +322,9 @@ static void any_numbers_at_all_get_an_answer(void **state)
     (void)state;
     uint64_t seed = 99;
     for (int i = 0; i < 20000; i++) {
-        vw__error_summary summary =
-            summary_of((vw__error_kind)(next_random(&seed) % (VW__ERROR_NOT_OOM + 1)));
-        vw__error_report *first = &summary.first;
+        vw__error_text_summary summary =
+            summary_of((vw__error_text_kind)(next_random(&seed) % (VW__ERROR_TEXT_NOT_OOM + 1)));
+        vw__error_text_report *first = &summary.first;
         uint64_t *const sizes[] = {
             &first->tried_bytes,         &first->total_bytes,    &first->free_bytes,
             &first->allocated_bytes,     &first->reserved_bytes, &first->unallocated_bytes,
@@ -353,11 +354,12 @@ static bool diagnose_with_failing_memory(void *context)
 static void without_host_memory_the_diagnosis_fails_cleanly(void **state)
 {
     (void)state;
-    vw__error_summary summary = torch_summary(700 * MIB, gib(24), 100 * MIB, gib(18.27), gib(21));
+    vw__error_text_summary summary =
+        torch_summary(700 * MIB, gib(24), 100 * MIB, gib(18.27), gib(21));
     vw_test_sweep_host_memory(diagnose_with_failing_memory, &summary);
-    summary = summary_of(VW__ERROR_NCCL);
+    summary = summary_of(VW__ERROR_TEXT_NCCL);
     vw_test_sweep_host_memory(diagnose_with_failing_memory, &summary);
-    summary = summary_of(VW__ERROR_HOST_SHARED);
+    summary = summary_of(VW__ERROR_TEXT_HOST_SHARED);
     vw_test_sweep_host_memory(diagnose_with_failing_memory, &summary);
 }
 

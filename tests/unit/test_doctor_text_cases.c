@@ -14,14 +14,14 @@
     }
 #define SET(field, bytes)                                                                          \
     {                                                                                              \
-        offsetof(vw__error_report, field##_bytes), (bytes)                                         \
+        offsetof(vw__error_text_report, field##_bytes), (bytes)                                    \
     }
 
 enum { AMBIGUOUS = 1, CUT = 2, CAPPED = 4, EXPANDABLE = 8, A_WARNING = 16 }; /* as it says */
 
 typedef struct text_case {
     const char *what;
-    vw__error_kind kind;
+    vw__error_text_kind kind;
     uint64_t sizes[5]; /* tried, total, free, allocated, reserved */
     vw_verdict verdict;
     struct {
@@ -40,7 +40,7 @@ typedef struct text_case {
     uint64_t finding_bytes; /* of the first one; 0: any */
 } text_case;
 
-#define TORCH VW__ERROR_TORCH_CUDA
+#define TORCH VW__ERROR_TEXT_TORCH_CUDA
 #define SURE(confidence) (VW_CONFIDENCE_##confidence + 1)
 
 static const text_case text_cases[] = {
@@ -56,7 +56,7 @@ static const text_case text_cases[] = {
      .says = EXPANDABLE,
      .lacks = {"expandable_segments:True"}},
     {"AMD's variable",
-     VW__ERROR_TORCH_HIP,
+     VW__ERROR_TEXT_TORCH_HIP,
      {700 * MIB, G(24), 100 * MIB, G(18), G(21)},
      VW_VERDICT_FRAGMENTATION,
      .has = {"PYTORCH_HIP_ALLOC_CONF=expandable"}},
@@ -160,34 +160,34 @@ static const text_case text_cases[] = {
      .card_bytes = G(48)},
 
     {"vLLM finds its share taken",
-     VW__ERROR_VLLM,
+     VW__ERROR_TEXT_VLLM,
      {NONE, G(24), G(21), NONE, NONE},
      VW_VERDICT_UNKNOWN,
      .has = {"--gpu-memory-utilization 0.87"}},
     {"vLLM finds most of the card taken",
-     VW__ERROR_VLLM,
+     VW__ERROR_TEXT_VLLM,
      {NONE, G(24), G(6), NONE, NONE},
      VW_VERDICT_OUTSIDE,
      .finding_bytes = G(18)},
     {"Apple's memory is in use",
-     VW__ERROR_TORCH_MPS,
+     VW__ERROR_TEXT_TORCH_MPS,
      {G(1), NONE, NONE, G(17.5), NONE},
      VW_VERDICT_GENUINE,
      .sets = {SET(other, G(0.25)), SET(allowed, G(18))},
      .has = {"torch.mps.empty_cache()"}},
     {"others have Apple's memory",
-     VW__ERROR_TORCH_MPS,
+     VW__ERROR_TEXT_TORCH_MPS,
      {G(1), NONE, NONE, G(5), NONE},
      VW_VERDICT_OUTSIDE,
      .sets = {SET(other, G(12.75)), SET(allowed, G(18))},
      .confidence_or_any = SURE(LOW)},
     {"Apple's message contradicts itself",
-     VW__ERROR_TORCH_MPS,
+     VW__ERROR_TEXT_TORCH_MPS,
      {G(1), NONE, NONE, G(5), NONE},
      VW_VERDICT_UNKNOWN,
      .sets = {SET(other, G(2)), SET(allowed, G(18))}},
     {"a complete message of Apple's is not cut",
-     VW__ERROR_TORCH_MPS,
+     VW__ERROR_TEXT_TORCH_MPS,
      {G(1), NONE, NONE, G(8), NONE},
      VW_VERDICT_GENUINE,
      .sets = {SET(other, G(0.5)), SET(allowed, G(9.07))},
@@ -202,13 +202,13 @@ static const text_case text_cases[] = {
      .excerpt = "would exceed per_process_memory_fraction limit. Requested size: 3.00 GiB",
      .has = {"set_per_process_memory_fraction(1.0)"}},
     {"CuPy's limit",
-     VW__ERROR_CUPY,
+     VW__ERROR_TEXT_CUPY,
      {G(2), NONE, NONE, G(7), NONE},
      VW_VERDICT_CAPPED,
      .sets = {SET(allowed, G(8))},
      .has = {"set_limit"}},
     {"cudaMallocAsync's limit",
-     VW__ERROR_CUDA_ASYNC,
+     VW__ERROR_TEXT_CUDA_ASYNC,
      {G(1.27), G(24), G(12.3), G(9.84), NONE},
      VW_VERDICT_CAPPED,
      .sets = {SET(allowed, G(10))},
@@ -216,47 +216,49 @@ static const text_case text_cases[] = {
      .reason = "in use 9.84 GiB + request 1.27 GiB, and 10.00 GiB are allowed: over",
      .has = {"set_per_process_memory_fraction(0.4630)"}},
     {"beyond any card",
-     VW__ERROR_OTHER_GPU,
+     VW__ERROR_TEXT_OTHER_GPU,
      {UINT64_C(1) << 62, NONE, NONE, NONE, NONE},
      VW_VERDICT_TOO_LARGE,
      .says = 0},
     {"beyond any card or host",
-     VW__ERROR_HOST_ALLOCATOR,
+     VW__ERROR_TEXT_HOST_ALLOCATOR,
      {UINT64_C(1) << 62, NONE, NONE, NONE, NONE},
      VW_VERDICT_TOO_LARGE,
      .says = AMBIGUOUS},
     {"PyTorch's words for it", TORCH, NO_NUMBERS, VW_VERDICT_TOO_LARGE,
      .excerpt = "CUDA out of memory. Tried to allocate more than 1EB memory."},
-    {"users of Ollama hear what Ollama understands", VW__ERROR_GGML, NO_NUMBERS, VW_VERDICT_UNKNOWN,
+    {"users of Ollama hear what Ollama understands", VW__ERROR_TEXT_GGML, NO_NUMBERS,
+     VW_VERDICT_UNKNOWN,
      .excerpt = "llama runner process has terminated: CUDA error: out of memory",
      .has = {"num_ctx"}, .lacks = {"llama-cli"}},
-    {"users of llama.cpp do not", VW__ERROR_GGML, NO_NUMBERS, VW_VERDICT_UNKNOWN,
+    {"users of llama.cpp do not", VW__ERROR_TEXT_GGML, NO_NUMBERS, VW_VERDICT_UNKNOWN,
      .excerpt = "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 100 MiB failed",
      .has = {"llama-cli"}},
     {"a warning is not a failure",
-     VW__ERROR_TENSORFLOW,
+     VW__ERROR_TEXT_TENSORFLOW,
      {G(2), NONE, NONE, NONE, NONE},
      VW_VERDICT_UNKNOWN,
      .says = A_WARNING,
      .sentence = "a warning, not a failure"},
     {"a request for nothing",
-     VW__ERROR_TENSORFLOW,
+     VW__ERROR_TEXT_TENSORFLOW,
      {0, NONE, NONE, NONE, NONE},
      VW_VERDICT_UNKNOWN,
      .says = 0},
-    {"killed, and nobody says why", VW__ERROR_HOST_KILLED, NO_NUMBERS, VW_VERDICT_HOST,
+    {"killed, and nobody says why", VW__ERROR_TEXT_HOST_KILLED, NO_NUMBERS, VW_VERDICT_HOST,
      .says = AMBIGUOUS, .confidence_or_any = SURE(LOW), .sentence = "probably"},
-    {"another error is called what it is", VW__ERROR_NOT_OOM, NO_NUMBERS, VW_VERDICT_NOT_OOM,
+    {"another error is called what it is", VW__ERROR_TEXT_NOT_OOM, NO_NUMBERS, VW_VERDICT_NOT_OOM,
      .excerpt = "CUDA error: an illegal memory access was encountered",
      .sentence = "outside its memory", .reason = "an illegal memory access was encountered"},
-    {"another error without words", VW__ERROR_NOT_OOM, NO_NUMBERS, VW_VERDICT_NOT_OOM, .says = 0},
-    {"no error", VW__ERROR_NONE, NO_NUMBERS, VW_VERDICT_NOT_OOM, .reason = "Looked for in"},
+    {"another error without words", VW__ERROR_TEXT_NOT_OOM, NO_NUMBERS, VW_VERDICT_NOT_OOM,
+     .says = 0},
+    {"no error", VW__ERROR_TEXT_NONE, NO_NUMBERS, VW_VERDICT_NOT_OOM, .reason = "Looked for in"},
 };
 
-static vw__error_summary summary_of_case(const text_case *one)
+static vw__error_text_summary summary_of_case(const text_case *one)
 {
-    vw__error_summary made = summary_of(one->kind);
-    vw__error_report *first = &made.first;
+    vw__error_text_summary made = summary_of(one->kind);
+    vw__error_text_report *first = &made.first;
     uint64_t *const sizes[] = {&first->tried_bytes, &first->total_bytes, &first->free_bytes,
                                &first->allocated_bytes, &first->reserved_bytes};
     for (size_t i = 0; i < 5; i++)
@@ -302,7 +304,7 @@ static void every_case_has_its_verdict_and_its_remedies(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof text_cases / sizeof *text_cases; i++) {
         const text_case *one = &text_cases[i];
-        vw__error_summary summary = summary_of_case(one);
+        vw__error_text_summary summary = summary_of_case(one);
         vw_diagnosis *got = diagnose_on(&summary, one->card_bytes);
         const char *fault = fault_of(one, got);
         if (fault != NULL)
@@ -318,29 +320,29 @@ static void without_numbers_every_kind_explains_itself_and_names_what_would_tell
 {
     (void)state;
     static const struct {
-        vw__error_kind kind;
+        vw__error_text_kind kind;
         const char *how, *other_how;
     } cases[] = {
-        {VW__ERROR_TORCH_CUDA, "nvidia-smi", "vramwise run"},
-        {VW__ERROR_TORCH_HIP, "rocm-smi", "vramwise run"},
-        {VW__ERROR_TORCH_XPU, "xpu-smi", "UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS"},
-        {VW__ERROR_TORCH_MPS, "top -o mem", "PYTORCH_MPS_HIGH_WATERMARK_RATIO"},
-        {VW__ERROR_TORCH_OTHER, "collect_env", "torch.accelerator.memory_stats()"},
-        {VW__ERROR_CUDA_ASYNC, "nvidia-smi", "backend:native"},
-        {VW__ERROR_CUBLAS, "memory_summary()", "set_per_process_memory_fraction"},
-        {VW__ERROR_CUDNN, "memory_summary()", "set_per_process_memory_fraction"},
-        {VW__ERROR_CUSOLVER, "memory_summary()", "set_per_process_memory_fraction"},
-        {VW__ERROR_NCCL, "memory_summary()", "NCCL_BUFFSIZE"},
-        {VW__ERROR_CUDA_RAW, "nvidia-smi", "memory_summary()"},
-        {VW__ERROR_JAX, "save_device_memory_profile", "XLA_PYTHON_CLIENT_MEM_FRACTION"},
-        {VW__ERROR_TENSORFLOW, "nvidia-smi", "TF_FORCE_GPU_ALLOW_GROWTH"},
-        {VW__ERROR_CUPY, "free_all_blocks", "get_limit"},
-        {VW__ERROR_GGML, "-ngl", "-c 4096"},
-        {VW__ERROR_VLLM, "--max-model-len", "--gpu-memory-utilization"},
-        {VW__ERROR_OTHER_GPU, "nvidia-smi", "batch_size=1"},
+        {VW__ERROR_TEXT_TORCH_CUDA, "nvidia-smi", "vramwise run"},
+        {VW__ERROR_TEXT_TORCH_HIP, "rocm-smi", "vramwise run"},
+        {VW__ERROR_TEXT_TORCH_XPU, "xpu-smi", "UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS"},
+        {VW__ERROR_TEXT_TORCH_MPS, "top -o mem", "PYTORCH_MPS_HIGH_WATERMARK_RATIO"},
+        {VW__ERROR_TEXT_TORCH_OTHER, "collect_env", "torch.accelerator.memory_stats()"},
+        {VW__ERROR_TEXT_CUDA_ASYNC, "nvidia-smi", "backend:native"},
+        {VW__ERROR_TEXT_CUBLAS, "memory_summary()", "set_per_process_memory_fraction"},
+        {VW__ERROR_TEXT_CUDNN, "memory_summary()", "set_per_process_memory_fraction"},
+        {VW__ERROR_TEXT_CUSOLVER, "memory_summary()", "set_per_process_memory_fraction"},
+        {VW__ERROR_TEXT_NCCL, "memory_summary()", "NCCL_BUFFSIZE"},
+        {VW__ERROR_TEXT_CUDA_RAW, "nvidia-smi", "memory_summary()"},
+        {VW__ERROR_TEXT_JAX, "save_device_memory_profile", "XLA_PYTHON_CLIENT_MEM_FRACTION"},
+        {VW__ERROR_TEXT_TENSORFLOW, "nvidia-smi", "TF_FORCE_GPU_ALLOW_GROWTH"},
+        {VW__ERROR_TEXT_CUPY, "free_all_blocks", "get_limit"},
+        {VW__ERROR_TEXT_GGML, "-ngl", "-c 4096"},
+        {VW__ERROR_TEXT_VLLM, "--max-model-len", "--gpu-memory-utilization"},
+        {VW__ERROR_TEXT_OTHER_GPU, "nvidia-smi", "batch_size=1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        vw__error_summary summary = summary_of(cases[i].kind);
+        vw__error_text_summary summary = summary_of(cases[i].kind);
         vw_diagnosis *got = diagnose(&summary);
         assert_int_equal(got->verdict, VW_VERDICT_UNKNOWN);
         assert_int_equal(got->finding_count, 1);
@@ -353,7 +355,7 @@ static void without_numbers_every_kind_explains_itself_and_names_what_would_tell
 static void a_cache_of_vllm_that_does_not_fit_is_genuine(void **state)
 {
     (void)state;
-    vw__error_summary summary = summary_of(VW__ERROR_VLLM);
+    vw__error_text_summary summary = summary_of(VW__ERROR_TEXT_VLLM);
     summary.first.needed_bytes = gib(16);
     summary.first.available_bytes = gib(4);
     vw_diagnosis *got = diagnose(&summary);
@@ -370,7 +372,7 @@ static void an_absurd_size_is_called_so_and_not_counted_out(void **state)
 {
     (void)state;
     const uint64_t cards[] = {0, gib(80)};
-    vw__error_summary summary =
+    vw__error_text_summary summary =
         torch_summary(UINT64_C(1) << 63, gib(24), gib(22), gib(1), gib(1.1));
     for (size_t i = 0; i < 2; i++) {
         vw_diagnosis *got = diagnose_on(&summary, cards[i]);
@@ -391,18 +393,19 @@ static void other_makers_devices_get_their_own_names_and_tools(void **state)
 {
     (void)state;
     static const struct {
-        vw__error_kind kind;
+        vw__error_text_kind kind;
         const char *excerpt, *name, *how;
     } cases[] = {
-        {VW__ERROR_TORCH_OTHER, "RuntimeError: NPU out of memory.", "NPU", "npu-smi info"},
-        {VW__ERROR_TORCH_OTHER, "RuntimeError: HPU out of memory.", "HPU", "hl-smi"},
-        {VW__ERROR_JAX, "RESOURCE_EXHAUSTED: XLA:TPU compile error. Ran out of memory", "TPU",
+        {VW__ERROR_TEXT_TORCH_OTHER, "RuntimeError: NPU out of memory.", "NPU", "npu-smi info"},
+        {VW__ERROR_TEXT_TORCH_OTHER, "RuntimeError: HPU out of memory.", "HPU", "hl-smi"},
+        {VW__ERROR_TEXT_JAX, "RESOURCE_EXHAUSTED: XLA:TPU compile error. Ran out of memory", "TPU",
          "tpu-info"},
-        {VW__ERROR_JAX, "RESOURCE_EXHAUSTED: no room for INPUT and OUTPUT", "GPU", "nvidia-smi"},
-        {VW__ERROR_TORCH_HIP, "HIP out of memory.", "GPU", "rocm-smi"},
+        {VW__ERROR_TEXT_JAX, "RESOURCE_EXHAUSTED: no room for INPUT and OUTPUT", "GPU",
+         "nvidia-smi"},
+        {VW__ERROR_TEXT_TORCH_HIP, "HIP out of memory.", "GPU", "rocm-smi"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        vw__error_summary summary = summary_of(cases[i].kind);
+        vw__error_text_summary summary = summary_of(cases[i].kind);
         (void)snprintf(summary.first.excerpt, sizeof summary.first.excerpt, "%s", cases[i].excerpt);
         vw_diagnosis *got = diagnose(&summary);
         assert_int_equal(got->verdict, VW_VERDICT_UNKNOWN);
@@ -413,8 +416,8 @@ static void other_makers_devices_get_their_own_names_and_tools(void **state)
         assert_true(is_nvidia || remedy_with(&got->findings[0], "XLA_PYTHON_CLIENT") == NULL);
         vw_diagnosis_free(got);
     }
-    vw__error_summary summary = torch_summary(gib(2), gib(29.5), gib(1.1), gib(26), gib(27));
-    summary.first.kind = VW__ERROR_TORCH_OTHER;
+    vw__error_text_summary summary = torch_summary(gib(2), gib(29.5), gib(1.1), gib(26), gib(27));
+    summary.first.kind = VW__ERROR_TEXT_TORCH_OTHER;
     (void)snprintf(summary.first.excerpt, sizeof summary.first.excerpt, "NPU out of memory");
     vw_diagnosis *got = diagnose(&summary);
     for (size_t i = 0; i < got->findings[0].remedy_count; i++) {
@@ -428,18 +431,18 @@ static void host_memory_says_which_and_what_to_type(void **state)
 {
     (void)state;
     static const struct {
-        vw__error_kind kind;
+        vw__error_text_kind kind;
         const char *how;
         vw_confidence confidence;
     } cases[] = {
-        {VW__ERROR_HOST_ALLOCATOR, "num_workers", VW_CONFIDENCE_HIGH},
-        {VW__ERROR_HOST_KILLED, "dmesg", VW_CONFIDENCE_HIGH},
-        {VW__ERROR_HOST_WORKER, "num_workers", VW_CONFIDENCE_MEDIUM},
-        {VW__ERROR_HOST_SHARED, "--shm-size=8g", VW_CONFIDENCE_HIGH},
-        {VW__ERROR_HOST_PINNED, "pin_memory=False", VW_CONFIDENCE_HIGH},
+        {VW__ERROR_TEXT_HOST_ALLOCATOR, "num_workers", VW_CONFIDENCE_HIGH},
+        {VW__ERROR_TEXT_HOST_KILLED, "dmesg", VW_CONFIDENCE_HIGH},
+        {VW__ERROR_TEXT_HOST_WORKER, "num_workers", VW_CONFIDENCE_MEDIUM},
+        {VW__ERROR_TEXT_HOST_SHARED, "--shm-size=8g", VW_CONFIDENCE_HIGH},
+        {VW__ERROR_TEXT_HOST_PINNED, "pin_memory=False", VW_CONFIDENCE_HIGH},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        vw__error_summary summary = summary_of(cases[i].kind);
+        vw__error_text_summary summary = summary_of(cases[i].kind);
         vw_diagnosis *got = diagnose(&summary);
         assert_int_equal(got->verdict, VW_VERDICT_HOST);
         assert_int_equal(got->confidence, cases[i].confidence);

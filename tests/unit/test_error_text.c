@@ -86,9 +86,9 @@ static char wrapped[64 << 10];
 static void before_1_4_cached_is_what_is_reserved_and_not_allocated(void **state)
 {
     (void)state;
-    vw__error_summary summary = scan_text(IN_1_3);
-    const vw__error_report *report = &summary.first;
-    assert_int_equal(report->kind, VW__ERROR_TORCH_CUDA);
+    vw__error_text_summary summary = scan_text(IN_1_3);
+    const vw__error_text_report *report = &summary.first;
+    assert_int_equal(report->kind, VW__ERROR_TEXT_TORCH_CUDA);
     assert_string_equal(report->wording, "PyTorch 1.0 to 1.3");
     assert_int_equal(report->tried_bytes, 18 * MIB);
     assert_int_equal(report->device, 2);
@@ -105,7 +105,7 @@ static void before_1_4_cached_is_what_is_reserved_and_not_allocated(void **state
 static void since_1_4_the_reserved_total_is_said(void **state)
 {
     (void)state;
-    vw__error_summary summary = scan_text(IN_1_7);
+    vw__error_text_summary summary = scan_text(IN_1_7);
     assert_string_equal(summary.first.wording, "PyTorch 1.4 to 2.0");
     assert_int_equal(summary.first.tried_bytes, HUNDREDTHS(125, GIB));
     assert_int_equal(summary.first.reserved_bytes, HUNDREDTHS(1025, GIB));
@@ -115,7 +115,7 @@ static void since_1_4_the_reserved_total_is_said(void **state)
 static void a_memory_limit_is_not_taken_for_the_card_size(void **state)
 {
     (void)state;
-    vw__error_summary summary = scan_text(IN_1_9);
+    vw__error_text_summary summary = scan_text(IN_1_9);
     assert_string_equal(summary.first.wording, "PyTorch 1.8 to 2.0");
     assert_int_equal(summary.first.allowed_bytes, HUNDREDTHS(450, GIB));
     assert_int_equal(summary.first.total_bytes, HUNDREDTHS(1150, GIB));
@@ -125,9 +125,9 @@ static void a_memory_limit_is_not_taken_for_the_card_size(void **state)
 static void the_everyday_message_is_read_to_the_byte(void **state)
 {
     (void)state;
-    vw__error_summary summary = scan_text(EVERYDAY);
-    const vw__error_report *report = &summary.first;
-    assert_int_equal(report->kind, VW__ERROR_TORCH_CUDA);
+    vw__error_text_summary summary = scan_text(EVERYDAY);
+    const vw__error_text_report *report = &summary.first;
+    assert_int_equal(report->kind, VW__ERROR_TEXT_TORCH_CUDA);
     assert_string_equal(report->wording, "PyTorch 1.10 to 2.0");
     assert_int_equal(report->tried_bytes, 512 * MIB);
     assert_int_equal(report->total_bytes, UINT64_C(25436943811));
@@ -145,7 +145,7 @@ static void the_everyday_message_is_read_to_the_byte(void **state)
 static void the_misspelt_capacty_is_2_1(void **state)
 {
     (void)state;
-    vw__error_summary summary = scan_text(IN_2_1);
+    vw__error_text_summary summary = scan_text(IN_2_1);
     assert_string_equal(summary.first.wording, "PyTorch 2.1");
     assert_int_equal(summary.first.total_bytes, HUNDREDTHS(3175, GIB));
     assert_int_equal(summary.first.free_bytes, HUNDREDTHS(125, GIB));
@@ -159,7 +159,7 @@ static void the_misspelt_capacty_is_2_1(void **state)
 static void other_processes_are_added_up_and_this_one_is_not_among_them(void **state)
 {
     (void)state;
-    vw__error_summary summary = scan_text(IN_2_2);
+    vw__error_text_summary summary = scan_text(IN_2_2);
     assert_string_equal(summary.first.wording, "PyTorch 2.2 and later");
     assert_int_equal(summary.first.other_process_count, 2);
     assert_int_equal(summary.first.other_process_bytes, HUNDREDTHS(4050, GIB) + 512 * MIB);
@@ -170,7 +170,7 @@ static void other_processes_are_added_up_and_this_one_is_not_among_them(void **s
 static void an_absurd_process_size_is_ignored(void **state)
 {
     (void)state;
-    vw__error_summary summary = scan_text(
+    vw__error_text_summary summary = scan_text(
         "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 8.00 GiB "
         "of which 1.00 MiB is free. Process 7 has 17179869184.00 GiB memory in use. Process 8 has "
         "2.00 GiB memory in use. Of the allocated memory 5.00 GiB is allocated by PyTorch, and "
@@ -183,7 +183,7 @@ static void an_absurd_process_size_is_ignored(void **state)
 static void private_pools_and_limits_are_parts_of_later_messages(void **state)
 {
     (void)state;
-    vw__error_summary summary = scan_text(IN_2_5);
+    vw__error_text_summary summary = scan_text(IN_2_5);
     assert_string_equal(summary.first.wording, "PyTorch 2.5 and later");
     assert_int_equal(summary.first.allowed_bytes, HUNDREDTHS(1550, GIB));
     assert_int_equal(summary.first.private_pool_bytes, HUNDREDTHS(175, GIB));
@@ -207,24 +207,24 @@ static void the_hint_to_use_expandable_segments_does_not_say_that_they_were_on(v
 static void the_other_accelerators_have_their_own_kinds(void **state)
 {
     (void)state;
-    vw__error_summary summary = scan_text(IN_HIP);
-    assert_int_equal(summary.first.kind, VW__ERROR_TORCH_HIP);
+    vw__error_text_summary summary = scan_text(IN_HIP);
+    assert_int_equal(summary.first.kind, VW__ERROR_TEXT_TORCH_HIP);
     assert_int_equal(summary.first.total_bytes, HUNDREDTHS(2398, GIB));
     summary = scan_text(IN_XPU);
-    assert_int_equal(summary.first.kind, VW__ERROR_TORCH_XPU);
+    assert_int_equal(summary.first.kind, VW__ERROR_TEXT_TORCH_XPU);
     assert_int_equal(summary.first.free_bytes, UNKNOWN);
     assert_int_equal(summary.first.total_bytes, HUNDREDTHS(1525, GIB));
     summary =
         scan_text("RuntimeError: NPU out of memory. Tried to allocate 48.00 MiB (NPU 5; 29.50 "
                   "GiB total capacity; 27.25 GiB already allocated; 27.25 GiB current active; "
                   "3.25 MiB free; 28.75 GiB reserved in total by PyTorch)");
-    assert_int_equal(summary.first.kind, VW__ERROR_TORCH_OTHER);
+    assert_int_equal(summary.first.kind, VW__ERROR_TEXT_TORCH_OTHER);
     assert_int_equal(summary.first.device, 5);
     assert_int_equal(summary.first.allocated_bytes, HUNDREDTHS(2725, GIB));
     summary =
         scan_text("RuntimeError: XYZU out of memory. Tried to allocate 48.00 MiB (XYZU 1; 29.50 "
                   "GiB total capacity; 27.25 GiB already allocated)");
-    assert_int_equal(summary.first.kind, VW__ERROR_TORCH_OTHER);
+    assert_int_equal(summary.first.kind, VW__ERROR_TEXT_TORCH_OTHER);
     assert_int_equal(summary.first.device, 1);
     assert_true(summary.first.is_truncated);
 }
@@ -232,8 +232,8 @@ static void the_other_accelerators_have_their_own_kinds(void **state)
 static void mps_counts_in_binary_and_calls_it_gb(void **state)
 {
     (void)state;
-    vw__error_summary summary = scan_text(IN_MPS);
-    assert_int_equal(summary.first.kind, VW__ERROR_TORCH_MPS);
+    vw__error_text_summary summary = scan_text(IN_MPS);
+    assert_int_equal(summary.first.kind, VW__ERROR_TEXT_TORCH_MPS);
     assert_int_equal(summary.first.tried_bytes, 256 * MIB);
     assert_int_equal(summary.first.allocated_bytes, HUNDREDTHS(813, GIB));
     assert_int_equal(summary.first.other_bytes, HUNDREDTHS(125, GIB));
@@ -244,8 +244,8 @@ static void mps_counts_in_binary_and_calls_it_gb(void **state)
 static void cuda_malloc_async_says_it_on_many_lines(void **state)
 {
     (void)state;
-    vw__error_summary summary = scan_text(IN_ASYNC);
-    assert_int_equal(summary.first.kind, VW__ERROR_CUDA_ASYNC);
+    vw__error_text_summary summary = scan_text(IN_ASYNC);
+    assert_int_equal(summary.first.kind, VW__ERROR_TEXT_CUDA_ASYNC);
     assert_int_equal(summary.first.device, 1);
     assert_int_equal(summary.first.tried_bytes, 768 * MIB);
     assert_int_equal(summary.first.allocated_bytes, HUNDREDTHS(950, GIB));
@@ -258,7 +258,7 @@ static void cuda_malloc_async_says_it_on_many_lines(void **state)
 static void a_limit_of_2_to_the_64_is_none(void **state)
 {
     (void)state;
-    vw__error_summary summary =
+    vw__error_text_summary summary =
         scan_text("Allocation on device 0 would exceed allowed memory. (out of memory)\n"
                   "Currently allocated     : 9.50 GiB\nRequested               : 768.00 MiB\n"
                   "PyTorch limit (set by user-supplied memory fraction)\n"
@@ -268,42 +268,42 @@ static void a_limit_of_2_to_the_64_is_none(void **state)
     /* And a device is no date. */
     summary = scan_text("torch.OutOfMemoryError: Allocation on device 2026-01-31T10:00:00 - Got an "
                         "OOM, unloading all loaded models.");
-    assert_int_equal(summary.first.kind, VW__ERROR_CUDA_ASYNC);
+    assert_int_equal(summary.first.kind, VW__ERROR_TEXT_CUDA_ASYNC);
     assert_int_equal(summary.first.device, -1);
 }
 
 static void messages_without_a_state_are_reports_too(void **state)
 {
     (void)state;
-    vw__error_summary summary = scan_text(
+    vw__error_text_summary summary = scan_text(
         "torch.OutOfMemoryError: CUDA out of memory. Allocation was preemptively rejected because "
         "it would exceed per_process_memory_fraction limit. Requested size: 3.50 GiB");
-    assert_int_equal(summary.first.kind, VW__ERROR_TORCH_CUDA);
+    assert_int_equal(summary.first.kind, VW__ERROR_TEXT_TORCH_CUDA);
     assert_true(summary.first.says_capped);
     assert_int_equal(summary.first.tried_bytes, HUNDREDTHS(350, GIB));
     summary = scan_text("CUDA out of memory. Tried to allocate more than 1EB memory.");
-    assert_int_equal(summary.first.kind, VW__ERROR_TORCH_CUDA);
+    assert_int_equal(summary.first.kind, VW__ERROR_TEXT_TORCH_CUDA);
     assert_int_equal(summary.first.tried_bytes, UNKNOWN);
     summary =
         scan_text("W0131 10:00:00 7 CUDACachingAllocator.cpp:1] memory allocation failed with "
                   "OOM on device 2 while trying to allocate 2147483648 bytes (free: "
                   "104857600, total: 25393692672).");
-    assert_int_equal(summary.first.kind, VW__ERROR_TORCH_CUDA);
+    assert_int_equal(summary.first.kind, VW__ERROR_TEXT_TORCH_CUDA);
     assert_int_equal(summary.first.tried_bytes, 2 * GIB);
     assert_int_equal(summary.first.free_bytes, 100 * MIB);
     assert_int_equal(summary.first.total_bytes, UINT64_C(25393692672));
     assert_int_equal(summary.first.device, 2);
     summary = scan_text("RuntimeError: cuda runtime error (2) : out of memory at "
                         "/tmp/torch/lib/THC/generic/THCStorage.cu:66");
-    assert_int_equal(summary.first.kind, VW__ERROR_TORCH_CUDA);
+    assert_int_equal(summary.first.kind, VW__ERROR_TEXT_TORCH_CUDA);
     assert_string_equal(summary.first.wording, "PyTorch 0.x");
 }
 
 static void people_retell_it_in_their_own_words(void **state)
 {
     (void)state;
-    vw__error_summary summary = scan_text("22 GiB reserved against 12 GiB allocated");
-    assert_int_equal(summary.first.kind, VW__ERROR_TORCH_CUDA);
+    vw__error_text_summary summary = scan_text("22 GiB reserved against 12 GiB allocated");
+    assert_int_equal(summary.first.kind, VW__ERROR_TEXT_TORCH_CUDA);
     assert_int_equal(summary.first.reserved_bytes, 22 * GIB);
     assert_int_equal(summary.first.allocated_bytes, 12 * GIB);
     assert_int_equal(summary.first.tried_bytes, UNKNOWN);
@@ -324,11 +324,11 @@ static void people_retell_it_in_their_own_words(void **state)
 static void a_message_may_begin_or_end_anywhere(void **state)
 {
     (void)state;
-    vw__error_summary whole = scan_text(EVERYDAY);
+    vw__error_text_summary whole = scan_text(EVERYDAY);
     size_t length = strlen(EVERYDAY);
     for (size_t cut = 0; cut < length; cut++) {
-        vw__error_summary summary = scan_bytes(EVERYDAY, cut, 4096);
-        const vw__error_report *report = &summary.first;
+        vw__error_text_summary summary = scan_bytes(EVERYDAY, cut, 4096);
+        const vw__error_text_report *report = &summary.first;
         assert_true(report->total_bytes == UNKNOWN ||
                     report->total_bytes == whole.first.total_bytes);
         assert_true(report->allocated_bytes == UNKNOWN ||
@@ -336,11 +336,11 @@ static void a_message_may_begin_or_end_anywhere(void **state)
         assert_true(report->reserved_bytes == UNKNOWN ||
                     report->reserved_bytes == whole.first.reserved_bytes);
         if (cut >= strlen("torch.cuda.OutOfMemoryError: CUDA out of memory"))
-            assert_int_equal(report->kind, VW__ERROR_TORCH_CUDA);
+            assert_int_equal(report->kind, VW__ERROR_TEXT_TORCH_CUDA);
     }
     for (const char *text = EVERYDAY; strstr(text, "23.69 GiB total") != NULL; text++) {
-        vw__error_summary summary = scan_text(text);
-        assert_int_equal(summary.first.kind, VW__ERROR_TORCH_CUDA);
+        vw__error_text_summary summary = scan_text(text);
+        assert_int_equal(summary.first.kind, VW__ERROR_TEXT_TORCH_CUDA);
         assert_int_equal(summary.first.reserved_bytes, whole.first.reserved_bytes);
         assert_int_equal(summary.report_count, 1);
     }
@@ -350,7 +350,7 @@ static void a_message_that_breaks_off_says_so(void **state)
 {
     (void)state;
     assert_false(scan_text(IN_2_2).first.is_truncated);
-    vw__error_summary summary = scan_text(
+    vw__error_text_summary summary = scan_text(
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has "
         "a total capacity of 79.25 GiB of which 12.50 MiB is free. Process 4711 has 2.25");
     assert_true(summary.first.is_truncated);
@@ -363,11 +363,11 @@ static void a_message_that_breaks_off_says_so(void **state)
 static void check_wrapped(const char *prefix, const char *ending)
 {
     for (size_t i = 0; i < WORDING_COUNT; i++) {
-        vw__error_summary whole = scan_text(every_wording[i]);
+        vw__error_text_summary whole = scan_text(every_wording[i]);
         for (size_t columns = 20; columns <= 120; columns++) {
             size_t size_bytes =
                 wrap_text(every_wording[i], columns, prefix, ending, wrapped, sizeof wrapped);
-            vw__error_summary summary = scan_bytes(wrapped, size_bytes, size_bytes);
+            vw__error_text_summary summary = scan_bytes(wrapped, size_bytes, size_bytes);
             assert_same_numbers(&summary.first, &whole.first);
             assert_int_equal(summary.report_count, 1);
         }
@@ -407,9 +407,9 @@ static void the_pieces_of_a_text_may_end_anywhere(void **state)
 {
     (void)state;
     for (size_t i = 0; i < WORDING_COUNT; i++) {
-        vw__error_summary whole = scan_text(every_wording[i]);
+        vw__error_text_summary whole = scan_text(every_wording[i]);
         for (size_t piece_bytes = 1; piece_bytes <= 3; piece_bytes++) {
-            vw__error_summary summary =
+            vw__error_text_summary summary =
                 scan_bytes(every_wording[i], strlen(every_wording[i]), piece_bytes);
             assert_same_numbers(&summary.first, &whole.first);
             assert_string_equal(summary.first.excerpt, whole.first.excerpt);
@@ -420,8 +420,8 @@ static void the_pieces_of_a_text_may_end_anywhere(void **state)
 static void json_html_and_markdown_are_seen_through(void **state)
 {
     (void)state;
-    vw__error_summary whole = scan_text(EVERYDAY);
-    vw__error_summary summary = scan_text(
+    vw__error_text_summary whole = scan_text(EVERYDAY);
+    vw__error_text_summary summary = scan_text(
         "{\"error\":{\"message\":\"\\u001b[31mCUDA out of memory.\\u001b[0m Tried to allocate "
         "512.00 "
         "MiB\\n(GPU 0; 23.69 GiB total capacity;\\n21.34 GiB already allocated; 391.00 MiB free; "
@@ -442,8 +442,8 @@ static void text_in_16_bit_units_is_text(void **state)
     size_t length = strlen(EVERYDAY);
     for (size_t i = 0; i < length; i++)
         wide[2 * i] = EVERYDAY[i];
-    vw__error_summary whole = scan_text(EVERYDAY);
-    vw__error_summary summary = scan_bytes(wide, 2 * length, 4096);
+    vw__error_text_summary whole = scan_text(EVERYDAY);
+    vw__error_text_summary summary = scan_bytes(wide, 2 * length, 4096);
     assert_same_numbers(&summary.first, &whole.first);
     assert_false(summary.is_binary);
 }
@@ -452,7 +452,7 @@ static void an_excerpt_is_one_line_of_clean_text(void **state)
 {
     (void)state;
     size_t size_bytes = wrap_text(IN_1_7, 37, "[rank3]: ", "\r", wrapped, sizeof wrapped);
-    vw__error_summary summary = scan_bytes(wrapped, size_bytes, size_bytes);
+    vw__error_text_summary summary = scan_bytes(wrapped, size_bytes, size_bytes);
     assert_string_equal(summary.first.excerpt, IN_1_7);
     summary = scan_text("\033[1mCUDA error:\033[0m out of memory \xe2\x80\xa6 \xff!");
     assert_string_equal(summary.first.excerpt, "CUDA error: out of memory \xe2\x80\xa6 ?!");
@@ -463,15 +463,15 @@ static void an_excerpt_is_one_line_of_clean_text(void **state)
 static bool scan_once(void *context)
 {
     (void)context;
-    vw__error_scan *scan = NULL;
-    vw__error_summary summary;
-    if (vw__error_scan_create(&scan) != VW_OK) {
+    vw__error_text_scan *scan = NULL;
+    vw__error_text_summary summary;
+    if (vw__error_text_scan_create(&scan) != VW_OK) {
         assert_null(scan);
         return false;
     }
-    bool is_done = vw__error_scan_feed(scan, IN_2_5, strlen(IN_2_5)) == VW_OK &&
-                   vw__error_scan_finish(scan, &summary) == VW_OK && summary.report_count == 1;
-    vw__error_scan_destroy(scan);
+    bool is_done = vw__error_text_scan_feed(scan, IN_2_5, strlen(IN_2_5)) == VW_OK &&
+                   vw__error_text_scan_finish(scan, &summary) == VW_OK && summary.report_count == 1;
+    vw__error_text_scan_destroy(scan);
     return is_done;
 }
 
@@ -479,7 +479,7 @@ static void without_host_memory_no_scan_begins(void **state)
 {
     (void)state;
     vw_test_sweep_host_memory(scan_once, NULL);
-    vw__error_scan_destroy(NULL);
+    vw__error_text_scan_destroy(NULL);
 }
 
 int main(void)

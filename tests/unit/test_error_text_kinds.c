@@ -3,20 +3,20 @@
 
 #include "unit/error_text_samples.h"
 
-static void assert_kind(const char *text, vw__error_kind kind)
+static void assert_kind(const char *text, vw__error_text_kind kind)
 {
-    vw__error_summary summary = scan_text(text);
+    vw__error_text_summary summary = scan_text(text);
     if (summary.first.kind != kind)
-        fail_msg("\"%s\" is not \"%s\" but \"%s\"", text, vw__error_kind_name(kind),
-                 vw__error_kind_name(summary.first.kind));
-    bool is_report = kind != VW__ERROR_NONE && kind != VW__ERROR_NOT_OOM;
+        fail_msg("\"%s\" is not \"%s\" but \"%s\"", text, vw__error_text_kind_name(kind),
+                 vw__error_text_kind_name(summary.first.kind));
+    bool is_report = kind != VW__ERROR_TEXT_NONE && kind != VW__ERROR_TEXT_NOT_OOM;
     assert_int_equal(summary.report_count, is_report ? 1 : 0);
-    assert_int_equal(summary.host_count, vw__error_kind_is_host(kind) ? 1 : 0);
-    if (kind != VW__ERROR_NONE)
+    assert_int_equal(summary.host_count, vw__error_text_kind_is_host(kind) ? 1 : 0);
+    if (kind != VW__ERROR_TEXT_NONE)
         assert_true(summary.first.excerpt[0] != '\0' && summary.first.line >= 1);
 }
 
-static vw__error_report report_of(const char *text, vw__error_kind kind)
+static vw__error_text_report report_of(const char *text, vw__error_text_kind kind)
 {
     assert_kind(text, kind);
     return scan_text(text).first;
@@ -29,33 +29,33 @@ static void the_libraries_of_cuda_fail_without_numbers(void **state)
     (void)state;
     assert_kind("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling "
                 "`cublasCreate(handle)`",
-                VW__ERROR_CUBLAS);
+                VW__ERROR_TEXT_CUBLAS);
     assert_true(report_of("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling "
                           "`cublasCreate(handle)`",
-                          VW__ERROR_CUBLAS)
+                          VW__ERROR_TEXT_CUBLAS)
                     .is_ambiguous);
-    assert_kind("RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED", VW__ERROR_CUDNN);
+    assert_kind("RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED", VW__ERROR_TEXT_CUDNN);
     assert_kind("RuntimeError: cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling "
                 "`cusolverDnCreate(handle)`",
-                VW__ERROR_CUSOLVER);
-    assert_kind("RuntimeError: cuFFT error: CUFFT_ALLOC_FAILED", VW__ERROR_CUDA_RAW);
+                VW__ERROR_TEXT_CUSOLVER);
+    assert_kind("RuntimeError: cuFFT error: CUFFT_ALLOC_FAILED", VW__ERROR_TEXT_CUDA_RAW);
 }
 
 static void nccl_says_which_device_it_was_on(void **state)
 {
     (void)state;
-    vw__error_report report =
+    vw__error_text_report report =
         report_of("host7:123:456 [4] include/alloc.h:99 NCCL WARN Cuda failure 'out of memory'\n"
                   "\nhost7:123:456 [4] include/alloc.h:104 NCCL WARN Failed to CUDA calloc 4194304 "
                   "bytes\n",
-                  VW__ERROR_NCCL);
+                  VW__ERROR_TEXT_NCCL);
     assert_int_equal(report.device, 4);
     assert_int_equal(report.tried_bytes, 4 * MIB);
     assert_kind("torch.distributed.DistBackendError: NCCL error in: x.cpp:1, unhandled cuda error "
                 "(run with NCCL_DEBUG=INFO for details), NCCL version 2.21.5\n"
                 "ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\n"
                 "Cuda failure 2 'out of memory'\n",
-                VW__ERROR_NCCL);
+                VW__ERROR_TEXT_NCCL);
 }
 
 static void the_runtime_and_the_driver_have_many_ways_to_say_it(void **state)
@@ -76,13 +76,13 @@ static void the_runtime_and_the_driver_have_many_ways_to_say_it(void **state)
         "ERROR: CUDA error: out of memory (code #2, ERROR_OUT_OF_MEMORY)",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        assert_kind(texts[i], VW__ERROR_CUDA_RAW);
+        assert_kind(texts[i], VW__ERROR_TEXT_CUDA_RAW);
     assert_true(
         report_of("MemoryError: std::bad_alloc: RMM failure at:/x/pool_memory_resource.hpp:9: "
                   "Maximum pool size exceeded",
-                  VW__ERROR_CUDA_RAW)
+                  VW__ERROR_TEXT_CUDA_RAW)
             .says_capped);
-    assert_kind("RuntimeError: HIP error: out of memory", VW__ERROR_TORCH_HIP);
+    assert_kind("RuntimeError: HIP error: out of memory", VW__ERROR_TEXT_TORCH_HIP);
 }
 
 /* ---- other programs -------------------------------------------------------------------------- */
@@ -90,36 +90,36 @@ static void the_runtime_and_the_driver_have_many_ways_to_say_it(void **state)
 static void jax_and_tensorflow_are_distinguished(void **state)
 {
     (void)state;
-    vw__error_report report = report_of(
+    vw__error_text_report report = report_of(
         "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while "
         "trying to allocate 123456789012 bytes.\n             total allocation:   14.44GiB",
-        VW__ERROR_JAX);
+        VW__ERROR_TEXT_JAX);
     assert_int_equal(report.tried_bytes, UINT64_C(123456789012));
     assert_int_equal(report.total_bytes, UNKNOWN);
     report =
         report_of("Execution failed: Resource exhausted: Failed to allocate request for 32.00MiB "
                   "(33554434B) on device ordinal 3",
-                  VW__ERROR_JAX);
+                  VW__ERROR_TEXT_JAX);
     assert_int_equal(report.tried_bytes, 33554434);
     assert_int_equal(report.device, 3);
     report =
         report_of("ResourceExhaustedError: OOM when allocating tensor with shape[8,8] and type "
                   "float on /job:localhost/replica:0/task:0/device:GPU:1 by allocator GPU_1_bfc",
-                  VW__ERROR_TENSORFLOW);
+                  VW__ERROR_TEXT_TENSORFLOW);
     assert_int_equal(report.device, 1);
     report =
         report_of("2026-01-31 10:00:00.123: W tensorflow/core/common_runtime/bfc_allocator.cc:1] "
                   "Allocator (GPU_0_bfc) ran out of memory trying to allocate 1.50GiB (rounded to "
                   "1610612736)requested by op MatMul",
-                  VW__ERROR_TENSORFLOW);
+                  VW__ERROR_TEXT_TENSORFLOW);
     assert_int_equal(report.tried_bytes, 1536 * MIB);
     assert_kind(
         "2026-01-31 10:00:00.123: W external/xla/xla/tsl/framework/bfc_allocator.cc:1] Allocator "
         "(GPU_0_bfc) ran out of memory trying to allocate 1.50GiB",
-        VW__ERROR_JAX);
+        VW__ERROR_TEXT_JAX);
     report = report_of("failed to allocate 2.12G (2282521345 bytes) from device: "
                        "CUDA_ERROR_OUT_OF_MEMORY: out of memory",
-                       VW__ERROR_TENSORFLOW);
+                       VW__ERROR_TEXT_TENSORFLOW);
     assert_int_equal(report.tried_bytes, 2282521345);
 }
 
@@ -132,15 +132,15 @@ static void a_warning_does_not_count(void **state)
         "is "
         "not a failure, but may mean that there could be performance gains if more memory were "
         "available.\n";
-    vw__error_summary summary = scan_text(warning);
-    assert_int_equal(summary.first.kind, VW__ERROR_TENSORFLOW);
+    vw__error_text_summary summary = scan_text(warning);
+    assert_int_equal(summary.first.kind, VW__ERROR_TEXT_TENSORFLOW);
     assert_true(summary.first.is_warning);
     assert_int_equal(summary.first.tried_bytes, 1280 * MIB);
     assert_int_equal(summary.report_count, 0);
     char text[2048];
     snprintf(text, sizeof text, "%s%s", warning, "RuntimeError: CUDA error: out of memory\n");
     summary = scan_text(text);
-    assert_int_equal(summary.first.kind, VW__ERROR_CUDA_RAW);
+    assert_int_equal(summary.first.kind, VW__ERROR_TEXT_CUDA_RAW);
     assert_int_equal(summary.report_count, 1);
     assert_int_equal(summary.first.line, 2);
 }
@@ -148,15 +148,15 @@ static void a_warning_does_not_count(void **state)
 static void cupy_counts_with_commas(void **state)
 {
     (void)state;
-    vw__error_report report =
+    vw__error_text_report report =
         report_of("cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 1,073,741,824 bytes "
                   "(allocated so far: 5,000,000,512 bytes, limit set to: 6,000,000,000 bytes).",
-                  VW__ERROR_CUPY);
+                  VW__ERROR_TEXT_CUPY);
     assert_int_equal(report.tried_bytes, GIB);
     assert_int_equal(report.allocated_bytes, UINT64_C(5000000512));
     assert_int_equal(report.allowed_bytes, UINT64_C(6000000000));
     report = report_of("OutOfMemoryError: out of memory to allocate 512 bytes (total 4096 bytes)",
-                       VW__ERROR_CUPY);
+                       VW__ERROR_TEXT_CUPY);
     assert_int_equal(report.tried_bytes, 512);
     assert_int_equal(report.total_bytes, UNKNOWN); /* of the pool, not of the card */
 }
@@ -164,22 +164,22 @@ static void cupy_counts_with_commas(void **state)
 static void ggml_has_the_exact_size_on_the_next_line(void **state)
 {
     (void)state;
-    vw__error_report report = report_of(
+    vw__error_text_report report = report_of(
         "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 9216.03 MiB on device 1: "
         "cudaMalloc "
         "failed: out of memory\nalloc_tensor_range: failed to allocate CUDA1 buffer of size "
         "9663709184\nllama_model_load: error loading model: unable to allocate CUDA1 buffer\n",
-        VW__ERROR_GGML);
+        VW__ERROR_TEXT_GGML);
     assert_int_equal(report.tried_bytes, UINT64_C(9663709184));
     assert_int_equal(report.device, 1);
     report = report_of("ggml_vulkan: Device memory allocation of size 1048576 failed.\n"
                        "ggml_vulkan: vk::Device::allocateMemory: ErrorOutOfDeviceMemory\n",
-                       VW__ERROR_GGML);
+                       VW__ERROR_TEXT_GGML);
     assert_int_equal(report.tried_bytes, MIB);
     assert_kind(
         "ggml_metal_graph_compute: command buffer 0 failed with status 5\nerror: Insufficient "
         "Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)",
-        VW__ERROR_GGML);
+        VW__ERROR_TEXT_GGML);
 }
 
 static void vllm_counts_blocks_tokens_and_bytes(void **state)
@@ -187,26 +187,26 @@ static void vllm_counts_blocks_tokens_and_bytes(void **state)
     (void)state;
     assert_kind("ValueError: No available memory for the cache blocks. Try increasing "
                 "`gpu_memory_utilization` when initializing the engine.",
-                VW__ERROR_VLLM);
+                VW__ERROR_TEXT_VLLM);
     assert_kind("INFO 01-31 10:00:00 llm_engine.py:275] # GPU blocks: 0, # CPU blocks: 256",
-                VW__ERROR_VLLM);
-    vw__error_report report =
+                VW__ERROR_TEXT_VLLM);
+    vw__error_text_report report =
         report_of("ValueError: The model's max seq len (4096) is larger than the maximum number of "
                   "tokens that "
                   "can be stored in KV cache (3664). Try increasing `gpu_memory_utilization`",
-                  VW__ERROR_VLLM);
+                  VW__ERROR_TEXT_VLLM);
     assert_int_equal(report.needed_bytes, UNKNOWN);
     report =
         report_of("ValueError: To serve at least one request with the models's max seq len "
                   "(131072), (16.00 GiB KV cache is needed, which is larger than the available KV "
                   "cache memory (7.50 GiB).",
-                  VW__ERROR_VLLM);
+                  VW__ERROR_TEXT_VLLM);
     assert_int_equal(report.needed_bytes, 16 * GIB);
     assert_int_equal(report.available_bytes, HUNDREDTHS(750, GIB));
     report = report_of(
         "ValueError: Free memory on device cuda:2 (19.75/22.25 GiB) on startup is less than "
         "desired GPU memory utilization (0.9, 20.03 GiB). Decrease GPU memory utilization",
-        VW__ERROR_VLLM);
+        VW__ERROR_TEXT_VLLM);
     assert_int_equal(report.free_bytes, HUNDREDTHS(1975, GIB));
     assert_int_equal(report.total_bytes, HUNDREDTHS(2225, GIB));
     assert_int_equal(report.needed_bytes, HUNDREDTHS(2003, GIB));
@@ -216,10 +216,10 @@ static void vllm_counts_blocks_tokens_and_bytes(void **state)
 static void other_gpu_programs_are_recognised(void **state)
 {
     (void)state;
-    vw__error_report report = report_of(
+    vw__error_text_report report = report_of(
         "Out of memory error on GPU 2. Cannot allocate 512.000000MB memory on GPU 2, 23.500000GB "
         "memory has been allocated and available memory is only \n     100.500000MB.",
-        VW__ERROR_OTHER_GPU);
+        VW__ERROR_TEXT_OTHER_GPU);
     assert_int_equal(report.tried_bytes, 512 * MIB);
     assert_int_equal(report.free_bytes, HUNDREDTHS(10050, MIB));
     assert_int_equal(report.allocated_bytes, HUNDREDTHS(2350, GIB));
@@ -227,18 +227,18 @@ static void other_gpu_programs_are_recognised(void **state)
     report = report_of(
         "bfc_arena.cc:376 void* onnxruntime::BFCArena::AllocateRawInternal(size_t) Failed to "
         "allocate memory for requested buffer of size 4585490524328388609",
-        VW__ERROR_OTHER_GPU);
+        VW__ERROR_TEXT_OTHER_GPU);
     assert_int_equal(report.tried_bytes, UINT64_C(4585490524328388609));
     report = report_of(
         "[E] Error[1]: [defaultAllocator.cpp::allocate::31] Error Code 1: Cuda Runtime (out "
         "of memory)\n[W] [TRT] Requested amount of GPU memory (15485030400 bytes) could not "
         "be allocated.",
-        VW__ERROR_OTHER_GPU);
+        VW__ERROR_TEXT_OTHER_GPU);
     assert_int_equal(report.tried_bytes, UINT64_C(15485030400));
     assert_kind(
         "Could not allocate tensor with 58982400 bytes. There is not enough GPU video memory "
         "available!",
-        VW__ERROR_OTHER_GPU);
+        VW__ERROR_TEXT_OTHER_GPU);
 }
 
 /* ---- the host -------------------------------------------------------------------------------- */
@@ -246,31 +246,31 @@ static void other_gpu_programs_are_recognised(void **state)
 static void allocators_of_the_host(void **state)
 {
     (void)state;
-    vw__error_report report =
+    vw__error_text_report report =
         report_of("RuntimeError: [enforce fail at alloc_cpu.cpp:75] . DefaultCPUAllocator: can't "
                   "allocate memory: "
                   "you tried to allocate 4294967296 bytes. Error code 12 (Cannot allocate memory)\n"
                   "If you encounter CUDA out of memory, try a smaller tile.",
-                  VW__ERROR_HOST_ALLOCATOR);
+                  VW__ERROR_TEXT_HOST_ALLOCATOR);
     assert_int_equal(report.tried_bytes, 4 * GIB);
     report = report_of("$ Torch: not enough memory: you tried to allocate 72GB. Buy new RAM!",
-                       VW__ERROR_HOST_ALLOCATOR);
+                       VW__ERROR_TEXT_HOST_ALLOCATOR);
     assert_int_equal(report.tried_bytes, 72 * GIB);
     report = report_of(
         "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 117. GiB for an array "
         "with shape (3, 4) and data type int32",
-        VW__ERROR_HOST_ALLOCATOR);
+        VW__ERROR_TEXT_HOST_ALLOCATOR);
     assert_int_equal(report.tried_bytes, 117 * GIB);
     assert_kind(
         "RuntimeError: [enforce fail at CPUAllocator.cpp:56] posix_memalign(&data, gAlignment, "
         "nbytes) == 0. 12 vs 0",
-        VW__ERROR_HOST_ALLOCATOR);
-    assert_kind("OSError: [Errno 12] Cannot allocate memory", VW__ERROR_HOST_ALLOCATOR);
+        VW__ERROR_TEXT_HOST_ALLOCATOR);
+    assert_kind("OSError: [Errno 12] Cannot allocate memory", VW__ERROR_TEXT_HOST_ALLOCATOR);
     assert_kind("terminate called after throwing an instance of 'std::bad_alloc'\n  what():  "
                 "std::bad_alloc\n",
-                VW__ERROR_HOST_ALLOCATOR);
+                VW__ERROR_TEXT_HOST_ALLOCATOR);
     assert_kind("Traceback (most recent call last):\n  File \"x.py\", line 3\nMemoryError\n",
-                VW__ERROR_HOST_ALLOCATOR);
+                VW__ERROR_TEXT_HOST_ALLOCATOR);
 }
 
 static void kills_by_kernel_cluster_and_shell_are_recognised(void **state)
@@ -297,48 +297,48 @@ static void kills_by_kernel_cluster_and_shell_are_recognised(void **state)
         "died with <Signals.SIGKILL: 9>.",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        assert_false(report_of(texts[i], VW__ERROR_HOST_KILLED).is_ambiguous);
+        assert_false(report_of(texts[i], VW__ERROR_TEXT_HOST_KILLED).is_ambiguous);
     for (size_t i = 0; i < sizeof unexplained / sizeof *unexplained; i++)
-        assert_true(report_of(unexplained[i], VW__ERROR_HOST_KILLED).is_ambiguous);
-    assert_kind("the watchdog killed three idle workers", VW__ERROR_NONE);
-    assert_kind("Process finished with exit code 1379", VW__ERROR_NONE);
-    assert_kind("\"State\": {\"OOMKilled\": false, \"ExitCode\": 1}", VW__ERROR_NONE);
+        assert_true(report_of(unexplained[i], VW__ERROR_TEXT_HOST_KILLED).is_ambiguous);
+    assert_kind("the watchdog killed three idle workers", VW__ERROR_TEXT_NONE);
+    assert_kind("Process finished with exit code 1379", VW__ERROR_TEXT_NONE);
+    assert_kind("\"State\": {\"OOMKilled\": false, \"ExitCode\": 1}", VW__ERROR_TEXT_NONE);
 }
 
 static void workers_shared_and_pinned_memory(void **state)
 {
     (void)state;
     assert_kind("RuntimeError: DataLoader worker (pid 77) is killed by signal: Killed. ",
-                VW__ERROR_HOST_WORKER);
+                VW__ERROR_TEXT_HOST_WORKER);
     assert_kind("RuntimeError: DataLoader worker (pid(s) 7, 8) exited unexpectedly",
-                VW__ERROR_HOST_WORKER);
+                VW__ERROR_TEXT_HOST_WORKER);
     assert_kind(
         "RuntimeError: DataLoader worker (pid 77) is killed by signal: Segmentation fault. ",
-        VW__ERROR_NOT_OOM);
+        VW__ERROR_TEXT_NOT_OOM);
     assert_kind(
         "RuntimeError: DataLoader worker (pid 77) is killed by signal: Bus error. It is possible "
         "that dataloader's workers are out of shared memory.",
-        VW__ERROR_HOST_SHARED);
+        VW__ERROR_TEXT_HOST_SHARED);
     assert_kind(
         "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient "
         "shared memory (shm).",
-        VW__ERROR_HOST_SHARED);
+        VW__ERROR_TEXT_HOST_SHARED);
     assert_kind(
         "RuntimeError: unable to open shared memory object </torch_29919_139> in read-write mode",
-        VW__ERROR_HOST_SHARED);
+        VW__ERROR_TEXT_HOST_SHARED);
     assert_kind("h:1:2 [6] misc/shmutils.cc:71 NCCL WARN Error: failed to extend /dev/shm/nccl-x "
                 "to 512 bytes",
-                VW__ERROR_HOST_SHARED);
-    assert_true(report_of("Bus error (core dumped)", VW__ERROR_HOST_SHARED).is_ambiguous);
-    vw__error_report report = report_of(
+                VW__ERROR_TEXT_HOST_SHARED);
+    assert_true(report_of("Bus error (core dumped)", VW__ERROR_TEXT_HOST_SHARED).is_ambiguous);
+    vw__error_text_report report = report_of(
         "failed to alloc 782758144 bytes on host: CUDA_ERROR_OUT_OF_MEMORY: out of memory\n"
         "could not allocate pinned host memory of size: 782758144\n",
-        VW__ERROR_HOST_PINNED);
+        VW__ERROR_TEXT_HOST_PINNED);
     assert_int_equal(report.tried_bytes, 782758144);
     assert_kind(
         "ggml_cuda_host_malloc: failed to allocate 2048.00 MiB of pinned memory: out of memory",
-        VW__ERROR_HOST_PINNED);
-    assert_kind("cudaHostAlloc failed: out of memory", VW__ERROR_HOST_PINNED);
+        VW__ERROR_TEXT_HOST_PINNED);
+    assert_kind("cudaHostAlloc failed: out of memory", VW__ERROR_TEXT_HOST_PINNED);
 }
 
 /* ---- what is none ---------------------------------------------------------------------------- */
@@ -362,7 +362,7 @@ static void other_errors_are_not_oom(void **state)
         "Traceback (most recent call last):\n  File \"x.py\", line 1\nKeyError: 'loss'\n",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        assert_kind(texts[i], VW__ERROR_NOT_OOM);
+        assert_kind(texts[i], VW__ERROR_TEXT_NOT_OOM);
     assert_int_equal(scan_text(texts[8]).first.line, 3); /* the error, not the traceback */
 }
 
@@ -387,81 +387,84 @@ static void advice_code_and_statistics_are_ignored(void **state)
         "low 0\nhigh 0\nmax 12\noom 0\noom_kill 0\n",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        assert_kind(texts[i], VW__ERROR_NONE);
+        assert_kind(texts[i], VW__ERROR_TEXT_NONE);
 }
 
 static void every_kind_has_a_name(void **state)
 {
     (void)state;
-    for (int kind = VW__ERROR_NONE; kind <= VW__ERROR_NOT_OOM; kind++)
-        assert_true(vw__error_kind_name((vw__error_kind)kind)[0] != '\0');
-    assert_true(vw__error_kind_is_host(VW__ERROR_HOST_ALLOCATOR));
-    assert_true(vw__error_kind_is_host(VW__ERROR_HOST_PINNED));
-    assert_false(vw__error_kind_is_host(VW__ERROR_OTHER_GPU));
-    assert_false(vw__error_kind_is_host(VW__ERROR_NOT_OOM));
+    for (int kind = VW__ERROR_TEXT_NONE; kind <= VW__ERROR_TEXT_NOT_OOM; kind++)
+        assert_true(vw__error_text_kind_name((vw__error_text_kind)kind)[0] != '\0');
+    assert_true(vw__error_text_kind_is_host(VW__ERROR_TEXT_HOST_ALLOCATOR));
+    assert_true(vw__error_text_kind_is_host(VW__ERROR_TEXT_HOST_PINNED));
+    assert_false(vw__error_text_kind_is_host(VW__ERROR_TEXT_OTHER_GPU));
+    assert_false(vw__error_text_kind_is_host(VW__ERROR_TEXT_NOT_OOM));
 }
 
 static void the_host_speaks_many_languages(void **state)
 {
     (void)state;
     assert_kind("OSError: [Errno 12] Nicht gen\xc3\xbcgend Hauptspeicher verf\xc3\xbcgbar",
-                VW__ERROR_HOST_ALLOCATOR);
-    assert_kind("OSError: [Errno 12] \xe6\x97\xa0\xe6\xb3\x95", VW__ERROR_HOST_ALLOCATOR);
-    assert_kind("OSError: [WinError 1455] \xe9\xa1\xb5", VW__ERROR_HOST_ALLOCATOR);
-    assert_kind("OSError: [Errno 122] Disk quota exceeded", VW__ERROR_NOT_OOM);
-    assert_kind("fatal error: runtime: out of memory", VW__ERROR_HOST_ALLOCATOR);
+                VW__ERROR_TEXT_HOST_ALLOCATOR);
+    assert_kind("OSError: [Errno 12] \xe6\x97\xa0\xe6\xb3\x95", VW__ERROR_TEXT_HOST_ALLOCATOR);
+    assert_kind("OSError: [WinError 1455] \xe9\xa1\xb5", VW__ERROR_TEXT_HOST_ALLOCATOR);
+    assert_kind("OSError: [Errno 122] Disk quota exceeded", VW__ERROR_TEXT_NOT_OOM);
+    assert_kind("fatal error: runtime: out of memory", VW__ERROR_TEXT_HOST_ALLOCATOR);
     assert_kind("cc1plus: out of memory allocating 4096 bytes after a total of 99 bytes",
-                VW__ERROR_HOST_ALLOCATOR);
+                VW__ERROR_TEXT_HOST_ALLOCATOR);
     assert_kind("FATAL ERROR: Allocation failed - JavaScript heap out of memory",
-                VW__ERROR_HOST_ALLOCATOR);
+                VW__ERROR_TEXT_HOST_ALLOCATOR);
     assert_kind("duckdb.OutOfMemoryException: Out of Memory Error: failed to pin block",
-                VW__ERROR_HOST_ALLOCATOR);
-    vw__error_report report =
+                VW__ERROR_TEXT_HOST_ALLOCATOR);
+    vw__error_text_report report =
         report_of("Error: model requires more system memory (10.5 GiB) than is available (6.5 GiB)",
-                  VW__ERROR_HOST_ALLOCATOR);
+                  VW__ERROR_TEXT_HOST_ALLOCATOR);
     assert_int_equal(report.tried_bytes, 10 * GIB + GIB / 2);
     assert_int_equal(report.free_bytes, 6 * GIB + GIB / 2);
-    report = report_of("memory allocation of 8589934592 bytes failed", VW__ERROR_HOST_ALLOCATOR);
+    report =
+        report_of("memory allocation of 8589934592 bytes failed", VW__ERROR_TEXT_HOST_ALLOCATOR);
     assert_int_equal(report.tried_bytes, 8 * GIB);
     report = report_of("pyarrow.lib.ArrowMemoryError: malloc of size 1073741824 failed",
-                       VW__ERROR_HOST_ALLOCATOR);
+                       VW__ERROR_TEXT_HOST_ALLOCATOR);
     assert_int_equal(report.tried_bytes, GIB);
     report = report_of("cudaHostAlloc failed: out of memory (requested 2097152 bytes)",
-                       VW__ERROR_HOST_PINNED);
+                       VW__ERROR_TEXT_HOST_PINNED);
     assert_int_equal(report.tried_bytes, 2 * MIB);
     assert_kind("RuntimeError: unable to allocate shared memory(shm) for file </torch_1_2>: "
                 "No space left on device (28)",
-                VW__ERROR_HOST_SHARED);
+                VW__ERROR_TEXT_HOST_SHARED);
 }
 
 static void clusters_say_it_in_their_own_words(void **state)
 {
     (void)state;
     assert_kind("systemd-oomd[12]: Killed /user.slice/a.scope due to memory used (6) / total (7)",
-                VW__ERROR_HOST_KILLED);
-    assert_kind("77   train OUT_OF_ME+   0:125\n", VW__ERROR_HOST_KILLED);
-    assert_kind("=>> PBS: job killed: mem 2048kb exceeded limit 1024kb", VW__ERROR_HOST_KILLED);
-    assert_kind("srun: error: node-3: task 2: Out Of Memory", VW__ERROR_HOST_KILLED);
-    assert_true(report_of("train-1 exited with code 137", VW__ERROR_HOST_KILLED).is_ambiguous);
+                VW__ERROR_TEXT_HOST_KILLED);
+    assert_kind("77   train OUT_OF_ME+   0:125\n", VW__ERROR_TEXT_HOST_KILLED);
+    assert_kind("=>> PBS: job killed: mem 2048kb exceeded limit 1024kb",
+                VW__ERROR_TEXT_HOST_KILLED);
+    assert_kind("srun: error: node-3: task 2: Out Of Memory", VW__ERROR_TEXT_HOST_KILLED);
+    assert_true(report_of("train-1 exited with code 137", VW__ERROR_TEXT_HOST_KILLED).is_ambiguous);
 }
 
 static void less_common_gpu_messages_are_known(void **state)
 {
     (void)state;
     assert_kind("RuntimeError: cublas runtime error : resource allocation failed at x.cpp:2",
-                VW__ERROR_CUBLAS);
+                VW__ERROR_TEXT_CUBLAS);
     assert_kind("CURAND_STATUS_ALLOCATION_FAILED returned from curandCreateGenerator",
-                VW__ERROR_CUDA_RAW);
+                VW__ERROR_TEXT_CUDA_RAW);
     assert_kind("  what():  CUDA driver error: 2\nException raised from map_block",
-                VW__ERROR_CUDA_RAW);
-    assert_kind("RuntimeError: CUDA driver error: 201", VW__ERROR_NOT_OOM);
-    assert_kind("EL0004: [PID: 9] Failed to allocate memory.", VW__ERROR_TORCH_OTHER);
-    assert_kind("loading model0004 from disk", VW__ERROR_NONE);
+                VW__ERROR_TEXT_CUDA_RAW);
+    assert_kind("RuntimeError: CUDA driver error: 201", VW__ERROR_TEXT_NOT_OOM);
+    assert_kind("EL0004: [PID: 9] Failed to allocate memory.", VW__ERROR_TEXT_TORCH_OTHER);
+    assert_kind("loading model0004 from disk", VW__ERROR_TEXT_NONE);
     assert_kind("pyopencl._cl.MemoryError: create_buffer failed: MEM_OBJECT_ALLOCATION_FAILURE",
-                VW__ERROR_OTHER_GPU);
-    vw__error_report report = report_of("XGBoostError: cudaErrorMemoryAllocation: out of memory\n"
-                                        "- Free memory: 4096\n- Requested memory: 8192\n",
-                                        VW__ERROR_CUDA_RAW);
+                VW__ERROR_TEXT_OTHER_GPU);
+    vw__error_text_report report =
+        report_of("XGBoostError: cudaErrorMemoryAllocation: out of memory\n"
+                  "- Free memory: 4096\n- Requested memory: 8192\n",
+                  VW__ERROR_TEXT_CUDA_RAW);
     assert_int_equal(report.free_bytes, 4096);
     assert_int_equal(report.tried_bytes, 8192);
     report = report_of("RuntimeError: CUDA\xe5\x86\x85\xe5\xad\x98\xe4\xb8\x8d\xe8\xb6\xb3\xe3"
@@ -472,7 +475,7 @@ static void less_common_gpu_messages_are_known(void **state)
                        "6.00 GiB \xe5\xb7\xb2\xe5\x88\x86\xe9\x85\x8d\xef\xbc\x9b"
                        "1.00 GiB "
                        "\xe5\x8f\xaf\xe7\x94\xa8",
-                       VW__ERROR_TORCH_CUDA);
+                       VW__ERROR_TEXT_TORCH_CUDA);
     assert_int_equal(report.tried_bytes, 3 * GIB);
     assert_int_equal(report.total_bytes, 8 * GIB);
     assert_int_equal(report.allocated_bytes, 6 * GIB);
@@ -483,27 +486,28 @@ static void less_common_gpu_messages_are_known(void **state)
 static void blanks_of_the_web_are_blanks(void **state)
 {
     (void)state;
-    vw__error_report report = report_of("CUDA&nbsp;out&nbsp;of&nbsp;memory. Tried&nbsp;to&nbsp;"
-                                        "allocate&nbsp;4.00&nbsp;MiB (GPU&nbsp;2; 8.00&nbsp;GiB "
-                                        "total&nbsp;capacity)",
-                                        VW__ERROR_TORCH_CUDA);
+    vw__error_text_report report =
+        report_of("CUDA&nbsp;out&nbsp;of&nbsp;memory. Tried&nbsp;to&nbsp;"
+                  "allocate&nbsp;4.00&nbsp;MiB (GPU&nbsp;2; 8.00&nbsp;GiB "
+                  "total&nbsp;capacity)",
+                  VW__ERROR_TEXT_TORCH_CUDA);
     assert_int_equal(report.tried_bytes, 4 * MIB);
     assert_int_equal(report.device, 2);
     report = report_of("CUDA out\xc2\xa0of\xc2\xa0memory. Tried\xc2\xa0to allocate\xc2\xa0"
                        "4.00\xc2\xa0MiB",
-                       VW__ERROR_TORCH_CUDA);
+                       VW__ERROR_TEXT_TORCH_CUDA);
     assert_int_equal(report.tried_bytes, 4 * MIB);
 }
 
 static void a_notebook_names_the_error_before_it_says_it(void **state)
 {
     (void)state;
-    vw__error_report report = report_of(
+    vw__error_text_report report = report_of(
         "OutOfMemoryError          Traceback (most recent call last)\nCell In[1], line 3\n\n"
         "OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of "
         "memory)\nCurrently allocated     : 6.00 GiB\nRequested               : 1.00 "
         "GiB\nDevice limit            : 8.00 GiB\n",
-        VW__ERROR_CUDA_ASYNC);
+        VW__ERROR_TEXT_CUDA_ASYNC);
     assert_int_equal(report.tried_bytes, GIB);
     assert_int_equal(report.total_bytes, 8 * GIB);
 }

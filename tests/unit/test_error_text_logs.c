@@ -47,9 +47,9 @@ static void add_ordinary_lines(long_text *text, int count)
             i % 1000, i, i % 9999, i % 10);
 }
 
-static vw__error_summary end(long_text *text)
+static vw__error_text_summary end(long_text *text)
 {
-    vw__error_summary summary = scan_bytes(text->bytes, text->size_bytes, 65536);
+    vw__error_text_summary summary = scan_bytes(text->bytes, text->size_bytes, 65536);
     assert_int_equal(summary.size_bytes, text->size_bytes);
     free(text->bytes);
     return summary;
@@ -66,8 +66,8 @@ static void the_first_is_the_cause_and_the_others_count(void **state)
     add_report(&text, "", 40, 0);
     add(&text, "RuntimeError: [enforce fail at CPUAllocator.cpp:68] . DefaultCPUAllocator: can't "
                "allocate memory: you tried to allocate 1024 bytes.\n");
-    vw__error_summary summary = end(&text);
-    assert_int_equal(summary.first.kind, VW__ERROR_TORCH_CUDA);
+    vw__error_text_summary summary = end(&text);
+    assert_int_equal(summary.first.kind, VW__ERROR_TEXT_TORCH_CUDA);
     assert_int_equal(summary.first.tried_bytes, 20 * MIB);
     assert_int_equal(summary.first.line, 1001);
     assert_int_equal(summary.report_count, 3);
@@ -89,7 +89,7 @@ static void the_same_message_printed_again_counts_once(void **state)
     add_ordinary_lines(&text, 5000);
     add_report(&text, "> ", 20, 0);
     add(&text, "CUDA out of memory, giving up\n");
-    vw__error_summary summary = end(&text);
+    vw__error_text_summary summary = end(&text);
     assert_int_equal(summary.report_count, 1);
     assert_int_equal(summary.first.tried_bytes, 20 * MIB);
     assert_int_equal(summary.first.line, 3); /* the message, not its name and its source above it */
@@ -109,7 +109,7 @@ static void every_rank_counts_for_itself(void **state)
                 snprintf(prefix, sizeof prefix, prefixes[i], rank);
                 add_report(&text, prefix, 20, 0);
             }
-        vw__error_summary summary = end(&text);
+        vw__error_text_summary summary = end(&text);
         assert_int_equal(summary.report_count, 4);
         assert_int_equal(summary.rank_count, 4);
         assert_int_equal(summary.first.rank, 3);
@@ -125,8 +125,8 @@ static void a_kill_after_an_error_is_its_consequence(void **state)
     add(&text, "worker 1: exit code 137\n");
     add_report(&text, "", 20, 0);
     add(&text, "Killed\n");
-    vw__error_summary summary = end(&text);
-    assert_int_equal(summary.first.kind, VW__ERROR_TORCH_CUDA);
+    vw__error_text_summary summary = end(&text);
+    assert_int_equal(summary.first.kind, VW__ERROR_TEXT_TORCH_CUDA);
     assert_int_equal(summary.report_count, 1);
     assert_int_equal(summary.host_count, 0);
 }
@@ -145,7 +145,7 @@ static void a_message_may_lie_across_the_end_of_any_buffer(void **state)
         add_report(&text, "[rank5]: ", 20, 3);
         size_t message_bytes = text.size_bytes - before;
         memset(bytes + text.size_bytes, '\n', 30000);
-        vw__error_summary summary = scan_bytes(bytes, text.size_bytes + 30000, 4096);
+        vw__error_text_summary summary = scan_bytes(bytes, text.size_bytes + 30000, 4096);
         assert_int_equal(summary.report_count, 1);
         assert_int_equal(summary.first.tried_bytes, 20 * MIB);
         assert_int_equal(summary.first.reserved_bytes, 7 * GIB);
@@ -165,7 +165,7 @@ static void a_report_behind_a_megabyte_progress_bar_is_found(void **state)
         add(&text, "\r%3d%%|%.*s| %d/50000 [00:10<00:10, 3.14it/s]", i / 500, i / 1000,
             "##################################################", i);
     add_report(&text, "\r", 20, 0);
-    vw__error_summary summary = end(&text);
+    vw__error_text_summary summary = end(&text);
     assert_int_equal(summary.report_count, 1);
     assert_int_equal(summary.first.line, 1);
     assert_int_equal(summary.first.tried_bytes, 20 * MIB);
@@ -180,7 +180,7 @@ static void thousands_of_different_errors_are_counted(void **state)
     begin(&text);
     for (int i = 0; i < 5000; i++)
         add_report(&text, "", 2 + i, i % 8);
-    vw__error_summary summary = end(&text);
+    vw__error_text_summary summary = end(&text);
     assert_int_equal(summary.report_count, 5000);
     assert_int_equal(summary.first.tried_bytes, 2 * MIB);
 }
@@ -195,9 +195,9 @@ static void binary_files_are_called_binary(void **state)
         noise = noise * 1664525 + 1013904223;
         text.bytes[text.size_bytes++] = (char)(noise >> 24);
     }
-    vw__error_summary summary = end(&text);
+    vw__error_text_summary summary = end(&text);
     assert_true(summary.is_binary);
-    assert_int_equal(summary.first.kind, VW__ERROR_NONE);
+    assert_int_equal(summary.first.kind, VW__ERROR_TEXT_NONE);
     summary = scan_bytes("a\0\0\0b\0\0\0c\0\0\0", 12, 12);
     assert_true(summary.is_binary);
     summary = scan_text("plain text\twith \033[31mcolours\033[0m and \xe6\x98\xbe\xe5\xad\x98\r\n");
@@ -231,7 +231,7 @@ static void lines_that_repeat_but_for_their_digits_still_count(void **state)
     begin(&text);
     for (int i = 0; i < REPORTS; i++)
         add_report(&text, "", i + 1, 0);
-    vw__error_summary summary = end(&text);
+    vw__error_text_summary summary = end(&text);
     assert_in_range(summary.report_count, REPORTS - REPORTS / 20, REPORTS + REPORTS / 20);
     assert_int_equal(summary.first.tried_bytes, MIB);
     begin(&text); /* the same one, at another step each time */
@@ -257,7 +257,7 @@ static void a_job_killed_behind_a_gpu_error_is_another_report(void **state)
     begin(&text);
     add_report(&text, "", 20, 0);
     add(&text, "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=1.batch.\n");
-    vw__error_summary summary = end(&text);
+    vw__error_text_summary summary = end(&text);
     assert_int_equal(summary.report_count, 2);
     assert_int_equal(summary.host_count, 1);
     assert_int_equal(summary.first.tried_bytes, 20 * MIB);

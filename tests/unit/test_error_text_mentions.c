@@ -51,24 +51,24 @@ static void code_documents_and_counters_report_nothing(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
-        vw__error_summary summary = scan_text(harmless[i]);
-        if (summary.report_count != 0 ||
-            (summary.first.kind != VW__ERROR_NONE && summary.first.kind != VW__ERROR_NOT_OOM))
+        vw__error_text_summary summary = scan_text(harmless[i]);
+        if (summary.report_count != 0 || (summary.first.kind != VW__ERROR_TEXT_NONE &&
+                                          summary.first.kind != VW__ERROR_TEXT_NOT_OOM))
             fail_msg("\"%s\" was taken for a report of: %s", harmless[i],
-                     vw__error_kind_name(summary.first.kind));
+                     vw__error_text_kind_name(summary.first.kind));
     }
 }
 
 static void a_mention_does_not_hide_a_report_near_it(void **state)
 {
     (void)state;
-    vw__error_report alone = scan_text(FULL_REPORT).first;
+    vw__error_text_report alone = scan_text(FULL_REPORT).first;
     for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
         for (int is_before = 0; is_before < 2; is_before++) {
             char text[2048];
             snprintf(text, sizeof text, "%s%s%s", is_before ? harmless[i] : "", FULL_REPORT,
                      is_before ? "" : harmless[i]);
-            vw__error_summary summary = scan_text(text);
+            vw__error_text_summary summary = scan_text(text);
             if (summary.report_count != 1)
                 fail_msg("%d reports in: %s", (int)summary.report_count, text);
             assert_same_numbers(&summary.first, &alone);
@@ -85,7 +85,7 @@ static void bare_words_are_ambiguous_and_an_error_is_not(void **state)
     assert_false(scan_text("returned CUDA_ERROR_OUT_OF_MEMORY\n").first.is_ambiguous);
     assert_false(scan_text("{\"level\": \"error\", \"msg\": \"CUDA error: out of memory\"}\n")
                      .first.is_ambiguous);
-    vw__error_summary summary = scan_text("GPU out of memory\nmore\n" FULL_REPORT);
+    vw__error_text_summary summary = scan_text("GPU out of memory\nmore\n" FULL_REPORT);
     assert_int_equal(summary.report_count, 1);
     assert_int_equal(summary.first.line, 3);
     assert_int_equal(summary.first.tried_bytes, 40 * MIB);
@@ -118,10 +118,10 @@ static void programs_contain_messages_and_report_nothing(void **state)
         program[i] = (char)(i % 3 == 0 ? 0 : i % 29);
     const char message[] = "\nRuntimeError: CUDA error: out of memory\n";
     memcpy(program + 1000, message, sizeof message);
-    vw__error_summary summary = scan_bytes(program, sizeof program, sizeof program);
+    vw__error_text_summary summary = scan_bytes(program, sizeof program, sizeof program);
     assert_true(summary.is_binary);
     assert_int_equal(summary.report_count, 0);
-    assert_int_equal(summary.first.kind, VW__ERROR_NONE);
+    assert_int_equal(summary.first.kind, VW__ERROR_TEXT_NONE);
     memcpy(program + 1000, "\n" FULL_REPORT, sizeof FULL_REPORT); /* a log with rubbish in it */
     summary = scan_bytes(program, sizeof program, sizeof program);
     assert_int_equal(summary.report_count, 1);

@@ -5,32 +5,32 @@
 
 #include "unit/error_text_samples.h"
 
-static vw__region region;
+static vw__error_text_region region;
 
 static void fill(const char *text)
 {
-    vw__region_fill(&region, text, strlen(text), true);
+    vw__error_text_region_fill(&region, text, strlen(text), true);
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-static vw__word_search search;
+static vw__error_text_word_search search;
 
 static int init_search(void **state)
 {
     (void)state;
-    vw__word_search_init(&search);
-    vw__error_rule_words(&search);
-    vw__word_search_finish(&search);
+    vw__error_text_word_search_init(&search);
+    vw__error_text_rule_words(&search);
+    vw__error_text_word_search_finish(&search);
     return 0;
 }
 
-static bool is_found(const char *letters, size_t size_bytes, vw__word word, size_t at)
+static bool is_found(const char *letters, size_t size_bytes, vw__error_text_word word, size_t at)
 {
-    vw__word_cursor cursor = {0};
-    vw__word_match match;
+    vw__error_text_word_cursor cursor = {0};
+    vw__error_text_word_match match;
     size_t last = 0;
-    while (vw__word_search_next(&search, letters, size_bytes, &cursor, &match)) {
+    while (vw__error_text_word_search_next(&search, letters, size_bytes, &cursor, &match)) {
         assert_true(match.at >= last && match.at < size_bytes);
         assert_memory_equal(letters + match.at, search.texts[match.word],
                             strlen(search.texts[match.word]));
@@ -45,11 +45,11 @@ static void the_search_finds_every_word_wherever_it_is(void **state)
 {
     (void)state;
     char letters[256];
-    assert_in_range(search.count, 100, VW__WORD_MOST - 1);
-    for (vw__word word = 0; word < search.count; word++) {
+    assert_in_range(search.count, 100, VW__ERROR_TEXT_WORD_MOST - 1);
+    for (vw__error_text_word word = 0; word < search.count; word++) {
         const char *text = search.texts[word];
         size_t length = strlen(text);
-        assert_true(length >= VW__WORD_SHORTEST);
+        assert_true(length >= VW__ERROR_TEXT_WORD_SHORTEST);
         for (size_t before = 0; before < 20; before++) {
             memset(letters, 'o', sizeof letters); /* as many words begin */
             memcpy(letters + before, text, length);
@@ -70,15 +70,17 @@ static void a_word_is_added_once(void **state)
 static void assert_is_squeezed(const char *text)
 {
     for (; *text != '\0'; text++) /* or nobody would ever find it */
-        assert_int_equal(vw__squeezed[(unsigned char)*text], (unsigned char)*text);
+        assert_int_equal(vw__error_text_squeezed[(unsigned char)*text], (unsigned char)*text);
 }
 
 static void the_words_of_rules_are_squeezed(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < vw__host_rule_count + vw__gpu_rule_count; i++) {
-        const vw__error_rule *rule =
-            i < vw__host_rule_count ? &vw__host_rules[i] : &vw__gpu_rules[i - vw__host_rule_count];
+    for (size_t i = 0; i < vw__error_text_host_rule_count + vw__error_text_gpu_rule_count; i++) {
+        const vw__error_text_rule *rule =
+            i < vw__error_text_host_rule_count
+                ? &vw__error_text_host_rules[i]
+                : &vw__error_text_gpu_rules[i - vw__error_text_host_rule_count];
         assert_is_squeezed(rule->word);
         if (rule->beside != NULL)
             assert_is_squeezed(rule->beside);
@@ -138,38 +140,38 @@ static void numbers_are_read_as_they_are_written(void **state)
         {"7", 7, false},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        vw__error_number number;
+        vw__error_text_number number;
         fill(numbers[i].text);
-        assert_true(vw__error_number_next(&region, 0, region.letter_count, &number));
+        assert_true(vw__error_text_number_next(&region, 0, region.letter_count, &number));
         if (number.bytes != numbers[i].bytes || number.has_unit != numbers[i].has_unit)
             fail_msg("\"%s\" was read as %llu", numbers[i].text, (unsigned long long)number.bytes);
     }
-    vw__error_number number;
+    vw__error_text_number number;
     fill("no number at all");
-    assert_false(vw__error_number_next(&region, 0, region.letter_count, &number));
+    assert_false(vw__error_text_number_next(&region, 0, region.letter_count, &number));
 }
 
 /* ---- lines that repeat ----------------------------------------------------------------------- */
 
-static vw__line_key key_of(const char *line, const char *word_text)
+static vw__error_text_key key_of(const char *line, const char *word_text)
 {
     const char *found = strstr(line, word_text);
     assert_non_null(found);
-    return vw__line_key_of(line, strlen(line), (size_t)(found - line), 0, true);
+    return vw__error_text_key_of(line, strlen(line), (size_t)(found - line), 0, true);
 }
 
 static void lines_that_differ_in_digits_only_have_one_pattern(void **state)
 {
     (void)state;
-    vw__line_key a = key_of("step 9: out of memory, 12 MiB", "out of");
-    vw__line_key b = key_of("step 1234: out of memory, 7 MiB", "out of");
-    vw__line_key again = key_of("step 77: out of memory, 12 MiB", "out of");
+    vw__error_text_key a = key_of("step 9: out of memory, 12 MiB", "out of");
+    vw__error_text_key b = key_of("step 1234: out of memory, 7 MiB", "out of");
+    vw__error_text_key again = key_of("step 77: out of memory, 12 MiB", "out of");
     assert_int_equal(a.pattern, b.pattern);
     assert_int_not_equal(a.said, b.said);
     assert_int_equal(a.said, again.said);
     assert_int_not_equal(a.pattern, key_of("stop 9: out of memory, 12 MiB", "out of").pattern);
-    vw__line_key rank_3 = key_of("[rank3]: out of memory", "out of");
-    vw__line_key rank_4 = key_of("[rank4]: out of memory", "out of");
+    vw__error_text_key rank_3 = key_of("[rank3]: out of memory", "out of");
+    vw__error_text_key rank_4 = key_of("[rank4]: out of memory", "out of");
     assert_int_equal(rank_3.rank, 3);
     assert_int_not_equal(rank_3.pattern, rank_4.pattern);
 }
@@ -177,15 +179,16 @@ static void lines_that_differ_in_digits_only_have_one_pattern(void **state)
 static void a_line_is_settled_once_enough_readings_agreed(void **state)
 {
     (void)state;
-    static vw__line_repeats repeats;
-    vw__line_key key = key_of("step 9: out of memory", "out of");
-    vw__line_pattern *pattern = vw__line_pattern_of(&repeats, &key);
+    static vw__error_text_repeats repeats;
+    vw__error_text_key key = key_of("step 9: out of memory", "out of");
+    vw__error_text_pattern *pattern = vw__error_text_pattern_of(&repeats, &key);
     int readings = 0;
-    for (; !vw__line_is_settled(pattern, &key) && readings < 10000; readings++)
-        vw__line_came_to(pattern, &key, VW__LINE_NOTHING, false);
+    for (; !vw__error_text_pattern_is_settled(pattern, &key) && readings < 10000; readings++)
+        vw__error_text_pattern_came_to(pattern, &key, VW__ERROR_TEXT_OUTCOME_NOTHING, false);
     assert_in_range(readings, 2, 9999);
-    vw__line_came_to(pattern, &key, VW__LINE_NUMBERS, true); /* it can be a report after all */
-    assert_false(vw__line_is_settled(pattern, &key));
+    vw__error_text_pattern_came_to(pattern, &key, VW__ERROR_TEXT_OUTCOME_NUMBERS,
+                                   true); /* it can be a report after all */
+    assert_false(vw__error_text_pattern_is_settled(pattern, &key));
     assert_true(pattern->is_host);
 }
 

@@ -20,13 +20,13 @@
 
 static void assert_case(const char *what, const char *number, const char *expected)
 {
-    char text[VW__DURATION_TEXT_BYTES];
+    char text[VW__HUMAN_DURATION_BYTES];
     if (strcmp(what, "size") == 0)
-        assert_ptr_equal(vw__format_size(strtoull(number, NULL, 10), text), text);
+        assert_ptr_equal(vw__human_size(strtoull(number, NULL, 10), text), text);
     else if (strcmp(what, "duration") == 0)
-        assert_ptr_equal(vw__format_duration(strtoull(number, NULL, 10), text), text);
+        assert_ptr_equal(vw__human_duration(strtoull(number, NULL, 10), text), text);
     else if (strcmp(what, "share") == 0)
-        assert_ptr_equal(vw__format_share(strtod(number, NULL), text), text);
+        assert_ptr_equal(vw__human_share(strtod(number, NULL), text), text);
     else
         fail_msg("no formatter for \"%s\"", what);
     if (strcmp(text, expected) != 0)
@@ -55,36 +55,36 @@ static void every_case_of_the_table_is_written_so(void **state)
 /* In GiB, where a message of PyTorch's and ours have the same digits. */
 static void gibibytes_are_rounded_as_printf_rounds_them(void **state)
 {
-    char text[VW__SIZE_TEXT_BYTES], expected[64];
+    char text[VW__HUMAN_SIZE_BYTES], expected[64];
     (void)state;
     for (uint64_t size_bytes = GIB; size_bytes < TIB - GIB; size_bytes += size_bytes / 997 + 1) {
         snprintf(expected, sizeof expected, "%.2f GiB", (double)size_bytes / (double)GIB);
-        assert_string_equal(vw__format_size(size_bytes, text), expected);
+        assert_string_equal(vw__human_size(size_bytes, text), expected);
     }
     for (uint64_t eighths = 9; eighths < 8 * 1023; eighths += 2) { /* half way */
         snprintf(expected, sizeof expected, "%.2f GiB", (double)eighths / 8);
-        assert_string_equal(vw__format_size(eighths * GIB / 8, text), expected);
+        assert_string_equal(vw__human_size(eighths * GIB / 8, text), expected);
     }
 }
 
 static void there_are_never_1024_of_a_unit(void **state)
 {
-    char text[VW__SIZE_TEXT_BYTES];
+    char text[VW__HUMAN_SIZE_BYTES];
     (void)state;
     for (unsigned shift = 10; shift < 64; shift += 10) {
         for (uint64_t less = 0; less < 3000; less++) {
             const uint64_t size_bytes = (UINT64_C(1) << shift) - (less << (shift - 10)) / 2;
-            assert_null(strstr(vw__format_size(size_bytes, text), "1024"));
+            assert_null(strstr(vw__human_size(size_bytes, text), "1024"));
         }
     }
 }
 
 static void a_share_that_is_no_number_is_a_question_mark(void **state)
 {
-    char text[VW__SHARE_TEXT_BYTES];
+    char text[VW__HUMAN_SHARE_BYTES];
     (void)state;
-    assert_string_equal(vw__format_share((double)NAN, text), "?");
-    assert_string_equal(vw__format_share((double)INFINITY, text), "?");
+    assert_string_equal(vw__human_share((double)NAN, text), "?");
+    assert_string_equal(vw__human_share((double)INFINITY, text), "?");
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

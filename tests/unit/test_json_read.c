@@ -23,7 +23,7 @@ static vw_status parse(const char *text, size_t size_bytes, parsed *out)
         return status;
     status = vw__document_create(&limits, NULL, &out->document);
     if (status == VW_OK) {
-        status = vw__json_read(source, out->document, &out->root);
+        status = vw__document_read_json(source, out->document, &out->root);
         if (status != VW_OK)
             vw__document_destroy(out->document);
     }

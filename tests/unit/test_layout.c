@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "analysis/live_bytes.h"
-#include "analysis/script_events.h" /* vw__is_growth */
+#include "analysis/script_events.h" /* vw__script_is_growth */
 #include "analysis/timeline.h"
 #include "model/model_check.h"
 
@@ -116,9 +116,9 @@ static void check_backwards(const stored_recording *one)
     size_t first = whole->event_count / 3, instant = whole->event_count / 2;
     const vw__model_trace rest = {whole->events + first, whole->event_count - first, whole->device};
     bool begins_at_nothing = true;
-    assert_int_equal(vw__trace_begins_at_nothing(model, whole, &begins_at_nothing), VW_OK);
+    assert_int_equal(vw__layout_begins_at_nothing(model, whole, &begins_at_nothing), VW_OK);
     assert_true(begins_at_nothing);
-    assert_int_equal(vw__trace_begins_at_nothing(model, &rest, &begins_at_nothing), VW_OK);
+    assert_int_equal(vw__layout_begins_at_nothing(model, &rest, &begins_at_nothing), VW_OK);
     assert_false(begins_at_nothing);
     vw__layout forwards = layout_at(model, whole, instant);
     vw__layout backwards = layout_at(model, &rest, instant - first);
@@ -143,7 +143,7 @@ static void check_end(const stored_recording *one)
     for (size_t part = 1; part < 8; part++) {
         const vw__model_trace cut = {whole->events, whole->event_count * part / 8, whole->device};
         bool begins_at_nothing = false;
-        assert_int_equal(vw__trace_begins_at_nothing(model, &cut, &begins_at_nothing), VW_OK);
+        assert_int_equal(vw__layout_begins_at_nothing(model, &cut, &begins_at_nothing), VW_OK);
         assert_true(begins_at_nothing);
         assert_int_equal(vw__layout_of_end_fits(model, &cut, &fits), VW_OK);
         if (fits)
@@ -170,9 +170,9 @@ static void check_cuts(const stored_recording *one)
     const vw__model *model = one->recording->model;
     const vw__model_trace *whole = &model->traces[0];
     for (size_t tenth = 1; tenth <= 9; tenth++) {
-        vw__model_view view;
+        vw__layout_view view;
         size_t end = end_of_request(whole, whole->event_count * tenth / 10);
-        if (vw__model_view_make(model, whole, end, &view) != VW_OK ||
+        if (vw__layout_view_make(model, whole, end, &view) != VW_OK ||
             vw__model_check(&view.model, NULL) != VW_OK)
             fail_msg("%s, %zu events: %s", one->name, end, vw_last_error());
         vw_recording recording = {.model = &view.model};
@@ -182,7 +182,7 @@ static void check_cuts(const stored_recording *one)
         if (!is_exact)
             print_first_difference(one->name, result);
         vw_verify_result_free(result);
-        vw__model_view_deinit(&view);
+        vw__layout_view_deinit(&view);
         assert_true(is_exact);
     }
 }
@@ -275,7 +275,7 @@ static void a_file_with_more_than_its_trace_made_began_before_it(void **state)
     small_model_set_features(&small);
     vw__model *model = small_model_finish(&small);
     bool begins_at_nothing = true;
-    assert_int_equal(vw__trace_begins_at_nothing(model, &model->traces[0], &begins_at_nothing),
+    assert_int_equal(vw__layout_begins_at_nothing(model, &model->traces[0], &begins_at_nothing),
                      VW_OK);
     assert_false(begins_at_nothing);
     vw__layout layout = layout_at(model, &model->traces[0], 0);
@@ -290,13 +290,13 @@ static void with_neither_a_beginning_nor_segments_nothing_is_claimed(void **stat
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_free(&small, A, 512, VW__NO_CONTEXT);
+    small_model_free(&small, A, 512, VW__MODEL_NO_CONTEXT);
     small_model_end_trace(&small, 0);
     vw__model *model = small_model_finish(&small);
     vw__layout layout;
-    vw__model_view view;
+    vw__layout_view view;
     assert_int_equal(vw__layout_at(model, &model->traces[0], 1, &layout), VW_ERR_UNSUPPORTED);
-    assert_int_equal(vw__model_view_make(model, &model->traces[0], 1, &view), VW_ERR_UNSUPPORTED);
+    assert_int_equal(vw__layout_view_make(model, &model->traces[0], 1, &view), VW_ERR_UNSUPPORTED);
     vw__model_destroy(model);
 }
 
@@ -305,10 +305,11 @@ static void segments_that_contradict_a_late_trace_are_not_believed(void **state)
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_free(&small, A, 512, VW__NO_CONTEXT); /* not from nothing */
-    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A + 4 * SEGMENT, SEGMENT, VW__NO_CONTEXT);
+    small_model_free(&small, A, 512, VW__MODEL_NO_CONTEXT); /* not from nothing */
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A + 4 * SEGMENT, SEGMENT,
+                      VW__MODEL_NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    small_model_segment(&small, 0, A, SEGMENT, 0, VW__NO_CONTEXT); /* and not that one */
+    small_model_segment(&small, 0, A, SEGMENT, 0, VW__MODEL_NO_CONTEXT); /* and not that one */
     vw__model *model = small_model_finish(&small);
     vw__layout layout;
     assert_int_equal(vw__layout_at(model, &model->traces[0], 1, &layout), VW_ERR_UNSUPPORTED);
@@ -321,20 +322,20 @@ static void blocks_that_overlap_are_cut_where_the_next_begins(void **state)
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, SEGMENT, VW__NO_CONTEXT);
-    small_model_alloc(&small, A, 8 * MIB, VW__NO_CONTEXT);
-    small_model_alloc(&small, A + 4 * MIB, SEGMENT - 4 * MIB, VW__NO_CONTEXT);
-    small_model_alloc(&small, A + SEGMENT - 512, 100, VW__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, SEGMENT, VW__MODEL_NO_CONTEXT);
+    small_model_alloc(&small, A, 8 * MIB, VW__MODEL_NO_CONTEXT);
+    small_model_alloc(&small, A + 4 * MIB, SEGMENT - 4 * MIB, VW__MODEL_NO_CONTEXT);
+    small_model_alloc(&small, A + SEGMENT - 512, 100, VW__MODEL_NO_CONTEXT);
     small_model_end_trace(&small, 0);
     vw__model *model = small_model_finish(&small);
     vw__layout layout = layout_at(model, &model->traces[0], 4);
-    vw__model_view view;
+    vw__layout_view view;
     check_tiles(&layout);
     assert_int_equal(layout.live_bytes, SEGMENT);
     assert_int_equal(layout.blocks[0].size_bytes, 4 * MIB);
-    assert_int_equal(vw__model_view_make(model, &model->traces[0], 4, &view), VW_OK);
+    assert_int_equal(vw__layout_view_make(model, &model->traces[0], 4, &view), VW_OK);
     assert_int_equal(vw__model_check(&view.model, NULL), VW_OK);
-    vw__model_view_deinit(&view);
+    vw__layout_view_deinit(&view);
     vw__layout_deinit(&layout);
     vw__model_destroy(model);
 }
@@ -345,10 +346,10 @@ static void without_completions_a_free_ends_where_it_is_requested(void **state)
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, SEGMENT, VW__NO_CONTEXT);
-    small_model_alloc(&small, A, 2 * MIB, VW__NO_CONTEXT);
-    small_model_event(&small, VW_ACTION_FREE_REQUESTED, A, 2 * MIB, VW__NO_CONTEXT);
-    small_model_alloc(&small, A, 4 * MIB, VW__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, SEGMENT, VW__MODEL_NO_CONTEXT);
+    small_model_alloc(&small, A, 2 * MIB, VW__MODEL_NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_FREE_REQUESTED, A, 2 * MIB, VW__MODEL_NO_CONTEXT);
+    small_model_alloc(&small, A, 4 * MIB, VW__MODEL_NO_CONTEXT);
     small_model_end_trace(&small, 0);
     vw__model *model = small_model_finish(&small);
     vw__layout layout = layout_at(model, &model->traces[0], 4);
@@ -363,25 +364,25 @@ static void a_view_has_nothing_of_a_later_time(void **state)
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, SEGMENT, VW__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, SEGMENT, VW__MODEL_NO_CONTEXT);
     small_model_annotate(&small, "early", 0, true, small.time_us - 5);
-    small_model_alloc(&small, A, 2 * MIB, VW__NO_CONTEXT);
+    small_model_alloc(&small, A, 2 * MIB, VW__MODEL_NO_CONTEXT);
     small_model_annotate(&small, "late", 0, true, small.time_us + 5);
-    small_model_free(&small, A, 2 * MIB, VW__NO_CONTEXT);
+    small_model_free(&small, A, 2 * MIB, VW__MODEL_NO_CONTEXT);
     small_model_end_trace(&small, 0);
     vw__model *model = small_model_finish(&small);
-    vw__model_view view;
-    assert_int_equal(vw__model_view_make(model, &model->traces[0], 2, &view), VW_OK);
+    vw__layout_view view;
+    assert_int_equal(vw__layout_view_make(model, &model->traces[0], 2, &view), VW_OK);
     assert_int_equal(view.model.trace_count, 1);
     assert_ptr_equal(view.model.traces, &view.trace);
     assert_int_equal(view.model.event_count, 2);
     assert_int_equal(view.model.annotation_count, 1);
     assert_int_equal(view.model.segment_count, 1);
     assert_int_equal(view.segments[0].allocated_bytes, 2 * MIB);
-    assert_int_equal(vw__model_view_make(model, &model->traces[0], 5, &view),
+    assert_int_equal(vw__layout_view_make(model, &model->traces[0], 5, &view),
                      VW_ERR_INVALID_ARGUMENT); /* there are four; the view is as before */
     assert_int_equal(view.model.event_count, 2);
-    vw__model_view_deinit(&view);
+    vw__layout_view_deinit(&view);
     vw__model_destroy(model);
 }
 
@@ -393,9 +394,9 @@ static bool make_everything(void *context)
     const vw__model_trace *whole = &model->traces[0];
     const vw__model_trace late = {whole->events + 6, whole->event_count - 6, whole->device};
     vw__layout layout;
-    vw__model_view view;
+    vw__layout_view view;
     bool answer;
-    if (vw__trace_begins_at_nothing(model, whole, &answer) != VW_OK ||
+    if (vw__layout_begins_at_nothing(model, whole, &answer) != VW_OK ||
         vw__layout_of_end_fits(model, whole, &answer) != VW_OK ||
         vw__layout_at(model, whole, 8, &layout) != VW_OK)
         return false;
@@ -403,9 +404,9 @@ static bool make_everything(void *context)
     if (vw__layout_at(model, &late, 1, &layout) != VW_OK)
         return false;
     vw__layout_deinit(&layout);
-    if (vw__model_view_make(model, whole, 8, &view) != VW_OK)
+    if (vw__layout_view_make(model, whole, 8, &view) != VW_OK)
         return false;
-    vw__model_view_deinit(&view);
+    vw__layout_view_deinit(&view);
     return true;
 }
 

@@ -14,9 +14,9 @@ typedef struct made_scene {
     vw_job_device devices[2];
     vw_job job;
     vw_jobs jobs;
-    vw__job_environment environment;
-    vw__gpu_process processes[4];
-    vw__machine_parts parts;
+    vw__watch_job_environment environment;
+    vw__watch_gpu_process processes[4];
+    vw__watch_machine_parts parts;
     vw_machine_row rows[MOST_ROWS];
     size_t row_count;
 } made_scene;
@@ -30,7 +30,7 @@ static void set_scene(made_scene *scene)
     scene->devices[1] = made_up_device(1, "H200");
     scene->job = made_up_job(17, "train.py", scene->devices, 1);
     scene->jobs = (vw_jobs){.jobs = &scene->job, .job_count = 1};
-    scene->parts = (vw__machine_parts){
+    scene->parts = (vw__watch_machine_parts){
         .gpus = scene->gpus,
         .gpu_count = 2,
         .processes = scene->processes,
@@ -42,14 +42,14 @@ static void set_scene(made_scene *scene)
 static void see_process(made_scene *scene, size_t gpu, long process, uint64_t used_bytes)
 {
     scene->processes[scene->parts.process_count++] =
-        (vw__gpu_process){.gpu = gpu, .process = process, .used_bytes = used_bytes, "other"};
+        (vw__watch_gpu_process){.gpu = gpu, .process = process, .used_bytes = used_bytes, "other"};
 }
 
 static void join(made_scene *scene)
 {
-    assert_true(vw__machine_most_rows(&scene->parts) <= MOST_ROWS);
-    scene->row_count = vw__machine_join(&scene->parts, scene->rows);
-    assert_true(scene->row_count <= vw__machine_most_rows(&scene->parts));
+    assert_true(vw__watch_machine_most_rows(&scene->parts) <= MOST_ROWS);
+    scene->row_count = vw__watch_machine_join(&scene->parts, scene->rows);
+    assert_true(scene->row_count <= vw__watch_machine_most_rows(&scene->parts));
 }
 
 static void set_visible(made_scene *scene, const char *visible)

@@ -44,10 +44,10 @@ static vw__model_event event_at(uint64_t address)
     return (vw__model_event){
         .address = address,
         .size_bytes = 512,
-        .time_us = VW__UNKNOWN_TIME,
-        .context = VW__NO_CONTEXT,
-        .note = VW__NO_NOTE,
-        .pool = VW__UNKNOWN_POOL,
+        .time_us = VW__MODEL_UNKNOWN_TIME,
+        .context = VW__MODEL_NO_CONTEXT,
+        .note = VW__MODEL_NO_NOTE,
+        .pool = VW__MODEL_UNKNOWN_POOL,
     };
 }
 
@@ -64,9 +64,9 @@ static void add_segment(vw__model_builder *builder, int device, uint64_t address
     vw__model_segment segment = {
         .address = address,
         .total_bytes = 512,
-        .context = VW__NO_CONTEXT,
+        .context = VW__MODEL_NO_CONTEXT,
         .device = device,
-        .pool = VW__UNKNOWN_POOL,
+        .pool = VW__MODEL_UNKNOWN_POOL,
     };
     assert_int_equal(vw__model_add_segment(builder, &segment), VW_OK);
 }
@@ -86,17 +86,17 @@ static void an_empty_builder_makes_an_empty_model_with_the_fixed_entries(void **
     (void)state;
     vw__model *model = finished(new_builder(LIMIT_BYTES));
     assert_int_equal(model->stack_count, 1);
-    assert_int_equal(model->stacks[VW__EMPTY_STACK].count, 0);
+    assert_int_equal(model->stacks[VW__MODEL_EMPTY_STACK].count, 0);
     assert_int_equal(model->pool_count, 1);
     assert_int_equal(model->stream_count, 1);
     assert_int_equal(model->streams[0], 0);
     assert_int_equal(model->trace_count, 0);
     assert_int_equal(model->segment_count, 0);
-    assert_int_equal(model->settings.conf, VW__NO_STRING);
+    assert_int_equal(model->settings.conf, VW__MODEL_NO_STRING);
     assert_int_equal(model->settings.max_split_size, -1);
     assert_null(vw__model_trace_of(model, 0));
-    assert_string_equal(vw__model_string(model, VW__NO_STRING), "");
-    assert_int_equal(vw__model_stack_of(model, VW__NO_CONTEXT).count, 0);
+    assert_string_equal(vw__model_string(model, VW__MODEL_NO_STRING), "");
+    assert_int_equal(vw__model_stack_of(model, VW__MODEL_NO_CONTEXT).count, 0);
     vw__model_destroy(model);
 }
 
@@ -113,7 +113,7 @@ static void equal_things_have_one_id_and_different_ones_two(void **state)
     assert_int_equal(stack_id(builder, one_way, 2), stack);
     assert_int_not_equal(stack_id(builder, other_way, 2), stack);
     assert_int_not_equal(stack_id(builder, one_way, 1), stack);
-    assert_int_equal(stack_id(builder, NULL, 0), VW__EMPTY_STACK);
+    assert_int_equal(stack_id(builder, NULL, 0), VW__MODEL_EMPTY_STACK);
 
     uint16_t streams[3], pools[3];
     assert_int_equal(vw__model_add_stream(builder, 7, &streams[0]), VW_OK);
@@ -125,13 +125,14 @@ static void equal_things_have_one_id_and_different_ones_two(void **state)
     assert_int_equal(vw__model_add_pool(builder, (vw_private_id){1, 0}, &pools[1]), VW_OK);
     assert_int_equal(vw__model_add_pool(builder, (vw_private_id){0, 0}, &pools[2]), VW_OK);
     assert_int_not_equal(pools[0], pools[1]);
-    assert_int_equal(pools[2], VW__DEFAULT_POOL);
+    assert_int_equal(pools[2], VW__MODEL_DEFAULT_POOL);
 
-    vw__model_note note = {VW__NO_STRING, string_id(builder, "1/0"), VW__NO_STRING, stack};
+    vw__model_note note = {VW__MODEL_NO_STRING, string_id(builder, "1/0"), VW__MODEL_NO_STRING,
+                           stack};
     uint32_t notes[3];
     assert_int_equal(vw__model_add_note(builder, &note, &notes[0]), VW_OK);
     assert_int_equal(vw__model_add_note(builder, &note, &notes[1]), VW_OK);
-    note.forward_stack = VW__EMPTY_STACK;
+    note.forward_stack = VW__MODEL_EMPTY_STACK;
     assert_int_equal(vw__model_add_note(builder, &note, &notes[2]), VW_OK);
     assert_int_equal(notes[0], notes[1]);
     assert_int_not_equal(notes[0], notes[2]);
@@ -183,7 +184,7 @@ static void traces_are_runs_of_one_list_and_sorted_by_device_with_the_host_last(
         assert_int_equal(add_event(builder, i), i);
     assert_int_equal(vw__model_builder_event(builder, 999)->address, 999);
     assert_int_equal(vw__model_builder_event_count(builder), 1000);
-    assert_int_equal(vw__model_add_trace(builder, VW__HOST_DEVICE, 0, 10), VW_OK);
+    assert_int_equal(vw__model_add_trace(builder, VW__MODEL_HOST_DEVICE, 0, 10), VW_OK);
     assert_int_equal(vw__model_add_trace(builder, 1, 10, 990), VW_OK);
     assert_int_equal(vw__model_add_trace(builder, 0, 1000, 0), VW_OK);
     assert_int_equal(vw__model_add_trace(builder, 2, 0, 1001), VW_ERR_INVALID_ARGUMENT);
@@ -195,7 +196,7 @@ static void traces_are_runs_of_one_list_and_sorted_by_device_with_the_host_last(
     assert_int_equal(model->traces[1].device, 1);
     assert_int_equal(model->traces[1].events[0].address, 10);
     assert_int_equal(model->traces[1].events[989].address, 999);
-    assert_ptr_equal(vw__model_trace_of(model, VW__HOST_DEVICE), &model->traces[2]);
+    assert_ptr_equal(vw__model_trace_of(model, VW__MODEL_HOST_DEVICE), &model->traces[2]);
     vw__model_destroy(model);
 }
 
@@ -229,7 +230,7 @@ static void segments_come_out_by_device_and_address_whatever_their_order(void **
         assert_true((unsigned)a->device < (unsigned)b->device ||
                     (a->device == b->device && a->address < b->address));
     }
-    assert_int_equal(model->segments[COUNT - 1].device, VW__HOST_DEVICE);
+    assert_int_equal(model->segments[COUNT - 1].device, VW__MODEL_HOST_DEVICE);
     vw__model_destroy(model);
 }
 
@@ -264,8 +265,8 @@ static void actions_have_the_names_that_pytorch_writes(void **state)
     assert_string_equal(vw__model_action_name(VW_ACTION_ALLOC), "alloc");
     assert_string_equal(vw__model_action_name(VW_ACTION_SEGMENT_UNMAP), "segment_unmap");
     assert_string_equal(vw__model_action_name(VW_ACTION_OOM), "oom");
-    assert_string_equal(vw__model_action_name(VW__ACTION_ANNOTATE), "annotate");
-    assert_string_equal(vw__model_action_name(VW__ACTION_OTHER), "other");
+    assert_string_equal(vw__model_action_name(VW__MODEL_ACTION_ANNOTATE), "annotate");
+    assert_string_equal(vw__model_action_name(VW__MODEL_ACTION_OTHER), "other");
     assert_string_equal(vw__model_action_name(1000), "other");
 }
 
@@ -353,13 +354,15 @@ static bool build_a_bit_of_everything(vw__model_builder *builder)
         snprintf(text, sizeof text, "name %u", i);
         if (vw__model_add_string(builder, text, strlen(text), &name) != VW_OK)
             return false;
-        vw__model_note words = {VW__NO_STRING, name, name, VW__EMPTY_STACK};
+        vw__model_note words = {VW__MODEL_NO_STRING, name, name, VW__MODEL_EMPTY_STACK};
         vw__model_frame place = {name, name, i};
         vw__model_event event = event_at(i);
-        vw__model_block block = {.address = i * 512, .size_bytes = 512, .context = VW__NO_CONTEXT};
+        vw__model_block block = {
+            .address = i * 512, .size_bytes = 512, .context = VW__MODEL_NO_CONTEXT};
         vw__model_annotation annotation = {.name = name};
-        vw__model_segment segment = {
-            .address = 512 * (uint64_t)(100 - i), .total_bytes = 512, .context = VW__NO_CONTEXT};
+        vw__model_segment segment = {.address = 512 * (uint64_t)(100 - i),
+                                     .total_bytes = 512,
+                                     .context = VW__MODEL_NO_CONTEXT};
         if (vw__model_add_frame(builder, &place, &frame) != VW_OK ||
             vw__model_add_stack(builder, &frame, 1, &stack) != VW_OK ||
             vw__model_begin_context(builder, stack, &context) != VW_OK ||

@@ -32,10 +32,11 @@ typedef struct fixture {
 static void make_segments(fixture *f)
 {
     f->blocks[0] = (vw__model_block){0x1000, 512, 500, 0, VW_BLOCK_LIVE};
-    f->blocks[1] = (vw__model_block){0x1200, 1536, 1500, VW__NO_CONTEXT, VW_BLOCK_PENDING_FREE};
-    f->blocks[2] = (vw__model_block){0x1800, 2048, 0, VW__NO_CONTEXT, VW_BLOCK_FREE};
-    f->blocks[3] = (vw__model_block){0x2000, 1024, 1, VW__NO_CONTEXT, VW_BLOCK_LIVE};
-    f->blocks[4] = (vw__model_block){0x1000, 800, 800, VW__NO_CONTEXT, VW_BLOCK_LIVE};
+    f->blocks[1] =
+        (vw__model_block){0x1200, 1536, 1500, VW__MODEL_NO_CONTEXT, VW_BLOCK_PENDING_FREE};
+    f->blocks[2] = (vw__model_block){0x1800, 2048, 0, VW__MODEL_NO_CONTEXT, VW_BLOCK_FREE};
+    f->blocks[3] = (vw__model_block){0x2000, 1024, 1, VW__MODEL_NO_CONTEXT, VW_BLOCK_LIVE};
+    f->blocks[4] = (vw__model_block){0x1000, 800, 800, VW__MODEL_NO_CONTEXT, VW_BLOCK_LIVE};
     f->segments[0] = (vw__model_segment){
         .address = 0x1000,
         .total_bytes = 4096,
@@ -43,7 +44,7 @@ static void make_segments(fixture *f)
         .active_bytes = 2048,
         .block_count = 3,
         .context = 0,
-        .pool = VW__UNKNOWN_POOL,
+        .pool = VW__MODEL_UNKNOWN_POOL,
     };
     f->segments[1] = (vw__model_segment){
         .address = 0x2000,
@@ -52,15 +53,15 @@ static void make_segments(fixture *f)
         .active_bytes = 1024,
         .first_block = 3,
         .block_count = 1,
-        .context = VW__NO_CONTEXT,
+        .context = VW__MODEL_NO_CONTEXT,
     };
     f->segments[2] = (vw__model_segment){
         .address = 0x1000,
         .total_bytes = 1000,
         .first_block = 4,
         .block_count = 1,
-        .context = VW__NO_CONTEXT,
-        .device = VW__HOST_DEVICE,
+        .context = VW__MODEL_NO_CONTEXT,
+        .device = VW__MODEL_HOST_DEVICE,
     };
 }
 
@@ -68,13 +69,13 @@ static void make_events(fixture *f)
 {
     f->events[0] = (vw__model_event){.context = 0, .note = 0, .action = VW_ACTION_ALLOC};
     f->events[1] = (vw__model_event){
-        .context = VW__NO_CONTEXT,
-        .note = VW__NO_NOTE,
-        .pool = VW__UNKNOWN_POOL,
-        .action = VW__ACTION_OTHER,
+        .context = VW__MODEL_NO_CONTEXT,
+        .note = VW__MODEL_NO_NOTE,
+        .pool = VW__MODEL_UNKNOWN_POOL,
+        .action = VW__MODEL_ACTION_OTHER,
     };
     f->traces[0] = (vw__model_trace){f->events, 1, 0};
-    f->traces[1] = (vw__model_trace){f->events + 1, 1, VW__HOST_DEVICE};
+    f->traces[1] = (vw__model_trace){f->events + 1, 1, VW__MODEL_HOST_DEVICE};
 }
 
 static int set_up(void **state)
@@ -87,11 +88,11 @@ static int set_up(void **state)
     vw__string_table_init(&model->strings, &model->arena, 10, 1000);
     if (!vw__string_table_add(&model->strings, "step", 4, &id))
         return -1;
-    f.frames[1].name = VW__NO_STRING;
+    f.frames[1].name = VW__MODEL_NO_STRING;
     f.frame_ids[0] = 1;
     f.stacks[1].count = 2;
     f.contexts[0] = 1;
-    f.notes[0].action = VW__NO_STRING;
+    f.notes[0].action = VW__MODEL_NO_STRING;
     make_events(&f);
     make_segments(&f);
     model->frames = f.frames, model->frame_count = FRAME_COUNT;
@@ -173,7 +174,7 @@ static void every_index_must_be_within_its_table(void **state)
     BREAK(f->events[0].note, 1, "event 0");
     BREAK(f->events[0].stream, 1, "stream 1");
     BREAK(f->events[0].pool, 1, "pool 1");
-    BREAK(f->events[1].action, VW__ACTION_KINDS, "event 1: action 11");
+    BREAK(f->events[1].action, VW__MODEL_ACTION_KINDS, "event 1: action 11");
     BREAK(f->segments[0].context, 1, "segment 0x1000");
     BREAK(f->segments[0].stream, 1, "stream 1");
     BREAK(f->segments[0].pool, 1, "pool 1");
@@ -197,7 +198,7 @@ static void traces_must_lie_within_the_events_one_for_each_device(void **state)
     fixture *f = *state;
     BREAK(f->traces[0].event_count, 3, "trace 0 reaches past");
     BREAK(f->traces[1].event_count, 2, "trace 1 reaches past");
-    BREAK(f->traces[0].device, VW__HOST_DEVICE, "two traces");
+    BREAK(f->traces[0].device, VW__MODEL_HOST_DEVICE, "two traces");
     BREAK(f->traces[0].device, -2, "no device -2");
 }
 

@@ -11,12 +11,12 @@ static const char *const names[] = {"gpt2", "gpt2-medium", "llama-3-8b", "bert-b
 static void distances_count_letters_and_pass_over_capitals(void **state)
 {
     (void)state;
-    assert_int_equal(vw__edit_distance("gpt2", "gpt2"), 0);
-    assert_int_equal(vw__edit_distance("GPT2", "gpt2"), 0);
-    assert_int_equal(vw__edit_distance("gpt3", "gpt2"), 1);
-    assert_int_equal(vw__edit_distance("", "abc"), 3);
-    assert_int_equal(vw__edit_distance("kitten", "sitting"), 3);
-    assert_int_equal(vw__edit_distance("abc", ""), 3);
+    assert_int_equal(vw__nearest_name_distance("gpt2", "gpt2"), 0);
+    assert_int_equal(vw__nearest_name_distance("GPT2", "gpt2"), 0);
+    assert_int_equal(vw__nearest_name_distance("gpt3", "gpt2"), 1);
+    assert_int_equal(vw__nearest_name_distance("", "abc"), 3);
+    assert_int_equal(vw__nearest_name_distance("kitten", "sitting"), 3);
+    assert_int_equal(vw__nearest_name_distance("abc", ""), 3);
 }
 
 static void the_nearest_is_named_where_one_is_near(void **state)
@@ -35,7 +35,7 @@ static void words_that_are_too_long_are_nobody_s_mistake(void **state)
     (void)state;
     memset(word, 'a', sizeof word - 1);
     word[sizeof word - 1] = '\0';
-    assert_true(vw__edit_distance(word, "gpt2") == SIZE_MAX);
+    assert_true(vw__nearest_name_distance(word, "gpt2") == SIZE_MAX);
     assert_null(vw__nearest_name(word, names, 4));
 }
 

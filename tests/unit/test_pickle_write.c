@@ -30,17 +30,17 @@ static bool take(void *context, const void *bytes, size_t size_bytes)
     return true;
 }
 
-static void begin(vw__pickle *pickle)
+static void begin(vw__export_pickle *pickle)
 {
     memset(&out, 0, sizeof out);
     out.limit_bytes = sizeof out.bytes;
-    assert_int_equal(vw__pickle_init(pickle, &(vw__pickle_sink){&out, take}), VW_OK);
+    assert_int_equal(vw__export_pickle_init(pickle, &(vw__export_pickle_sink){&out, take}), VW_OK);
 }
 
-static void finish(vw__pickle *pickle)
+static void finish(vw__export_pickle *pickle)
 {
-    assert_int_equal(vw__pickle_finish(pickle), VW_OK);
-    vw__pickle_deinit(pickle);
+    assert_int_equal(vw__export_pickle_finish(pickle), VW_OK);
+    vw__export_pickle_deinit(pickle);
 }
 
 /* Everything between "protocol 4" and "stop". */
@@ -56,22 +56,22 @@ static void finish(vw__pickle *pickle)
 static void numbers_take_the_shortest_form_at_every_edge(void **state)
 {
     (void)state;
-    vw__pickle pickle;
+    vw__export_pickle pickle;
     begin(&pickle);
-    vw__pickle_unsigned(&pickle, 0);
-    vw__pickle_unsigned(&pickle, 255);
-    vw__pickle_unsigned(&pickle, 256);
-    vw__pickle_unsigned(&pickle, 65535);
-    vw__pickle_unsigned(&pickle, 65536);
-    vw__pickle_unsigned(&pickle, INT32_MAX);
+    vw__export_pickle_unsigned(&pickle, 0);
+    vw__export_pickle_unsigned(&pickle, 255);
+    vw__export_pickle_unsigned(&pickle, 256);
+    vw__export_pickle_unsigned(&pickle, 65535);
+    vw__export_pickle_unsigned(&pickle, 65536);
+    vw__export_pickle_unsigned(&pickle, INT32_MAX);
     expect(&pickle, "K\x00K\xffM\x00\x01M\xff\xffJ\x00\x00\x01\x00J\xff\xff\xff\x7f");
 
     begin(&pickle);
-    vw__pickle_unsigned(&pickle, (uint64_t)INT32_MAX + 1); /* its top bit would be a sign */
-    vw__pickle_unsigned(&pickle, UINT32_MAX);
-    vw__pickle_unsigned(&pickle, UINT64_C(0x7f0012345600)); /* an address */
-    vw__pickle_unsigned(&pickle, INT64_MAX);
-    vw__pickle_unsigned(&pickle, UINT64_MAX);
+    vw__export_pickle_unsigned(&pickle, (uint64_t)INT32_MAX + 1); /* its top bit would be a sign */
+    vw__export_pickle_unsigned(&pickle, UINT32_MAX);
+    vw__export_pickle_unsigned(&pickle, UINT64_C(0x7f0012345600)); /* an address */
+    vw__export_pickle_unsigned(&pickle, INT64_MAX);
+    vw__export_pickle_unsigned(&pickle, UINT64_MAX);
     expect(&pickle, "\x8a\x05\x00\x00\x00\x80\x00"
                     "\x8a\x05\xff\xff\xff\xff\x00"
                     "\x8a\x06\x00\x56\x34\x12\x00\x7f"
@@ -82,15 +82,15 @@ static void numbers_take_the_shortest_form_at_every_edge(void **state)
 static void negative_numbers_keep_their_sign(void **state)
 {
     (void)state;
-    vw__pickle pickle;
+    vw__export_pickle pickle;
     begin(&pickle);
-    vw__pickle_integer(&pickle, -1);
-    vw__pickle_integer(&pickle, INT32_MIN);
-    vw__pickle_integer(&pickle, (int64_t)INT32_MIN - 1);
-    vw__pickle_integer(&pickle, -(INT64_C(1) << 39));
-    vw__pickle_integer(&pickle, -(INT64_C(1) << 40));
-    vw__pickle_integer(&pickle, INT64_MIN);
-    vw__pickle_integer(&pickle, 7);
+    vw__export_pickle_integer(&pickle, -1);
+    vw__export_pickle_integer(&pickle, INT32_MIN);
+    vw__export_pickle_integer(&pickle, (int64_t)INT32_MIN - 1);
+    vw__export_pickle_integer(&pickle, -(INT64_C(1) << 39));
+    vw__export_pickle_integer(&pickle, -(INT64_C(1) << 40));
+    vw__export_pickle_integer(&pickle, INT64_MIN);
+    vw__export_pickle_integer(&pickle, 7);
     expect(&pickle, "J\xff\xff\xff\xffJ\x00\x00\x00\x80"
                     "\x8a\x05\xff\xff\xff\x7f\xff"
                     "\x8a\x05\x00\x00\x00\x00\x80"
@@ -101,22 +101,22 @@ static void negative_numbers_keep_their_sign(void **state)
 static void booleans_and_floats_are_written(void **state)
 {
     (void)state;
-    vw__pickle pickle;
+    vw__export_pickle pickle;
     begin(&pickle);
-    vw__pickle_boolean(&pickle, true);
-    vw__pickle_boolean(&pickle, false);
-    vw__pickle_float(&pickle, 0.5);
+    vw__export_pickle_boolean(&pickle, true);
+    vw__export_pickle_boolean(&pickle, false);
+    vw__export_pickle_float(&pickle, 0.5);
     expect(&pickle, "\x88\x89G\x3f\xe0\x00\x00\x00\x00\x00\x00");
 }
 
 static void texts_are_short_up_to_255_bytes(void **state)
 {
     (void)state;
-    vw__pickle pickle;
+    vw__export_pickle pickle;
     char text[256];
     memset(text, 'a', sizeof text);
     begin(&pickle);
-    vw__pickle_text(&pickle, text, 255);
+    vw__export_pickle_text(&pickle, text, 255);
     finish(&pickle);
     assert_memory_equal(out.bytes + 2,
                         "\x8c\xff"
@@ -124,7 +124,7 @@ static void texts_are_short_up_to_255_bytes(void **state)
                         3);
     assert_int_equal(out.size_bytes, 2 + 2 + 255 + 1);
     begin(&pickle);
-    vw__pickle_text(&pickle, text, 256);
+    vw__export_pickle_text(&pickle, text, 256);
     finish(&pickle);
     assert_memory_equal(out.bytes + 2,
                         "X\x00\x01\x00\x00"
@@ -136,12 +136,12 @@ static void texts_are_short_up_to_255_bytes(void **state)
 static void bytes_that_are_no_utf8_become_replacement_characters(void **state)
 {
     (void)state;
-    vw__pickle pickle;
+    vw__export_pickle pickle;
     begin(&pickle);
-    vw__pickle_text(&pickle, "\xc3\xa9", 2);     /* as it should be */
-    vw__pickle_text(&pickle, "a\xff\xc3", 3);    /* no character, and half of one */
-    vw__pickle_text(&pickle, "\xed\xa0\x80", 3); /* a surrogate */
-    vw__pickle_text(&pickle, "", 0);
+    vw__export_pickle_text(&pickle, "\xc3\xa9", 2);     /* as it should be */
+    vw__export_pickle_text(&pickle, "a\xff\xc3", 3);    /* no character, and half of one */
+    vw__export_pickle_text(&pickle, "\xed\xa0\x80", 3); /* a surrogate */
+    vw__export_pickle_text(&pickle, "", 0);
     expect(&pickle, "\x8c\x02\xc3\xa9"
                     "\x8c\x07"
                     "a\xef\xbf\xbd\xef\xbf\xbd"
@@ -152,21 +152,21 @@ static void bytes_that_are_no_utf8_become_replacement_characters(void **state)
 static void containers_nest(void **state)
 {
     (void)state;
-    vw__pickle pickle;
-    vw__pickle_list list, empty;
+    vw__export_pickle pickle;
+    vw__export_pickle_list list, empty;
     begin(&pickle);
-    vw__pickle_begin_dict(&pickle);
-    vw__pickle_text(&pickle, "k", 1);
-    vw__pickle_begin_list(&pickle, &list);
-    vw__pickle_next_item(&pickle, &list);
-    vw__pickle_begin_list(&pickle, &empty);
-    vw__pickle_end_list(&pickle, &empty);
-    vw__pickle_next_item(&pickle, &list);
-    vw__pickle_unsigned(&pickle, 1);
-    vw__pickle_unsigned(&pickle, 2);
-    vw__pickle_pair(&pickle);
-    vw__pickle_end_list(&pickle, &list);
-    vw__pickle_end_dict(&pickle);
+    vw__export_pickle_begin_dict(&pickle);
+    vw__export_pickle_text(&pickle, "k", 1);
+    vw__export_pickle_begin_list(&pickle, &list);
+    vw__export_pickle_next_item(&pickle, &list);
+    vw__export_pickle_begin_list(&pickle, &empty);
+    vw__export_pickle_end_list(&pickle, &empty);
+    vw__export_pickle_next_item(&pickle, &list);
+    vw__export_pickle_unsigned(&pickle, 1);
+    vw__export_pickle_unsigned(&pickle, 2);
+    vw__export_pickle_pair(&pickle);
+    vw__export_pickle_end_list(&pickle, &list);
+    vw__export_pickle_end_dict(&pickle);
     expect(&pickle, "}(\x8c\x01k](]K\x01K\x02\x86"
                     "eu");
 }
@@ -174,15 +174,15 @@ static void containers_nest(void **state)
 static void a_long_list_comes_in_portions_of_a_thousand(void **state)
 {
     (void)state;
-    vw__pickle pickle;
-    vw__pickle_list list;
+    vw__export_pickle pickle;
+    vw__export_pickle_list list;
     begin(&pickle);
-    vw__pickle_begin_list(&pickle, &list);
+    vw__export_pickle_begin_list(&pickle, &list);
     for (int i = 0; i < 2000; i++) {
-        vw__pickle_next_item(&pickle, &list);
-        vw__pickle_unsigned(&pickle, 0);
+        vw__export_pickle_next_item(&pickle, &list);
+        vw__export_pickle_unsigned(&pickle, 0);
     }
-    vw__pickle_end_list(&pickle, &list);
+    vw__export_pickle_end_list(&pickle, &list);
     finish(&pickle);
     assert_int_equal(out.size_bytes, 2 + 1 + 2 * (1 + 2000 + 1) + 1);
     assert_memory_equal(out.bytes + 2, "](K", 3);
@@ -193,14 +193,14 @@ static void a_long_list_comes_in_portions_of_a_thousand(void **state)
 static void memos_are_numbered_and_fetched_by_number(void **state)
 {
     (void)state;
-    vw__pickle pickle;
+    vw__export_pickle pickle;
     begin(&pickle);
     for (uint32_t i = 0; i < 257; i++) {
-        vw__pickle_boolean(&pickle, true);
-        assert_int_equal(vw__pickle_memoize(&pickle), i);
+        vw__export_pickle_boolean(&pickle, true);
+        assert_int_equal(vw__export_pickle_memoize(&pickle), i);
     }
-    vw__pickle_fetch(&pickle, 255);
-    vw__pickle_fetch(&pickle, 256);
+    vw__export_pickle_fetch(&pickle, 255);
+    vw__export_pickle_fetch(&pickle, 256);
     finish(&pickle);
     assert_memory_equal(out.bytes + 2, "\x88\x94", 2);
     assert_memory_equal(out.bytes + 2 + 2 * 257, "h\xffj\x00\x01\x00\x00.", 8);
@@ -209,14 +209,14 @@ static void memos_are_numbered_and_fetched_by_number(void **state)
 static void bytes_leave_in_pieces_no_larger_than_the_buffer(void **state)
 {
     (void)state;
-    vw__pickle pickle;
-    static char text[VW__PICKLE_BUFFER_BYTES * 2 + 100];
+    vw__export_pickle pickle;
+    static char text[VW__EXPORT_PICKLE_BUFFER_BYTES * 2 + 100];
     memset(text, 'x', sizeof text);
     begin(&pickle);
-    vw__pickle_text(&pickle, text, sizeof text);
+    vw__export_pickle_text(&pickle, text, sizeof text);
     finish(&pickle);
     assert_int_equal(out.size_bytes, 2 + 5 + sizeof text + 1);
-    assert_int_equal(out.most_bytes, VW__PICKLE_BUFFER_BYTES);
+    assert_int_equal(out.most_bytes, VW__EXPORT_PICKLE_BUFFER_BYTES);
     for (size_t i = 7; i < 7 + sizeof text; i++)
         assert_int_equal(out.bytes[i], 'x');
 }
@@ -224,14 +224,14 @@ static void bytes_leave_in_pieces_no_larger_than_the_buffer(void **state)
 static void a_sink_that_refuses_is_asked_once_and_the_end_says_so(void **state)
 {
     (void)state;
-    vw__pickle pickle;
-    static const char text[VW__PICKLE_BUFFER_BYTES] = "long";
+    vw__export_pickle pickle;
+    static const char text[VW__EXPORT_PICKLE_BUFFER_BYTES] = "long";
     begin(&pickle);
     out.limit_bytes = 1000;
     for (int i = 0; i < 5; i++)
-        vw__pickle_text(&pickle, text, sizeof text);
-    assert_int_equal(vw__pickle_finish(&pickle), VW_ERR_FILE);
-    vw__pickle_deinit(&pickle);
+        vw__export_pickle_text(&pickle, text, sizeof text);
+    assert_int_equal(vw__export_pickle_finish(&pickle), VW_ERR_FILE);
+    vw__export_pickle_deinit(&pickle);
     assert_int_equal(out.refusals, 1);
     assert_int_equal(out.size_bytes, 0);
 }
@@ -239,14 +239,14 @@ static void a_sink_that_refuses_is_asked_once_and_the_end_says_so(void **state)
 static bool write_a_little(void *context)
 {
     (void)context;
-    vw__pickle pickle;
+    vw__export_pickle pickle;
     memset(&out, 0, sizeof out);
     out.limit_bytes = sizeof out.bytes;
-    if (vw__pickle_init(&pickle, &(vw__pickle_sink){&out, take}) != VW_OK)
+    if (vw__export_pickle_init(&pickle, &(vw__export_pickle_sink){&out, take}) != VW_OK)
         return false;
-    vw__pickle_unsigned(&pickle, 1);
-    vw_status status = vw__pickle_finish(&pickle);
-    vw__pickle_deinit(&pickle);
+    vw__export_pickle_unsigned(&pickle, 1);
+    vw_status status = vw__export_pickle_finish(&pickle);
+    vw__export_pickle_deinit(&pickle);
     return status == VW_OK;
 }
 

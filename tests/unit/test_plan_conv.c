@@ -41,7 +41,7 @@ static void a_window_takes_as_many_steps_as_fit(void **state)
 {
     (void)state;
     static const struct {
-        vw__window window;
+        vw__op_window window;
         uint64_t side, steps;
     } cases[] = {
         {{7, 2, 3}, 224, 112}, {{3, 2, 1}, 112, 56},   {{3, 1, 1}, 56, 56}, {{1, 2, 0}, 56, 28},
@@ -49,33 +49,33 @@ static void a_window_takes_as_many_steps_as_fit(void **state)
         {{3, 1, 1}, 1, 1},     {{0, 1, 0}, 8, 0},      {{2, 0, 0}, 8, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        assert_int_equal(vw__window_steps(&cases[i].window, cases[i].side), cases[i].steps);
+        assert_int_equal(vw__op_window_steps(&cases[i].window, cases[i].side), cases[i].steps);
 }
 
 /* ---- convolutions ---------------------------------------------------------------------------- */
 
 /* What a forward pass takes for a moment beside its result. */
-static uint64_t workspace_of(const vw__conv_shape *shape, vw__dtype dtype)
+static uint64_t workspace_of(const vw__op_conv_shape *shape, vw__dtype dtype)
 {
     void *state;
     make_tape(&state);
     vw__tape *tape = state;
     uint64_t area = shape->window.kernel * shape->window.kernel;
-    vw__tensor x = vw__tensor_new(tape, vw__image_elements(tape, &shape->in), dtype);
+    vw__tensor x = vw__tensor_new(tape, vw__op_image_elements(tape, &shape->in), dtype);
     vw__tensor weight = vw__tensor_new(
         tape, shape->in.channels / shape->groups * shape->out_channels * area, dtype);
     vw__tape_reset_peak(tape);
-    vw__tensor made = vw__conv2d(tape, x, weight, vw__no_tensor(), shape);
+    vw__tensor made = vw__op_conv2d(tape, x, weight, vw__tensor_none(), shape);
     uint64_t workspace = vw__tape_get_peak(tape).live_bytes - vw__tape_live_bytes(tape);
-    vw__drop(tape, &made);
+    vw__tensor_drop(tape, &made);
     destroy_tape(&state);
     return workspace;
 }
 
-static vw__conv_shape conv_of(uint64_t batch, uint64_t in, uint64_t side, uint64_t out,
-                              vw__window window)
+static vw__op_conv_shape conv_of(uint64_t batch, uint64_t in, uint64_t side, uint64_t out,
+                                 vw__op_window window)
 {
-    return (vw__conv_shape){
+    return (vw__op_conv_shape){
         .in = {batch, in, side, side}, .window = window, .out_channels = out, .groups = 1};
 }
 
@@ -84,10 +84,10 @@ static vw__conv_shape conv_of(uint64_t batch, uint64_t in, uint64_t side, uint64
 static void workspaces_are_those_that_were_recorded(void **state)
 {
     (void)state;
-    static const vw__window seven = {7, 2, 3}, three = {3, 1, 1}, half = {3, 2, 1}, one = {1, 1, 0},
-                            skip = {1, 2, 0};
+    static const vw__op_window seven = {7, 2, 3}, three = {3, 1, 1}, half = {3, 2, 1},
+                               one = {1, 1, 0}, skip = {1, 2, 0};
     const struct {
-        vw__conv_shape shape;
+        vw__op_conv_shape shape;
         uint64_t recorded_bytes;
     } cases[] = {
         {conv_of(48, 3, 352, 64, seven), 237920784},  {conv_of(48, 64, 88, 64, three), 95232147},
@@ -97,7 +97,7 @@ static void workspaces_are_those_that_were_recorded(void **state)
         {conv_of(48, 512, 11, 512, three), 16613392},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        uint64_t planned = workspace_of(&cases[i].shape, VW__FLOAT16);
+        uint64_t planned = workspace_of(&cases[i].shape, VW__DTYPE_FLOAT16);
         uint64_t recorded = rounded(cases[i].recorded_bytes);
         assert_true(planned <= recorded);
         assert_true(recorded - planned <= 2 * UNIT);
@@ -108,38 +108,38 @@ static void workspaces_are_those_that_were_recorded(void **state)
 static void float32_needs_copies_of_odd_planes_only(void **state)
 {
     (void)state;
-    static const vw__window one = {1, 1, 0}, skip = {1, 2, 0}, patch = {16, 16, 0};
-    vw__conv_shape even = conv_of(64, 256, 56, 512, skip), odd = conv_of(64, 512, 7, 2048, one);
-    vw__conv_shape patches = conv_of(24, 3, 224, 768, patch);
-    assert_int_equal(workspace_of(&even, VW__FLOAT32), 0);
-    assert_int_equal(workspace_of(&patches, VW__FLOAT32), 0);
-    assert_int_equal(workspace_of(&odd, VW__FLOAT32), (64 * 512 * 49 + 64 * 2048 * 49) * 4);
+    static const vw__op_window one = {1, 1, 0}, skip = {1, 2, 0}, patch = {16, 16, 0};
+    vw__op_conv_shape even = conv_of(64, 256, 56, 512, skip), odd = conv_of(64, 512, 7, 2048, one);
+    vw__op_conv_shape patches = conv_of(24, 3, 224, 768, patch);
+    assert_int_equal(workspace_of(&even, VW__DTYPE_FLOAT32), 0);
+    assert_int_equal(workspace_of(&patches, VW__DTYPE_FLOAT32), 0);
+    assert_int_equal(workspace_of(&odd, VW__DTYPE_FLOAT32), (64 * 512 * 49 + 64 * 2048 * 49) * 4);
 }
 
 static void one_filter_for_each_channel_needs_no_copies(void **state)
 {
     (void)state;
-    vw__conv_shape shape = conv_of(8, 64, 28, 64, (vw__window){3, 1, 1});
+    vw__op_conv_shape shape = conv_of(8, 64, 28, 64, (vw__op_window){3, 1, 1});
     shape.groups = 64;
-    assert_int_equal(workspace_of(&shape, VW__FLOAT16), 0);
+    assert_int_equal(workspace_of(&shape, VW__DTYPE_FLOAT16), 0);
     shape.groups = 32;
-    assert_true(workspace_of(&shape, VW__FLOAT16) > 0);
+    assert_true(workspace_of(&shape, VW__DTYPE_FLOAT16) > 0);
 }
 
 static void a_convolution_saves_its_image_and_its_weight(void **state)
 {
     vw__tape *tape = *state;
-    const vw__conv_shape shape = conv_of(2, 8, 4, 16, (vw__window){1, 1, 0});
-    vw__tensor weight = vw__parameter(tape, 8 * 16, VW__FLOAT32, true);
-    vw__tensor x = vw__tensor_new(tape, 2 * 8 * 16, VW__FLOAT32);
+    const vw__op_conv_shape shape = conv_of(2, 8, 4, 16, (vw__op_window){1, 1, 0});
+    vw__tensor weight = vw__tape_parameter(tape, 8 * 16, VW__DTYPE_FLOAT32, true);
+    vw__tensor x = vw__tensor_new(tape, 2 * 8 * 16, VW__DTYPE_FLOAT32);
     uint64_t before = vw__tape_live_bytes(tape);
-    vw__tensor made = vw__conv2d(tape, x, weight, vw__no_tensor(), &shape);
+    vw__tensor made = vw__op_conv2d(tape, x, weight, vw__tensor_none(), &shape);
     assert_int_equal(made.elements, 2 * 16 * 16);
-    vw__drop(tape, &x); /* the node holds it */
+    vw__tensor_drop(tape, &x); /* the node holds it */
     assert_int_equal(vw__tape_live_bytes(tape), before + rounded(2 * 16 * 16 * 4));
-    vw__backward(tape, made);
-    vw__drop(tape, &made);
-    assert_int_equal(vw__tape_live_of(tape, VW__USE_GRADIENTS), rounded(8 * 16 * 4));
+    vw__tape_backward(tape, made);
+    vw__tensor_drop(tape, &made);
+    assert_int_equal(vw__tape_live_of(tape, VW__TAPE_USE_GRADIENTS), rounded(8 * 16 * 4));
     assert_int_equal(vw__tape_live_bytes(tape), 2 * rounded(8 * 16 * 4)); /* weight, gradient */
 }
 
@@ -148,17 +148,17 @@ static void a_convolution_saves_its_image_and_its_weight(void **state)
 static void a_derivative_has_one_workspace_at_a_time(void **state)
 {
     vw__tape *tape = *state;
-    const vw__conv_shape shape = conv_of(4, 64, 16, 64, (vw__window){3, 1, 1});
+    const vw__op_conv_shape shape = conv_of(4, 64, 16, 64, (vw__op_window){3, 1, 1});
     const uint64_t image = 4 * 64 * 256 * 2, weight = 64 * 64 * 9 * 2;
-    vw__tensor first = vw__parameter(tape, 4 * 64 * 256, VW__FLOAT16, true);
-    vw__tensor filters = vw__parameter(tape, 64 * 64 * 9, VW__FLOAT16, true);
-    vw__tensor made = vw__conv2d(tape, first, filters, vw__no_tensor(), &shape);
+    vw__tensor first = vw__tape_parameter(tape, 4 * 64 * 256, VW__DTYPE_FLOAT16, true);
+    vw__tensor filters = vw__tape_parameter(tape, 64 * 64 * 9, VW__DTYPE_FLOAT16, true);
+    vw__tensor made = vw__op_conv2d(tape, first, filters, vw__tensor_none(), &shape);
     uint64_t before = vw__tape_live_bytes(tape);
     vw__tape_reset_peak(tape);
-    vw__backward(tape, made);
+    vw__tape_backward(tape, made);
     /* The gradient that comes in, both that go out, and the copies. */
     assert_int_equal(peak_over(tape, before), image + image + weight + (2 * image + weight));
-    vw__drop(tape, &made);
+    vw__tensor_drop(tape, &made);
 }
 
 /* ---- the others ------------------------------------------------------------------------------ */
@@ -167,57 +167,57 @@ static void batch_norm_saves_its_argument_and_statistics(void **state)
 {
     vw__tape *tape = *state;
     enum { CHANNELS = 256, ELEMENTS = 2 * CHANNELS * 16 };
-    vw__tensor weight = vw__parameter(tape, CHANNELS, VW__FLOAT32, true);
-    vw__tensor bias = vw__parameter(tape, CHANNELS, VW__FLOAT32, true);
-    vw__tensor x = vw__tensor_new(tape, ELEMENTS, VW__FLOAT16);
+    vw__tensor weight = vw__tape_parameter(tape, CHANNELS, VW__DTYPE_FLOAT32, true);
+    vw__tensor bias = vw__tape_parameter(tape, CHANNELS, VW__DTYPE_FLOAT32, true);
+    vw__tensor x = vw__tensor_new(tape, ELEMENTS, VW__DTYPE_FLOAT16);
     uint64_t before = vw__tape_live_bytes(tape);
-    vw__tensor made = vw__batch_norm(tape, x, weight, bias, true);
-    assert_int_equal(made.dtype, VW__FLOAT16);
+    vw__tensor made = vw__op_batch_norm(tape, x, weight, bias, true);
+    assert_int_equal(made.dtype, VW__DTYPE_FLOAT16);
     assert_int_equal(vw__tape_live_bytes(tape), before + 2 * ELEMENTS + 2 * CHANNELS * 4);
-    vw__drop(tape, &x);
+    vw__tensor_drop(tape, &x);
     assert_int_equal(vw__tape_live_bytes(tape), before + 2 * ELEMENTS + 2 * CHANNELS * 4);
     vw__tape_drop_graph(tape);
     assert_int_equal(vw__tape_live_bytes(tape), before); /* x is gone, the result is as large */
-    vw__drop(tape, &made);
+    vw__tensor_drop(tape, &made);
 }
 
 static void batch_norm_in_evaluation_has_no_statistics_of_its_own(void **state)
 {
     vw__tape *tape = *state;
-    vw__tensor weight = vw__parameter(tape, 8, VW__FLOAT32, false);
-    vw__tensor bias = vw__parameter(tape, 8, VW__FLOAT32, false);
-    vw__tensor x = vw__tensor_new(tape, 1024, VW__FLOAT32);
+    vw__tensor weight = vw__tape_parameter(tape, 8, VW__DTYPE_FLOAT32, false);
+    vw__tensor bias = vw__tape_parameter(tape, 8, VW__DTYPE_FLOAT32, false);
+    vw__tensor x = vw__tensor_new(tape, 1024, VW__DTYPE_FLOAT32);
     uint64_t before = vw__tape_live_bytes(tape);
-    vw__tensor made = vw__batch_norm(tape, x, weight, bias, false);
+    vw__tensor made = vw__op_batch_norm(tape, x, weight, bias, false);
     assert_int_equal(vw__tape_live_bytes(tape), before + 1024 * 4);
-    vw__drop(tape, &made);
-    vw__drop(tape, &x);
+    vw__tensor_drop(tape, &made);
+    vw__tensor_drop(tape, &x);
 }
 
 static void a_max_pool_keeps_indices_of_eight_bytes(void **state)
 {
     vw__tape *tape = *state;
-    vw__tensor x = vw__parameter(tape, 4096, VW__FLOAT32, true);
+    vw__tensor x = vw__tape_parameter(tape, 4096, VW__DTYPE_FLOAT32, true);
     uint64_t before = vw__tape_live_bytes(tape);
-    vw__tensor made = vw__max_pool(tape, x, 1024);
+    vw__tensor made = vw__op_max_pool(tape, x, 1024);
     assert_int_equal(vw__tape_live_bytes(tape), before + 1024 * (4 + 8));
-    vw__backward(tape, made);
+    vw__tape_backward(tape, made);
     assert_int_equal(vw__tape_live_bytes(tape), before + 1024 * 4 + 4096 * 4);
-    vw__drop(tape, &made);
+    vw__tensor_drop(tape, &made);
 }
 
 static void a_sum_in_place_takes_nothing_and_gives_both_their_gradient(void **state)
 {
     vw__tape *tape = *state;
-    vw__tensor a = vw__parameter(tape, 1024, VW__FLOAT32, true);
-    vw__tensor b = vw__parameter(tape, 1024, VW__FLOAT32, true);
-    vw__tensor sum = vw__mul_scalar(tape, a);
+    vw__tensor a = vw__tape_parameter(tape, 1024, VW__DTYPE_FLOAT32, true);
+    vw__tensor b = vw__tape_parameter(tape, 1024, VW__DTYPE_FLOAT32, true);
+    vw__tensor sum = vw__op_mul_scalar(tape, a);
     uint64_t before = vw__tape_live_bytes(tape);
-    vw__add_in_place(tape, &sum, b);
+    vw__op_add_in_place(tape, &sum, b);
     assert_int_equal(vw__tape_live_bytes(tape), before);
-    vw__backward(tape, sum);
-    assert_int_equal(vw__tape_live_of(tape, VW__USE_GRADIENTS), 2 * rounded(1024 * 4));
-    vw__drop(tape, &sum);
+    vw__tape_backward(tape, sum);
+    assert_int_equal(vw__tape_live_of(tape, VW__TAPE_USE_GRADIENTS), 2 * rounded(1024 * 4));
+    vw__tensor_drop(tape, &sum);
 }
 
 /* ---- ResNets --------------------------------------------------------------------------------- */
@@ -226,7 +226,7 @@ static vw__plan_peaks run_model(const char *name, const vw_plan_settings *settin
 {
     vw_plan_model model = {.name = name};
     vw__plan_peaks peaks;
-    assert_true(vw__zoo_find(name, &model));
+    assert_true(vw__plan_zoo_find(name, &model));
     assert_int_equal(vw__plan_simulate(&model, settings, NULL, &peaks, NULL), VW_OK);
     return peaks;
 }

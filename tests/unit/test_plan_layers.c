@@ -180,7 +180,7 @@ static void a_resnet18_by_its_layers_is_the_built_in_one(void **state)
              "{'kind':'mean_pool'},{'kind':'linear','in':512,'out':1000}]}");
 
     vw_plan_model built_in = {.name = "resnet18"};
-    assert_true(vw__zoo_find("resnet18", &built_in));
+    assert_true(vw__plan_zoo_find("resnet18", &built_in));
     vw_plan_model *described = open_good(text);
     assert_string_equal(described->name, "by hand");
     for (int precision = 0; precision < VW_PRECISION_COUNT; precision++) {

@@ -140,8 +140,8 @@ static void a_card_is_judged_with_the_error_counted_in(void **state)
     vw_plan *plan = make("gpt2", &settings);
     assert_false(plan->is_card_known);
     uint64_t peak = plan->peak_allocated_bytes;
-    vw__error_band band = vw__error_band_of("gpt2", &settings);
-    uint64_t just = vw__device_bytes_at_worst(peak, &settings, band);
+    vw__plan_error_band band = vw__plan_error_band_of("gpt2", &settings);
+    uint64_t just = vw__plan_device_bytes_at_worst(peak, &settings, band);
     vw_plan_free(plan);
 
     settings.card_bytes = just;
@@ -253,7 +253,7 @@ static void what_nobody_measured_has_no_band(void **state)
 static void an_error_band_holds_all_cases_of_its_kind_and_no_other(void **state)
 {
     (void)state;
-    const vw__measured_case cases[] = {
+    const vw__plan_measured_case cases[] = {
         {.family = "gpt2", .optimizer = VW_OPTIMIZER_ADAMW, .error = -0.01},
         {.family = "gpt2", .optimizer = VW_OPTIMIZER_ADAMW_FUSED, .error = 0.02},
         {.family = "gpt2", .optimizer = VW_OPTIMIZER_SGD, .error = 0.5},
@@ -264,13 +264,13 @@ static void an_error_band_holds_all_cases_of_its_kind_and_no_other(void **state)
          .error = 0.7},
     };
     vw_plan_settings settings = gpt2_settings();
-    vw__error_band band = vw__error_band_among(cases, 5, "gpt2", &settings);
+    vw__plan_error_band band = vw__plan_error_band_among(cases, 5, "gpt2", &settings);
     assert_int_equal(band.case_count, 2);
     assert_true(band.low == -0.01 && band.high == 0.02);
     settings.precision = VW_PRECISION_FP16; /* as many bytes as bf16 */
-    assert_int_equal(vw__error_band_among(cases, 5, "gpt2", &settings).case_count, 1);
+    assert_int_equal(vw__plan_error_band_among(cases, 5, "gpt2", &settings).case_count, 1);
     settings.lora_rank = 8;
-    assert_int_equal(vw__error_band_among(cases, 5, "gpt2", &settings).case_count, 0);
+    assert_int_equal(vw__plan_error_band_among(cases, 5, "gpt2", &settings).case_count, 0);
 }
 
 static void many_accumulated_batches_are_planned_as_few(void **state)

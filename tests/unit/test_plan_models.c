@@ -15,17 +15,17 @@
 
 /* The model of plan_truth's that is not built in. */
 static const vw_plan_model llama_160m = {
-    .family = &vw__family_llama,
+    .family = &vw__plan_family_llama,
     .shape = {.hidden = 768,
               .layers = 12,
               .attention = {.heads = 12, .key_heads = 12, .head_width = 64},
-              .mlp = {.inner = 3072, .activation = VW__ACTIVATION_SILU, .is_gated = true},
+              .mlp = {.inner = 3072, .activation = VW__PLAN_ACTIVATION_SILU, .is_gated = true},
               .embedding = {.vocabulary = 32000}}};
 
 static vw_plan_model model_of(const char *name)
 {
     vw_plan_model model = llama_160m;
-    assert_true(strcmp(name, "llama-160m") == 0 || vw__zoo_find(name, &model));
+    assert_true(strcmp(name, "llama-160m") == 0 || vw__plan_zoo_find(name, &model));
     return model;
 }
 
@@ -111,7 +111,8 @@ static void measured_steps_are_met_within_one_percent(void **state)
         const vw_plan_model model = model_of(steps[i].model);
         vw__plan_peaks peaks = simulate(&model, &settings);
         expect_near(peaks.after_forward_bytes, steps[i].after_forward_bytes);
-        expect_near(peaks.phase_peaks[VW__PHASE_FORWARD].live_bytes, steps[i].forward_peak_bytes);
+        expect_near(peaks.phase_peaks[VW__PLAN_PHASE_FORWARD].live_bytes,
+                    steps[i].forward_peak_bytes);
         expect_near(peaks.peak.live_bytes, steps[i].peak_bytes);
     }
 }
@@ -121,7 +122,7 @@ static void measured_steps_are_met_within_one_percent(void **state)
 static uint64_t activations_of(const vw_plan_model *model, const vw_plan_settings *settings)
 {
     vw__plan_peaks peaks = simulate(model, settings);
-    return peaks.phase_peaks[VW__PHASE_FORWARD].parts[VW__USE_ACTIVATIONS];
+    return peaks.phase_peaks[VW__PLAN_PHASE_FORWARD].parts[VW__TAPE_USE_ACTIVATIONS];
 }
 
 /* With a window shorter than the text SDPA has a mask to add in each layer, for each sample, and

@@ -14,16 +14,16 @@ typedef struct hand_made {
 
 static void enter_places(vw__tape *tape)
 {
-    vw__enter(tape, "forward", -1);
-    vw__enter(tape, "attention", -1);
-    vw__enter(tape, "q_norm", -1);
-    vw__leave(tape);
-    vw__leave(tape);
-    vw__enter(tape, "loss", -1);
-    vw__leave(tape);
-    vw__leave(tape);
-    vw__enter(tape, "backward", -1);
-    vw__leave(tape);
+    vw__tape_enter(tape, "forward", -1);
+    vw__tape_enter(tape, "attention", -1);
+    vw__tape_enter(tape, "q_norm", -1);
+    vw__tape_leave(tape);
+    vw__tape_leave(tape);
+    vw__tape_enter(tape, "loss", -1);
+    vw__tape_leave(tape);
+    vw__tape_leave(tape);
+    vw__tape_enter(tape, "backward", -1);
+    vw__tape_leave(tape);
 }
 
 static void add(hand_made *made, uint32_t slot, uint64_t size_bytes, vw__plan_origin origin)
@@ -47,15 +47,15 @@ static void let_go(hand_made *made, uint32_t slot)
  * part runs again. */
 static void make_run(hand_made *made)
 {
-    const vw__plan_origin attention = {ATTENTION, VW__USE_ACTIVATIONS, VW__PLAN_PASS_PLAIN};
-    const vw__plan_origin norm = {NORM, VW__USE_ACTIVATIONS, VW__PLAN_PASS_PLAIN};
-    const vw__plan_origin loss = {LOSS, VW__USE_LOSS, VW__PLAN_PASS_PLAIN};
+    const vw__plan_origin attention = {ATTENTION, VW__TAPE_USE_ACTIVATIONS, VW__PLAN_PASS_PLAIN};
+    const vw__plan_origin norm = {NORM, VW__TAPE_USE_ACTIVATIONS, VW__PLAN_PASS_PLAIN};
+    const vw__plan_origin loss = {LOSS, VW__TAPE_USE_LOSS, VW__PLAN_PASS_PLAIN};
     *made = (hand_made){.events = {.step_count = 1}};
     assert_int_equal(vw__tape_create(NULL, &made->events.places), VW_OK);
     enter_places(made->events.places);
     made->events.script.ops = made->ops;
     made->events.origins = made->origins;
-    add(made, 0, 1000, (vw__plan_origin){FORWARD, VW__USE_WEIGHTS, VW__PLAN_PASS_PLAIN});
+    add(made, 0, 1000, (vw__plan_origin){FORWARD, VW__TAPE_USE_WEIGHTS, VW__PLAN_PASS_PLAIN});
     made->events.steps[0].begin = made->events.script.op_count;
     add(made, 1, 100, attention);
     add(made, 2, 30, norm);
@@ -63,9 +63,9 @@ static void make_run(hand_made *made)
     add(made, 4, 7, loss);
     let_go(made, 3);
     made->events.peaks.after_forward_bytes = 1137;
-    add(made, 3, 600, (vw__plan_origin){NORM, VW__USE_ACTIVATIONS, VW__PLAN_PASS_AGAIN});
+    add(made, 3, 600, (vw__plan_origin){NORM, VW__TAPE_USE_ACTIVATIONS, VW__PLAN_PASS_AGAIN});
     let_go(made, 3);
-    add(made, 5, 90, (vw__plan_origin){BACKWARD, VW__USE_BACKWARD, VW__PLAN_PASS_BACKWARD});
+    add(made, 5, 90, (vw__plan_origin){BACKWARD, VW__TAPE_USE_BACKWARD, VW__PLAN_PASS_BACKWARD});
     made->events.steps[0].end = made->events.script.op_count;
 }
 

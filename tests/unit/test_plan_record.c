@@ -73,7 +73,7 @@ static uint64_t tape_peak(const vw_plan_model *model, const vw_plan_settings *se
 {
     vw_plan_settings checked;
     vw__plan_peaks peaks;
-    assert_int_equal(vw__settings_check(model, settings, &checked), VW_OK);
+    assert_int_equal(vw__plan_settings_check(model, settings, &checked), VW_OK);
     assert_int_equal(vw__plan_simulate(model, &checked, NULL, &peaks, NULL), VW_OK);
     return peaks.peak.live_bytes;
 }

@@ -99,7 +99,7 @@ static void check_choice(const vw_plan_model *model, const vw_plan *plan,
 {
     vw_plan_settings checked;
     assert_true(choice->fits);
-    assert_int_equal(vw__settings_check(model, &choice->settings, &checked), VW_OK);
+    assert_int_equal(vw__plan_settings_check(model, &choice->settings, &checked), VW_OK);
     assert_true(choice->change_count > 0);
     assert_true(choice->peak_allocated_bytes < plan->peak_allocated_bytes);
     assert_true(choice->peak_device_bytes <= plan->settings.card_bytes);
@@ -128,7 +128,7 @@ static void choices_fit_are_possible_and_the_fastest_comes_first(void **state)
         const vw_plan_model *model = zoo_model(questions[i].model);
         vw_plan *plan = plan_of(&questions[i]);
         assert_false(plan->fits);
-        assert_true(plan->choice_count > 0 && plan->choice_count <= VW__SEARCH_MOST_FOUND);
+        assert_true(plan->choice_count > 0 && plan->choice_count <= VW__PLAN_SEARCH_MOST_FOUND);
         for (size_t k = 0; k < plan->choice_count; k++) {
             check_choice(model, plan, &plan->choices[k]);
             check_that_it_fits(model, &plan->choices[k]);
@@ -325,7 +325,7 @@ static void shardings_and_chunks_are_offered_where_they_help(void **state)
 }
 
 /* What the code of a change must have, and must not have. */
-static void code_has(vw__change change, const char *name, const vw_plan_settings *to,
+static void code_has(vw__plan_change change, const char *name, const vw_plan_settings *to,
                      const char *words, const char *others)
 {
     vw__arena arena;
@@ -349,9 +349,9 @@ static void the_code_of_a_loss_in_chunks_is_the_models_own(void **state)
                  {"t5-base", "model.model_dim**-0.5"}};
     const vw_plan_settings to = {.loss_chunks = 8};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        code_has(VW__CHANGE_LOSS, cases[i].model, &to, cases[i].words, "$");
-        code_has(VW__CHANGE_LOSS, cases[i].model, &to, "labels.chunk(8))) / (labels != -100).sum()",
-                 "$");
+        code_has(VW__PLAN_CHANGE_LOSS, cases[i].model, &to, cases[i].words, "$");
+        code_has(VW__PLAN_CHANGE_LOSS, cases[i].model, &to,
+                 "labels.chunk(8))) / (labels != -100).sum()", "$");
     }
 }
 
@@ -362,15 +362,15 @@ static void the_code_of_a_loss_is_that_of_transformers_or_the_readers_own(void *
                              *const own = "loss = criterion(model(inputs), labels)";
     static const vw_precision precisions[] = {VW_PRECISION_AMP_BF16, VW_PRECISION_AMP_FP16};
     vw_plan_settings to = {.batch = 4, .accumulation = 8};
-    code_has(VW__CHANGE_BATCH, "gpt2", &to, "for i, batch in", own);
-    code_has(VW__CHANGE_BATCH, "gpt2", &to, "loss = model(**batch).loss / 8", own);
-    code_has(VW__CHANGE_BATCH, "resnet50", &to, "for i, (inputs, labels) in", transformers);
-    code_has(VW__CHANGE_BATCH, "resnet50", &to, "criterion(model(inputs), labels) / 8",
+    code_has(VW__PLAN_CHANGE_BATCH, "gpt2", &to, "for i, batch in", own);
+    code_has(VW__PLAN_CHANGE_BATCH, "gpt2", &to, "loss = model(**batch).loss / 8", own);
+    code_has(VW__PLAN_CHANGE_BATCH, "resnet50", &to, "for i, (inputs, labels) in", transformers);
+    code_has(VW__PLAN_CHANGE_BATCH, "resnet50", &to, "criterion(model(inputs), labels) / 8",
              transformers);
     for (size_t i = 0; i < 2; i++) {
         to.precision = precisions[i];
-        code_has(VW__CHANGE_PRECISION, "gpt2", &to, transformers, own);
-        code_has(VW__CHANGE_PRECISION, "resnet50", &to, own, transformers);
+        code_has(VW__PLAN_CHANGE_PRECISION, "gpt2", &to, transformers, own);
+        code_has(VW__PLAN_CHANGE_PRECISION, "resnet50", &to, own, transformers);
     }
 }
 
@@ -381,15 +381,16 @@ static void outside_of_training_no_words_are_of_training(void **state)
     for (vw_precision precision = VW_PRECISION_AMP_BF16; precision < VW_PRECISION_COUNT;
          precision++) {
         to.precision = precision;
-        const char *cost = vw__remedy_of(vw__change_remedy(VW__CHANGE_PRECISION, &to))->cost;
+        const char *cost =
+            vw__remedy_of(vw__plan_change_remedy(VW__PLAN_CHANGE_PRECISION, &to))->cost;
         assert_null(strstr(cost, "gradients"));
         assert_null(strstr(cost, "GradScaler"));
-        code_has(VW__CHANGE_PRECISION, "gpt2", &to, "torch.", "optimizer");
-        code_has(VW__CHANGE_PRECISION, "gpt2", &to, "torch.", "backward");
+        code_has(VW__PLAN_CHANGE_PRECISION, "gpt2", &to, "torch.", "optimizer");
+        code_has(VW__PLAN_CHANGE_PRECISION, "gpt2", &to, "torch.", "backward");
     }
     to.precision = VW_PRECISION_AMP_FP16;
-    code_has(VW__CHANGE_PRECISION, "resnet50", &to, "dtype=torch.float16", "bfloat16");
-    code_has(VW__CHANGE_PRECISION, "resnet50", &to, "output = model(inputs)", "loss");
+    code_has(VW__PLAN_CHANGE_PRECISION, "resnet50", &to, "dtype=torch.float16", "bfloat16");
+    code_has(VW__PLAN_CHANGE_PRECISION, "resnet50", &to, "output = model(inputs)", "loss");
 }
 
 static void the_largest_batch_fits_and_one_more_does_not(void **state)
@@ -404,8 +405,8 @@ static void the_largest_batch_fits_and_one_more_does_not(void **state)
                 settings_of(&(asked){.batch = asked_for[k], .card_bytes = cards[i] * GIB});
             vw_plan_settings checked;
             uint64_t largest = 77;
-            assert_int_equal(vw__settings_check(model, &settings, &checked), VW_OK);
-            assert_int_equal(vw__largest_batch(model, &checked, &largest), VW_OK);
+            assert_int_equal(vw__plan_settings_check(model, &settings, &checked), VW_OK);
+            assert_int_equal(vw__plan_largest_batch(model, &checked, &largest), VW_OK);
             assert_true(largest == 0 || fits(model, checked, largest));
             assert_false(fits(model, checked, largest + 1));
         }
@@ -479,7 +480,7 @@ static void an_estimate_is_the_last_step_of_a_run(void **state)
         settings.sharding =
             (i & 32) ? (i & 64) ? VW_SHARDING_FSDP : VW_SHARDING_ZERO_2 : VW_SHARDING_NONE;
         settings.offload = (i & 64) && !(i & 32) ? VW_OFFLOAD_WEIGHTS : VW_OFFLOAD_NONE;
-        assert_int_equal(vw__settings_check(model, &settings, &checked), VW_OK);
+        assert_int_equal(vw__plan_settings_check(model, &settings, &checked), VW_OK);
         assert_int_equal(vw__plan_simulate(model, &checked, NULL, &run, NULL), VW_OK);
         assert_int_equal(vw__plan_estimate(model, &checked, &estimate), VW_OK);
         if (run.peak.live_bytes != estimate.peak.live_bytes)
@@ -509,16 +510,16 @@ static void every_change_has_words_and_a_factor_with_a_source(void **state)
     to.sharding = VW_SHARDING_ZERO_2;
     to.lora_rank = 16;
     to.offload = VW_OFFLOAD_OPTIMIZER;
-    for (vw__change change = 0; change < VW__CHANGE_COUNT; change++) {
-        vw__slowdown slowdown = vw__slowdown_of(change, &from, &to, 0.3);
-        assert_true(vw__has_changed(change, &from, &to));
+    for (vw__plan_change change = 0; change < VW__PLAN_CHANGE_COUNT; change++) {
+        vw__plan_slowdown slowdown = vw__plan_slowdown_of(change, &from, &to, 0.3);
+        assert_true(vw__plan_has_changed(change, &from, &to));
         assert_true(slowdown.factor > 0);
         assert_true(strcmp(slowdown.source, "not known") != 0);
         vw_plan_change made;
         assert_true(vw__plan_change_describe(&arena, change, zoo_model("gpt2"), &to, &made));
         assert_true(made.name[0] != '\0' && made.cost[0] != '\0' && made.code[0] != '\0');
     }
-    assert_true(vw__slowdown_together(&from, &from, 0.3) == 1);
+    assert_true(vw__plan_slowdown_together(&from, &from, 0.3) == 1);
     vw__arena_deinit(&arena);
 }
 
@@ -534,16 +535,16 @@ static void spilling_costs_what_the_state_takes_over_the_bus(void **state)
     vw_plan_settings to = from;
     to.offload = VW_OFFLOAD_SPILL;
     /* Of one weight: 8 bytes at 25 GB/s, 1.2 times as long for both ways; 6000 products at 1e14. */
-    vw__slowdown slowdown = vw__slowdown_of(VW__CHANGE_OFFLOAD, &from, &to, 0);
+    vw__plan_slowdown slowdown = vw__plan_slowdown_of(VW__PLAN_CHANGE_OFFLOAD, &from, &to, 0);
     assert_true(slowdown.factor > 7.39 && slowdown.factor < 7.41);
     to.accumulation = 10; /* the step is as often, and ten times as long */
-    slowdown = vw__slowdown_of(VW__CHANGE_OFFLOAD, &from, &to, 0);
+    slowdown = vw__plan_slowdown_of(VW__PLAN_CHANGE_OFFLOAD, &from, &to, 0);
     assert_true(slowdown.factor > 1.63 && slowdown.factor < 1.65);
     to.precision = VW_PRECISION_BF16; /* half the state */
-    slowdown = vw__slowdown_of(VW__CHANGE_OFFLOAD, &from, &to, 0);
+    slowdown = vw__plan_slowdown_of(VW__PLAN_CHANGE_OFFLOAD, &from, &to, 0);
     assert_true(slowdown.factor > 1.31 && slowdown.factor < 1.33);
     to.optimizer = VW_OPTIMIZER_SGD;
-    assert_true(vw__state_bytes_per_weight(&to) == 0);
+    assert_true(vw__plan_state_bytes_per_weight(&to) == 0);
 }
 
 int main(void)

@@ -25,7 +25,7 @@ static uint64_t step_bytes(vw_optimizer optimizer)
     vw_plan_settings settings = made_up_settings();
     settings.optimizer = optimizer;
     vw__plan_peaks peaks = made_up_peaks(&settings);
-    return peaks.phase_peaks[VW__PHASE_STEP].live_bytes - peaks.after_step_bytes;
+    return peaks.phase_peaks[VW__PLAN_PHASE_STEP].live_bytes - peaks.after_step_bytes;
 }
 
 static void optimizers_keep_what_they_keep(void **state)
@@ -75,7 +75,7 @@ static void float32_copies_are_12_bytes_a_parameter_with_adamw(void **state)
     vw__plan_peaks peaks = made_up_peaks(&settings);
     assert_int_equal(peaks.after_step_bytes, MADE_UP_WORKSPACES + (2 + 2 + 12) * ELEMENTS);
     /* gradients in float32, and the square roots */
-    assert_int_equal(peaks.phase_peaks[VW__PHASE_STEP].live_bytes - peaks.after_step_bytes,
+    assert_int_equal(peaks.phase_peaks[VW__PLAN_PHASE_STEP].live_bytes - peaks.after_step_bytes,
                      (4 + 4) * ELEMENTS);
 }
 
@@ -87,7 +87,7 @@ static void an_optimizer_on_the_host_leaves_weights_and_gradients(void **state)
     settings.offload = VW_OFFLOAD_OPTIMIZER;
     vw__plan_peaks peaks = made_up_peaks(&settings);
     assert_int_equal(peaks.after_step_bytes, MADE_UP_WORKSPACES + 2 * WEIGHTS);
-    assert_int_equal(peaks.phase_peaks[VW__PHASE_STEP].live_bytes, peaks.after_step_bytes);
+    assert_int_equal(peaks.phase_peaks[VW__PLAN_PHASE_STEP].live_bytes, peaks.after_step_bytes);
 }
 
 /* The step is the GPU's, with what it takes for a moment; only the state may go. */
@@ -102,8 +102,8 @@ static void a_state_that_is_spilled_may_leave_and_its_step_stays(void **state)
     assert_int_equal(before.pageable_bytes, 0);
     assert_int_equal(peaks.pageable_bytes, 2 * WEIGHTS);
     assert_int_equal(peaks.after_step_bytes, before.after_step_bytes - 2 * WEIGHTS);
-    assert_int_equal(peaks.phase_peaks[VW__PHASE_STEP].live_bytes,
-                     before.phase_peaks[VW__PHASE_STEP].live_bytes - 2 * WEIGHTS);
+    assert_int_equal(peaks.phase_peaks[VW__PLAN_PHASE_STEP].live_bytes,
+                     before.phase_peaks[VW__PLAN_PHASE_STEP].live_bytes - 2 * WEIGHTS);
 }
 
 /* ---- adapters -------------------------------------------------------------------------------- */
@@ -191,7 +191,7 @@ static void chunks_leave_nothing_of_the_logits(void **state)
     assert_int_equal(chunked.after_forward_bytes, MADE_UP_WORKSPACES + WEIGHTS + 6 * MIB + SCALAR);
     assert_int_equal(whole.after_forward_bytes, MADE_UP_WORKSPACES + WEIGHTS + 6 * MIB + LOSS_KEPT);
     /* a chunk's logits and their log-softmax, its loss beside the sum and the total weight */
-    assert_int_equal(chunked.phase_peaks[VW__PHASE_FORWARD].live_bytes,
+    assert_int_equal(chunked.phase_peaks[VW__PLAN_PHASE_FORWARD].live_bytes,
                      MADE_UP_WORKSPACES + WEIGHTS + 6 * MIB + 2 * MIB + 3 * SCALAR);
     assert_int_equal(chunked.after_backward_bytes, whole.after_backward_bytes);
     assert_true(chunked.peak.live_bytes < whole.peak.live_bytes);
@@ -203,7 +203,7 @@ static void chunks_that_share_a_cast_weight_leave_nothing_behind(void **state)
 {
     (void)state;
     const vw_plan_model model = {
-        .family = &vw__family_bert,
+        .family = &vw__plan_family_bert,
         .shape = {.hidden = 512,
                   .layers = 1,
                   .attention = {.heads = 8, .key_heads = 8, .head_width = 64},
@@ -237,11 +237,11 @@ static void more_chunks_than_rows_are_as_many_as_rows(void **state)
 static uint64_t kept_by_four_blocks(vw_checkpointing checkpointing, uint64_t every)
 {
     const vw_plan_model model = {
-        .family = &vw__family_gpt2,
+        .family = &vw__plan_family_gpt2,
         .shape = {.hidden = 512,
                   .layers = 4,
                   .attention = {.heads = 8, .key_heads = 8, .head_width = 64},
-                  .mlp = {.inner = 2048, .activation = VW__ACTIVATION_GELU},
+                  .mlp = {.inner = 2048, .activation = VW__PLAN_ACTIVATION_GELU},
                   .embedding = {.vocabulary = 1024, .positions = 1024}}};
     vw_plan_settings settings = made_up_settings();
     settings.checkpointing = checkpointing;
@@ -270,11 +270,11 @@ static void a_checkpointed_llama_makes_the_same_again(void **state)
 {
     (void)state;
     const vw_plan_model model = {
-        .family = &vw__family_llama,
+        .family = &vw__plan_family_llama,
         .shape = {.hidden = 512,
                   .layers = 3,
                   .attention = {.heads = 8, .key_heads = 2, .head_width = 64},
-                  .mlp = {.inner = 1024, .activation = VW__ACTIVATION_SILU, .is_gated = true},
+                  .mlp = {.inner = 1024, .activation = VW__PLAN_ACTIVATION_SILU, .is_gated = true},
                   .embedding = {.vocabulary = 1024}}};
     vw_plan_settings settings = made_up_settings();
     settings.precision = VW_PRECISION_BF16;
@@ -289,16 +289,17 @@ static void a_checkpointed_llama_makes_the_same_again(void **state)
 /* gelu(gelu(x * weight)) */
 static vw__tensor two_gelus(vw__tape *tape, void *context, vw__tensor x)
 {
-    const vw__linear_weights *weights = context;
-    vw__tensor made = vw__linear(tape, x, weights);
-    vw__rebind(tape, &made, vw__gelu(tape, made));
-    vw__rebind(tape, &made, vw__gelu(tape, made));
+    const vw__op_linear_weights *weights = context;
+    vw__tensor made = vw__op_linear(tape, x, weights);
+    vw__tensor_rebind(tape, &made, vw__op_gelu(tape, made));
+    vw__tensor_rebind(tape, &made, vw__op_gelu(tape, made));
     return made;
 }
 
-typedef vw__tensor (*how_to_run)(vw__tape *tape, vw__forward forward, void *context, vw__tensor x);
+typedef vw__tensor (*how_to_run)(vw__tape *tape, vw__tape_forward forward, void *context,
+                                 vw__tensor x);
 
-static vw__tensor plainly(vw__tape *tape, vw__forward forward, void *context, vw__tensor x)
+static vw__tensor plainly(vw__tape *tape, vw__tape_forward forward, void *context, vw__tensor x)
 {
     return forward(tape, context, x);
 }
@@ -309,18 +310,19 @@ static uint64_t kept_by(how_to_run run)
 {
     vw__tape *tape;
     assert_int_equal(vw__tape_create(NULL, &tape), VW_OK);
-    vw__linear_weights weights = {.weight = vw__parameter(tape, 512 * 512, VW__FLOAT32, true),
-                                  .bias = vw__no_tensor(),
-                                  .in = 512,
-                                  .out = 512};
-    vw__tensor x = vw__tensor_new(tape, 1024 * 512, VW__FLOAT32);
+    vw__op_linear_weights weights = {
+        .weight = vw__tape_parameter(tape, 512 * 512, VW__DTYPE_FLOAT32, true),
+        .bias = vw__tensor_none(),
+        .in = 512,
+        .out = 512};
+    vw__tensor x = vw__tensor_new(tape, 1024 * 512, VW__DTYPE_FLOAT32);
     vw__tensor made = run(tape, two_gelus, &weights, x);
-    vw__drop(tape, &x);
+    vw__tensor_drop(tape, &x);
     uint64_t kept = vw__tape_live_bytes(tape) - 1 * MIB;
-    vw__tensor loss = vw__mean(tape, made, 1);
-    vw__drop(tape, &made);
-    vw__backward(tape, loss);
-    vw__drop(tape, &loss);
+    vw__tensor loss = vw__op_mean(tape, made, 1);
+    vw__tensor_drop(tape, &made);
+    vw__tape_backward(tape, loss);
+    vw__tensor_drop(tape, &loss);
     assert_int_equal(vw__tape_status(tape), VW_OK);
     assert_int_equal(vw__tape_live_bytes(tape), 2 * MIB);
     vw__tape_destroy(tape);
@@ -330,9 +332,9 @@ static uint64_t kept_by(how_to_run run)
 static void a_selective_checkpoint_keeps_products_only(void **state)
 {
     (void)state;
-    assert_int_equal(kept_by(plainly), 4);                    /* x, both gelus' arguments, result */
-    assert_int_equal(kept_by(vw__checkpoint), 2);             /* x, result */
-    assert_int_equal(kept_by(vw__checkpoint_selectively), 3); /* x, the product, result */
+    assert_int_equal(kept_by(plainly), 4);             /* x, both gelus' arguments, result */
+    assert_int_equal(kept_by(vw__tape_checkpoint), 2); /* x, result */
+    assert_int_equal(kept_by(vw__tape_checkpoint_selectively), 3); /* x, the product, result */
 }
 
 /* ---- attention ------------------------------------------------------------------------------- */
@@ -342,30 +344,30 @@ static void flash_attention_keeps_its_arguments_result_and_sums(void **state)
     (void)state;
     vw__tape *tape;
     assert_int_equal(vw__tape_create(NULL, &tape), VW_OK);
-    const vw__attention_shape shape = {.batch = 2,
-                                       .heads = 8,
-                                       .key_heads = 2,
-                                       .length = 128,
-                                       .key_length = 128,
-                                       .width = 64,
-                                       .is_causal = true};
-    vw__tensor query = vw__parameter(tape, 2 * 8 * 128 * 64, VW__BFLOAT16, true);
-    vw__tensor key = vw__parameter(tape, 2 * 2 * 128 * 64, VW__BFLOAT16, true);
-    vw__tensor value = vw__parameter(tape, 2 * 2 * 128 * 64, VW__BFLOAT16, true);
+    const vw__op_attention_shape shape = {.batch = 2,
+                                          .heads = 8,
+                                          .key_heads = 2,
+                                          .length = 128,
+                                          .key_length = 128,
+                                          .width = 64,
+                                          .is_causal = true};
+    vw__tensor query = vw__tape_parameter(tape, 2 * 8 * 128 * 64, VW__DTYPE_BFLOAT16, true);
+    vw__tensor key = vw__tape_parameter(tape, 2 * 2 * 128 * 64, VW__DTYPE_BFLOAT16, true);
+    vw__tensor value = vw__tape_parameter(tape, 2 * 2 * 128 * 64, VW__DTYPE_BFLOAT16, true);
     uint64_t before = vw__tape_live_bytes(tape);
-    vw__tensor made = vw__flash_attention(tape, query, key, value, &shape);
+    vw__tensor made = vw__op_flash_attention(tape, query, key, value, &shape);
     uint64_t result = 2 * 8 * 128 * 64 * 2, sums = 2 * 8 * 128 * 4;
     assert_int_equal(vw__tape_live_bytes(tape) - before, result + sums);
     vw__tape_reset_peak(tape);
-    vw__tensor loss = vw__mean(tape, made, 1);
-    vw__drop(tape, &made);
+    vw__tensor loss = vw__op_mean(tape, made, 1);
+    vw__tensor_drop(tape, &made);
     uint64_t after = vw__tape_live_bytes(tape);
-    vw__backward(tape, loss);
+    vw__tape_backward(tape, loss);
     /* what came in and goes out, the sums once more, dq in float32, dk and dv of all heads */
     uint64_t gradients = result + result / 4 + result / 4;
     assert_int_equal(vw__tape_get_peak(tape).live_bytes - after,
                      result + gradients + sums + 2 * result + 2 * result);
-    vw__drop(tape, &loss);
+    vw__tensor_drop(tape, &loss);
     vw__tape_destroy(tape);
 }
 
@@ -386,12 +388,12 @@ static void without_a_loss_the_logits_are_the_result(void **state)
 }
 
 static const vw_plan_model small_gpt2 = {
-    .family = &vw__family_gpt2,
+    .family = &vw__plan_family_gpt2,
     .name = "small",
     .shape = {.hidden = 512,
               .layers = 2,
               .attention = {.heads = 8, .key_heads = 8, .head_width = 64},
-              .mlp = {.inner = 2048, .activation = VW__ACTIVATION_GELU},
+              .mlp = {.inner = 2048, .activation = VW__PLAN_ACTIVATION_GELU},
               .embedding = {.vocabulary = 1024, .positions = 1024}}};
 
 static vw__plan_peaks generated(uint64_t prompt, uint64_t tokens)
@@ -428,13 +430,13 @@ static void a_long_prompt_is_higher_than_few_tokens(void **state)
 }
 
 static const vw_plan_model small_t5 = {
-    .family = &vw__family_t5,
+    .family = &vw__plan_family_t5,
     .name = "small",
     .shape = {.hidden = 512,
               .layers = 3,
               .decoder_layers = 2,
               .attention = {.heads = 8, .key_heads = 8, .head_width = 64, .buckets = 32},
-              .mlp = {.inner = 2048, .activation = VW__ACTIVATION_RELU},
+              .mlp = {.inner = 2048, .activation = VW__PLAN_ACTIVATION_RELU},
               .embedding = {.vocabulary = 1024},
               .head = {.is_tied = true}}};
 
@@ -493,12 +495,12 @@ static void only_the_layers_with_a_window_forget(void **state)
 {
     (void)state;
     vw_plan_model model = {
-        .family = &vw__family_llama,
+        .family = &vw__plan_family_llama,
         .name = "small",
         .shape = {.hidden = 512,
                   .layers = 4,
                   .attention = {.heads = 8, .key_heads = 8, .head_width = 64, .window = 64},
-                  .mlp = {.inner = 1024, .is_gated = true, .activation = VW__ACTIVATION_SILU},
+                  .mlp = {.inner = 1024, .is_gated = true, .activation = VW__PLAN_ACTIVATION_SILU},
                   .embedding = {.vocabulary = 1024, .positions = 1024}}};
     vw_plan_settings settings = made_up_settings();
     settings.mode = VW_PLAN_MODE_INFERENCE;

@@ -37,10 +37,10 @@ static void weights_belong_to_the_block_that_uses_them(void **state)
 {
     (void)state;
     vw__arena arena;
-    vw__sharding found;
+    vw__shard_state found;
     vw_plan_settings settings = settings_of(VW_SHARDING_FSDP, 2);
     vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
-    assert_int_equal(vw__find_groups(&made_up_model, &settings, &arena, &found), VW_OK);
+    assert_int_equal(vw__shard_find_groups(&made_up_model, &settings, &arena, &found), VW_OK);
     assert_int_equal(found.weight_count, 3);
     assert_int_equal(found.group_count, 3);
     assert_int_equal(found.group_of[0], 1);
@@ -53,18 +53,18 @@ static void a_tied_head_is_the_roots(void **state)
 {
     (void)state;
     const vw_plan_model model = {
-        .family = &vw__family_gpt2,
+        .family = &vw__plan_family_gpt2,
         .shape = {.hidden = 64,
                   .layers = 3,
                   .attention = {.heads = 4, .key_heads = 4, .head_width = 16},
-                  .mlp = {.inner = 256, .activation = VW__ACTIVATION_GELU_NEW},
+                  .mlp = {.inner = 256, .activation = VW__PLAN_ACTIVATION_GELU_NEW},
                   .embedding = {.vocabulary = 1000, .positions = 128},
                   .head = {.is_tied = true}}};
     vw__arena arena;
-    vw__sharding found;
+    vw__shard_state found;
     vw_plan_settings settings = settings_of(VW_SHARDING_FSDP, 2);
     vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
-    assert_int_equal(vw__find_groups(&model, &settings, &arena, &found), VW_OK);
+    assert_int_equal(vw__shard_find_groups(&model, &settings, &arena, &found), VW_OK);
     assert_int_equal(found.weight_count, 2 + 3 * 12 + 2);
     assert_int_equal(found.group_count, 4);
     for (size_t i = 0; i < found.weight_count; i++)
@@ -150,7 +150,7 @@ static void weights_in_4_bits_are_shared_as_others_are(void **state)
     settings.lora_rank = 8;
     settings.is_quantized = true;
     assert_int_equal(vw_plan_model_open("smollm2-135m", &model), VW_OK);
-    assert_int_equal(vw__settings_check(model, &settings, &checked), VW_OK);
+    assert_int_equal(vw__plan_settings_check(model, &settings, &checked), VW_OK);
     assert_int_equal(vw__plan_estimate(model, &checked, &one), VW_OK);
     checked.gpus = 2;
     assert_int_equal(vw__plan_estimate(model, &checked, &two), VW_OK);
@@ -191,7 +191,7 @@ static void zero_splits_the_optimizers_state(void **state)
     assert_int_equal(one.after_step_bytes, kept);
     assert_int_equal(one.after_backward_bytes, kept + 2 * ELEMENTS / 2 + SCALAR);
     /* gradients in float32, and the square roots; those in 16 bits are gone */
-    assert_int_equal(one.phase_peaks[VW__PHASE_STEP].live_bytes, kept + 8 * ELEMENTS / 2);
+    assert_int_equal(one.phase_peaks[VW__PLAN_PHASE_STEP].live_bytes, kept + 8 * ELEMENTS / 2);
     settings.sharding = VW_SHARDING_ZERO_2;
     vw__plan_peaks two = made_up_peaks(&settings);
     assert_int_equal(two.after_step_bytes, one.after_step_bytes);

@@ -21,19 +21,19 @@ static vw__tape *new_tape(void)
 
 static vw__tensor new_parameter(vw__tape *tape)
 {
-    return vw__parameter(tape, ELEMENTS, VW__FLOAT32, true);
+    return vw__tape_parameter(tape, ELEMENTS, VW__DTYPE_FLOAT32, true);
 }
 
 static vw__tensor new_tensor(vw__tape *tape)
 {
-    return vw__tensor_new(tape, ELEMENTS, VW__FLOAT32);
+    return vw__tensor_new(tape, ELEMENTS, VW__DTYPE_FLOAT32);
 }
 
 /* The mean of x, which is taken over, as a loss; what is live then is where peaks begin. */
 static vw__tensor loss_of(vw__tape *tape, vw__tensor x)
 {
-    vw__tensor loss = vw__mean(tape, x, 1);
-    vw__drop(tape, &x);
+    vw__tensor loss = vw__op_mean(tape, x, 1);
+    vw__tensor_drop(tape, &x);
     vw__tape_reset_peak(tape);
     return loss;
 }
@@ -56,15 +56,15 @@ static void a_storage_is_rounded_and_lives_from_its_first_holder_to_its_last(voi
 {
     (void)state;
     vw__tape *tape = new_tape();
-    vw__tensor x = vw__tensor_new(tape, 1, VW__BYTE);
+    vw__tensor x = vw__tensor_new(tape, 1, VW__DTYPE_BYTE);
     expect_live(tape, 512);
-    vw__tensor y = vw__tensor_new(tape, 513, VW__BOOL);
+    vw__tensor y = vw__tensor_new(tape, 513, VW__DTYPE_BOOL);
     expect_live(tape, 512 + 1024);
-    vw__tensor again = vw__hold(tape, y);
-    vw__drop(tape, &y);
+    vw__tensor again = vw__tensor_hold(tape, y);
+    vw__tensor_drop(tape, &y);
     expect_live(tape, 512 + 1024);
-    vw__drop(tape, &again);
-    vw__drop(tape, &x);
+    vw__tensor_drop(tape, &again);
+    vw__tensor_drop(tape, &x);
     expect_live(tape, 0);
     expect_peak(tape, 512 + 1024);
     vw__tape_destroy(tape);
@@ -75,11 +75,11 @@ static void an_operator_borrows_and_its_result_is_held_once(void **state)
     (void)state;
     vw__tape *tape = new_tape();
     vw__tensor x = new_tensor(tape);
-    vw__tensor y = vw__tanh(tape, x);
+    vw__tensor y = vw__op_tanh(tape, x);
     expect_live(tape, 2 * ONE);
-    vw__drop(tape, &x);
+    vw__tensor_drop(tape, &x);
     expect_live(tape, ONE);
-    vw__drop(tape, &y);
+    vw__tensor_drop(tape, &y);
     expect_live(tape, 0);
     vw__tape_destroy(tape);
 }
@@ -92,15 +92,15 @@ static void a_product_saves_an_operand_only_if_the_other_wants_a_gradient(void *
     vw__tape *tape = new_tape();
     vw__tensor weight = new_parameter(tape), other = new_parameter(tape);
     vw__tensor x = new_tensor(tape);
-    vw__tensor y = vw__mul(tape, weight, x); /* saves x, not the weight */
-    vw__drop(tape, &x);
+    vw__tensor y = vw__op_mul(tape, weight, x); /* saves x, not the weight */
+    vw__tensor_drop(tape, &x);
     expect_live(tape, 4 * ONE);
-    vw__tensor z = vw__mul(tape, y, other); /* saves y, and the other */
-    vw__drop(tape, &y);
+    vw__tensor z = vw__op_mul(tape, y, other); /* saves y, and the other */
+    vw__tensor_drop(tape, &y);
     expect_live(tape, 5 * ONE);
     vw__tape_drop_graph(tape);
     expect_live(tape, 3 * ONE); /* two weights, and z */
-    vw__drop(tape, &z);
+    vw__tensor_drop(tape, &z);
     vw__tape_destroy(tape);
 }
 
@@ -111,12 +111,12 @@ static void without_gradients_nothing_is_saved(void **state)
     vw__tensor weight = new_parameter(tape);
     vw__tensor x = new_tensor(tape);
     assert_true(vw__tape_set_grad(tape, false));
-    vw__tensor y = vw__mul(tape, weight, x);
-    assert_false(vw__wants_gradient(y));
-    vw__drop(tape, &x);
+    vw__tensor y = vw__op_mul(tape, weight, x);
+    assert_false(vw__tensor_wants_gradient(y));
+    vw__tensor_drop(tape, &x);
     expect_live(tape, 2 * ONE);
     assert_false(vw__tape_set_grad(tape, true));
-    vw__drop(tape, &y);
+    vw__tensor_drop(tape, &y);
     vw__tape_destroy(tape);
 }
 
@@ -127,18 +127,18 @@ static void a_node_drops_its_gradients_and_saved_tensors_when_it_has_run(void **
     (void)state;
     vw__tape *tape = new_tape();
     vw__tensor weight = new_parameter(tape);
-    vw__tensor a = vw__tanh(tape, weight); /* saved */
-    vw__tensor b = vw__tanh(tape, a);      /* saved */
-    vw__drop(tape, &a);
+    vw__tensor a = vw__op_tanh(tape, weight); /* saved */
+    vw__tensor b = vw__op_tanh(tape, a);      /* saved */
+    vw__tensor_drop(tape, &a);
     vw__tensor loss = loss_of(tape, b);
     expect_live(tape, 3 * ONE + SMALL);
-    vw__backward(tape, loss);
+    vw__tape_backward(tape, loss);
     expect_peak(tape, 5 * ONE + SMALL); /* weight, a, b, and the gradients of b and a */
     expect_live(tape, 2 * ONE + SMALL); /* weight, and its gradient */
-    assert_int_equal(vw__tape_live_of(tape, VW__USE_GRADIENTS), ONE);
+    assert_int_equal(vw__tape_live_of(tape, VW__TAPE_USE_GRADIENTS), ONE);
     vw__tape_drop_gradients(tape);
     expect_live(tape, ONE + SMALL);
-    vw__drop(tape, &loss);
+    vw__tensor_drop(tape, &loss);
     vw__tape_destroy(tape);
 }
 
@@ -148,20 +148,20 @@ static void a_second_gradient_is_added_in_place_if_nobody_else_holds_the_first(v
 {
     (void)state;
     vw__tape *tape = new_tape();
-    vw__tensor weight = new_parameter(tape), x = vw__mul_scalar(tape, weight);
-    vw__tensor u = vw__mean(tape, x, 1), v = vw__mean(tape, x, 1);
-    vw__tensor loss = vw__add(tape, u, v);
-    vw__drop(tape, &v);
-    vw__drop(tape, &u);
-    vw__drop(tape, &x);
+    vw__tensor weight = new_parameter(tape), x = vw__op_mul_scalar(tape, weight);
+    vw__tensor u = vw__op_mean(tape, x, 1), v = vw__op_mean(tape, x, 1);
+    vw__tensor loss = vw__op_add(tape, u, v);
+    vw__tensor_drop(tape, &v);
+    vw__tensor_drop(tape, &u);
+    vw__tensor_drop(tape, &x);
     expect_live(tape,
                 ONE + SMALL); /* weight and loss: means and products with a number save nothing */
     vw__tape_reset_peak(tape);
-    vw__backward(tape, loss);
+    vw__tape_backward(tape, loss);
     /* weight, loss and its gradient, u's and v's for x: their sum is not made beside them */
     expect_peak(tape, 3 * ONE + 2 * SMALL);
     expect_live(tape, 2 * ONE + SMALL);
-    vw__drop(tape, &loss);
+    vw__tensor_drop(tape, &loss);
     vw__tape_destroy(tape);
 }
 
@@ -170,18 +170,18 @@ static void a_shared_gradient_is_added_into_a_new_tensor(void **state)
     (void)state;
     vw__tape *tape = new_tape();
     vw__tensor weight = new_parameter(tape);
-    vw__tensor x = vw__add_scalar(tape, weight);
-    vw__tensor u = vw__add_scalar(tape, x), v = vw__add_scalar(tape, x);
-    vw__tensor sum = vw__add(tape, u, v);
-    vw__drop(tape, &v);
-    vw__drop(tape, &u);
-    vw__drop(tape, &x);
+    vw__tensor x = vw__op_add_scalar(tape, weight);
+    vw__tensor u = vw__op_add_scalar(tape, x), v = vw__op_add_scalar(tape, x);
+    vw__tensor sum = vw__op_add(tape, u, v);
+    vw__tensor_drop(tape, &v);
+    vw__tensor_drop(tape, &u);
+    vw__tensor_drop(tape, &x);
     vw__tensor loss = loss_of(tape, sum);
     expect_live(tape, ONE + SMALL); /* additions save nothing */
-    vw__backward(tape, loss);
+    vw__tape_backward(tape, loss);
     expect_peak(tape, 3 * ONE + SMALL); /* weight, the one gradient, and twice it */
     expect_live(tape, 2 * ONE + SMALL);
-    vw__drop(tape, &loss);
+    vw__tensor_drop(tape, &loss);
     vw__tape_destroy(tape);
 }
 
@@ -190,20 +190,20 @@ static void a_gradient_is_taken_over_or_copied_where_another_holds_it(void **sta
     (void)state;
     vw__tape *tape = new_tape();
     vw__tensor weight = new_parameter(tape), other = new_parameter(tape);
-    vw__tensor loss = loss_of(tape, vw__add(tape, weight, other));
-    vw__backward(tape, loss);
+    vw__tensor loss = loss_of(tape, vw__op_add(tape, weight, other));
+    vw__tape_backward(tape, loss);
     expect_peak(tape, 4 * ONE + SMALL); /* one copies, the other takes over */
     expect_live(tape, 4 * ONE + SMALL);
-    vw__drop(tape, &loss);
+    vw__tensor_drop(tape, &loss);
     vw__tape_destroy(tape);
 
     tape = new_tape();
     weight = new_parameter(tape);
-    loss = loss_of(tape, vw__mul_scalar(tape, weight));
-    vw__backward(tape, loss);
+    loss = loss_of(tape, vw__op_mul_scalar(tape, weight));
+    vw__tape_backward(tape, loss);
     expect_peak(tape, 3 * ONE + SMALL); /* weight, the product's gradient, and the weight's own */
     expect_live(tape, 2 * ONE + SMALL);
-    vw__drop(tape, &loss);
+    vw__tensor_drop(tape, &loss);
     vw__tape_destroy(tape);
 }
 
@@ -213,10 +213,10 @@ static void the_gradient_of_a_second_backward_pass_is_added_to_the_first(void **
     vw__tape *tape = new_tape();
     vw__tensor weight = new_parameter(tape);
     for (unsigned i = 0; i < 2; i++) {
-        vw__tensor loss = loss_of(tape, vw__mul_scalar(tape, weight));
-        vw__backward(tape, loss);
+        vw__tensor loss = loss_of(tape, vw__op_mul_scalar(tape, weight));
+        vw__tape_backward(tape, loss);
         expect_peak(tape, (3 + i) * ONE + SMALL);
-        vw__drop(tape, &loss);
+        vw__tensor_drop(tape, &loss);
         expect_live(tape, 2 * ONE);
     }
     vw__tape_destroy(tape);
@@ -228,15 +228,15 @@ static void a_shared_weight_waits_for_all_of_its_gradients(void **state)
     (void)state;
     vw__tape *tape = new_tape();
     vw__tensor weight = new_parameter(tape);
-    vw__tensor x = vw__mul_scalar(tape, weight);
-    vw__tensor y = vw__mul(tape, x, weight); /* saves both: the weight, and x */
-    vw__drop(tape, &x);
+    vw__tensor x = vw__op_mul_scalar(tape, weight);
+    vw__tensor y = vw__op_mul(tape, x, weight); /* saves both: the weight, and x */
+    vw__tensor_drop(tape, &x);
     vw__tensor loss = loss_of(tape, y);
-    vw__backward(tape, loss);
+    vw__tape_backward(tape, loss);
     /* weight, x, y's gradient, x's, the weight's; then x's again, and the weight's second */
     expect_peak(tape, 5 * ONE + SMALL);
     expect_live(tape, 2 * ONE + SMALL);
-    vw__drop(tape, &loss);
+    vw__tensor_drop(tape, &loss);
     vw__tape_destroy(tape);
 }
 
@@ -245,13 +245,13 @@ static void a_node_without_a_gradient_does_not_delay_the_others(void **state)
     (void)state;
     vw__tape *tape = new_tape();
     vw__tensor weight = new_parameter(tape);
-    vw__tensor unused = vw__tanh(tape, weight);
-    vw__tensor loss = loss_of(tape, vw__mul_scalar(tape, weight));
-    vw__drop(tape, &unused);
-    vw__backward(tape, loss);
-    assert_int_equal(vw__tape_live_of(tape, VW__USE_GRADIENTS), ONE);
+    vw__tensor unused = vw__op_tanh(tape, weight);
+    vw__tensor loss = loss_of(tape, vw__op_mul_scalar(tape, weight));
+    vw__tensor_drop(tape, &unused);
+    vw__tape_backward(tape, loss);
+    assert_int_equal(vw__tape_live_of(tape, VW__TAPE_USE_GRADIENTS), ONE);
     expect_live(tape, 2 * ONE + SMALL);
-    vw__drop(tape, &loss);
+    vw__tensor_drop(tape, &loss);
     vw__tape_destroy(tape);
 }
 
@@ -263,18 +263,18 @@ static void a_trained_weight_is_cast_once_in_a_region(void **state)
 {
     (void)state;
     vw__tape *tape = new_tape();
-    const vw__linear_weights module = {new_parameter(tape), vw__no_tensor(), WIDTH, WIDTH};
+    const vw__op_linear_weights module = {new_parameter(tape), vw__tensor_none(), WIDTH, WIDTH};
     vw__tensor x = new_tensor(tape);
-    vw__autocast_enter(tape, VW__BFLOAT16);
-    vw__tensor y = vw__linear(tape, x, &module), z = vw__linear(tape, x, &module);
-    assert_int_equal(y.dtype, VW__BFLOAT16);
+    vw__tape_autocast_enter(tape, VW__DTYPE_BFLOAT16);
+    vw__tensor y = vw__op_linear(tape, x, &module), z = vw__op_linear(tape, x, &module);
+    assert_int_equal(y.dtype, VW__DTYPE_BFLOAT16);
     /* x and the weight; the weight in bfloat16; x in bfloat16, saved twice; y and z */
     expect_live(tape, 2 * ONE + HALF + 2 * HALF + 2 * HALF);
-    vw__autocast_leave(tape);
+    vw__tape_autocast_leave(tape);
     expect_live(tape, 2 * ONE + 2 * HALF + 2 * HALF);
-    vw__drop(tape, &z);
-    vw__drop(tape, &y);
-    vw__drop(tape, &x);
+    vw__tensor_drop(tape, &z);
+    vw__tensor_drop(tape, &y);
+    vw__tensor_drop(tape, &x);
     vw__tape_destroy(tape);
 }
 
@@ -282,16 +282,16 @@ static void a_cast_weight_that_was_saved_outlives_its_region(void **state)
 {
     (void)state;
     vw__tape *tape = new_tape();
-    const vw__linear_weights module = {new_parameter(tape), vw__no_tensor(), WIDTH, WIDTH};
+    const vw__op_linear_weights module = {new_parameter(tape), vw__tensor_none(), WIDTH, WIDTH};
     vw__tensor weight = new_parameter(tape);
     vw__tensor x =
-        vw__mul_scalar(tape, weight); /* wants a gradient: the product saves its weight */
-    vw__autocast_enter(tape, VW__BFLOAT16);
-    vw__tensor y = vw__linear(tape, x, &module);
-    vw__drop(tape, &x);
-    vw__autocast_leave(tape);
+        vw__op_mul_scalar(tape, weight); /* wants a gradient: the product saves its weight */
+    vw__tape_autocast_enter(tape, VW__DTYPE_BFLOAT16);
+    vw__tensor y = vw__op_linear(tape, x, &module);
+    vw__tensor_drop(tape, &x);
+    vw__tape_autocast_leave(tape);
     expect_live(tape, 2 * ONE + HALF + HALF + HALF); /* weights; x, the weight, and y in bfloat16 */
-    vw__drop(tape, &y);
+    vw__tensor_drop(tape, &y);
     vw__tape_destroy(tape);
 }
 
@@ -299,16 +299,17 @@ static void a_frozen_weight_is_cast_at_each_use(void **state)
 {
     (void)state;
     vw__tape *tape = new_tape();
-    const vw__linear_weights module = {vw__parameter(tape, ELEMENTS, VW__FLOAT32, false),
-                                       vw__no_tensor(), WIDTH, WIDTH};
+    const vw__op_linear_weights module = {
+        vw__tape_parameter(tape, ELEMENTS, VW__DTYPE_FLOAT32, false), vw__tensor_none(), WIDTH,
+        WIDTH};
     vw__tensor x = new_tensor(tape);
-    vw__autocast_enter(tape, VW__BFLOAT16);
-    vw__tensor y = vw__linear(tape, x, &module);
+    vw__tape_autocast_enter(tape, VW__DTYPE_BFLOAT16);
+    vw__tensor y = vw__op_linear(tape, x, &module);
     expect_live(tape, 2 * ONE + HALF);
     expect_peak(tape, 2 * ONE + 3 * HALF);
-    vw__autocast_leave(tape);
-    vw__drop(tape, &y);
-    vw__drop(tape, &x);
+    vw__tape_autocast_leave(tape);
+    vw__tensor_drop(tape, &y);
+    vw__tensor_drop(tape, &x);
     vw__tape_destroy(tape);
 }
 
@@ -319,9 +320,9 @@ enum { WIDE = 4 }; /* times as many */
 /* tanh, tanh, and a product to WIDE times the elements, with a frozen weight. */
 static vw__tensor checkpointed_part(vw__tape *tape, void *context, vw__tensor x)
 {
-    vw__tensor a = vw__tanh(tape, x);
-    vw__rebind(tape, &a, vw__tanh(tape, a));
-    vw__rebind(tape, &a, vw__linear(tape, a, context));
+    vw__tensor a = vw__op_tanh(tape, x);
+    vw__tensor_rebind(tape, &a, vw__op_tanh(tape, a));
+    vw__tensor_rebind(tape, &a, vw__op_linear(tape, a, context));
     return a;
 }
 
@@ -329,22 +330,23 @@ static void a_checkpoint_runs_again_and_stops_with_the_last_thing_saved(void **s
 {
     (void)state;
     vw__tape *tape = new_tape();
-    vw__linear_weights frozen = {.weight = vw__parameter(tape, WIDE * ELEMENTS, VW__FLOAT32, false),
-                                 .bias = vw__no_tensor(),
-                                 .in = WIDTH,
-                                 .out = WIDE * WIDTH};
+    vw__op_linear_weights frozen = {
+        .weight = vw__tape_parameter(tape, WIDE * ELEMENTS, VW__DTYPE_FLOAT32, false),
+        .bias = vw__tensor_none(),
+        .in = WIDTH,
+        .out = WIDE * WIDTH};
     vw__tensor weight = new_parameter(tape);
-    vw__tensor x = vw__tanh(tape, weight);
-    vw__tensor y = vw__checkpoint(tape, checkpointed_part, &frozen, x);
-    vw__drop(tape, &x);
+    vw__tensor x = vw__op_tanh(tape, weight);
+    vw__tensor y = vw__tape_checkpoint(tape, checkpointed_part, &frozen, x);
+    vw__tensor_drop(tape, &x);
     vw__tensor loss = loss_of(tape, y);
     expect_live(tape, (WIDE + 2) * ONE + SMALL); /* both weights, and x */
-    vw__backward(tape, loss);
+    vw__tape_backward(tape, loss);
     /* Weights and x; y's gradient; both results of tanh again, but not y; then the gradient of the
      * last tanh. */
     expect_peak(tape, (WIDE + 2) * ONE + WIDE * ONE + 2 * ONE + ONE + SMALL);
     expect_live(tape, (WIDE + 2) * ONE + SMALL);
-    vw__drop(tape, &loss);
+    vw__tensor_drop(tape, &loss);
     vw__tape_destroy(tape);
 }
 
@@ -353,18 +355,18 @@ static void the_inputs_of_a_checkpoint_are_held_until_the_graph_is_gone(void **s
     (void)state;
     for (int has_checkpoint = 0; has_checkpoint < 2; has_checkpoint++) {
         vw__tape *tape = new_tape();
-        vw__linear_weights module = {new_parameter(tape), vw__no_tensor(), WIDTH, WIDTH};
-        vw__tensor x = vw__mul_scalar(tape, module.weight), table = new_tensor(tape);
-        vw__tensor y = has_checkpoint ? vw__checkpoint(tape, checkpointed_part, &module, x)
-                                      : vw__hold(tape, x);
-        vw__drop(tape, &x);
+        vw__op_linear_weights module = {new_parameter(tape), vw__tensor_none(), WIDTH, WIDTH};
+        vw__tensor x = vw__op_mul_scalar(tape, module.weight), table = new_tensor(tape);
+        vw__tensor y = has_checkpoint ? vw__tape_checkpoint(tape, checkpointed_part, &module, x)
+                                      : vw__tensor_hold(tape, x);
+        vw__tensor_drop(tape, &x);
         uint64_t before = vw__tape_live_bytes(tape);
-        vw__drop_with_graph(tape, table);
+        vw__tape_drop_with_graph(tape, table);
         expect_live(tape, has_checkpoint ? before : before - ONE);
         vw__tensor loss = loss_of(tape, y);
-        vw__backward(tape, loss);
+        vw__tape_backward(tape, loss);
         expect_live(tape, 2 * ONE + SMALL); /* a weight, and its gradient */
-        vw__drop(tape, &loss);
+        vw__tensor_drop(tape, &loss);
         vw__tape_destroy(tape);
     }
 }
@@ -376,23 +378,23 @@ enum { HEADS = 4, LENGTH = 64, HEAD_WIDTH = 16, PAIRS = HEADS * LENGTH * LENGTH 
 /* Bytes that one attention keeps for its derivative, with the query alone to be trained. */
 static uint64_t kept_by_attention(vw__dtype dtype, bool has_mask, bool is_mask_strided)
 {
-    const vw__attention_shape shape = {.batch = 1,
-                                       .heads = HEADS,
-                                       .key_heads = HEADS,
-                                       .length = LENGTH,
-                                       .key_length = LENGTH,
-                                       .width = HEAD_WIDTH,
-                                       .is_mask_strided = is_mask_strided};
+    const vw__op_attention_shape shape = {.batch = 1,
+                                          .heads = HEADS,
+                                          .key_heads = HEADS,
+                                          .length = LENGTH,
+                                          .key_length = LENGTH,
+                                          .width = HEAD_WIDTH,
+                                          .is_mask_strided = is_mask_strided};
     vw__tape *tape = new_tape();
-    vw__tensor query = vw__parameter(tape, HEADS * LENGTH * HEAD_WIDTH, dtype, true);
+    vw__tensor query = vw__tape_parameter(tape, HEADS * LENGTH * HEAD_WIDTH, dtype, true);
     vw__tensor key = vw__tensor_new(tape, query.elements, dtype);
     vw__tensor value = vw__tensor_new(tape, query.elements, dtype);
-    vw__tensor mask = has_mask ? vw__tensor_new(tape, PAIRS, dtype) : vw__no_tensor();
+    vw__tensor mask = has_mask ? vw__tensor_new(tape, PAIRS, dtype) : vw__tensor_none();
     uint64_t before = vw__tape_live_bytes(tape);
-    vw__tensor made = vw__attention(tape, query, key, value, mask, &shape);
+    vw__tensor made = vw__op_attention(tape, query, key, value, mask, &shape);
     uint64_t kept = vw__tape_live_bytes(tape) - before;
     assert_int_equal(vw__tape_status(tape), VW_OK);
-    vw__drop(tape, &made);
+    vw__tensor_drop(tape, &made);
     vw__tape_destroy(tape);
     return kept;
 }
@@ -402,11 +404,11 @@ static void a_mask_whose_rows_are_not_in_order_has_no_fused_kernel(void **state)
     (void)state;
     uint64_t result = UINT64_C(4) * HEADS * LENGTH * HEAD_WIDTH,
              sums = UINT64_C(4) * HEADS * LENGTH;
-    assert_int_equal(kept_by_attention(VW__FLOAT32, false, false), result + sums);
-    assert_int_equal(kept_by_attention(VW__FLOAT32, true, false), result + sums);
-    assert_int_equal(kept_by_attention(VW__BFLOAT16, true, false), result / 2 + sums);
+    assert_int_equal(kept_by_attention(VW__DTYPE_FLOAT32, false, false), result + sums);
+    assert_int_equal(kept_by_attention(VW__DTYPE_FLOAT32, true, false), result + sums);
+    assert_int_equal(kept_by_attention(VW__DTYPE_BFLOAT16, true, false), result / 2 + sums);
     /* The result, the scaled key, and all probabilities. */
-    assert_int_equal(kept_by_attention(VW__FLOAT32, true, true), 2 * result + 4 * PAIRS);
+    assert_int_equal(kept_by_attention(VW__DTYPE_FLOAT32, true, true), 2 * result + 4 * PAIRS);
 }
 
 /* ---- sums of rows ---------------------------------------------------------------------------- */
@@ -415,18 +417,19 @@ static void a_mask_whose_rows_are_not_in_order_has_no_fused_kernel(void **state)
 static uint64_t peak_of_bias(uint64_t rows, uint64_t columns)
 {
     vw__tape *tape = new_tape();
-    vw__linear_weights module = {.weight = vw__parameter(tape, columns, VW__FLOAT32, false),
-                                 .bias = vw__parameter(tape, columns, VW__FLOAT32, true),
-                                 .in = 1,
-                                 .out = columns};
-    vw__tensor x = vw__tensor_new(tape, rows, VW__FLOAT32);
-    vw__tensor loss = loss_of(tape, vw__linear(tape, x, &module));
-    vw__drop(tape, &x);
+    vw__op_linear_weights module = {
+        .weight = vw__tape_parameter(tape, columns, VW__DTYPE_FLOAT32, false),
+        .bias = vw__tape_parameter(tape, columns, VW__DTYPE_FLOAT32, true),
+        .in = 1,
+        .out = columns};
+    vw__tensor x = vw__tensor_new(tape, rows, VW__DTYPE_FLOAT32);
+    vw__tensor loss = loss_of(tape, vw__op_linear(tape, x, &module));
+    vw__tensor_drop(tape, &x);
     vw__tape_reset_peak(tape);
     uint64_t before = vw__tape_live_bytes(tape);
-    vw__backward(tape, loss);
+    vw__tape_backward(tape, loss);
     uint64_t peak = vw__tape_get_peak(tape).live_bytes - before;
-    vw__drop(tape, &loss);
+    vw__tensor_drop(tape, &loss);
     vw__tape_destroy(tape);
     return peak;
 }
@@ -455,17 +458,17 @@ static void sizes_beyond_an_address_space_are_refused(void **state)
 {
     (void)state;
     vw__tape *tape = new_tape();
-    vw__tensor x = vw__tensor_new(tape, UINT64_MAX, VW__FLOAT32);
-    assert_false(vw__is_tensor(x));
+    vw__tensor x = vw__tensor_new(tape, UINT64_MAX, VW__DTYPE_FLOAT32);
+    assert_false(vw__tensor_exists(x));
     assert_int_equal(vw__tape_status(tape), VW_ERR_UNSUPPORTED);
-    x = vw__tensor_new(tape, 1, VW__FLOAT32); /* it sticks */
-    assert_false(vw__is_tensor(x));
+    x = vw__tensor_new(tape, 1, VW__DTYPE_FLOAT32); /* it sticks */
+    assert_false(vw__tensor_exists(x));
     vw__tape_destroy(tape);
 
     tape = new_tape();
-    assert_int_equal(vw__times(tape, 3, 4), 12);
+    assert_int_equal(vw__tape_times(tape, 3, 4), 12);
     assert_int_equal(vw__tape_status(tape), VW_OK);
-    (void)vw__times(tape, UINT64_C(1) << 33, UINT64_C(1) << 33);
+    (void)vw__tape_times(tape, UINT64_C(1) << 33, UINT64_C(1) << 33);
     assert_int_equal(vw__tape_status(tape), VW_ERR_UNSUPPORTED);
     vw__tape_destroy(tape);
 }

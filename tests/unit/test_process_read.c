@@ -49,14 +49,14 @@ static void a_command_is_without_its_folder_and_keeps_its_arguments(void **state
     int hold;
     (void)state;
     pid_t child = start(environment, &hold);
-    vw__process_command(child, command);
+    vw__watch_process_command(child, command);
     assert_string_equal(command, "cat - \033[2J");
     end(child, hold);
 }
 
 static void the_environment_tells_which_gpus_are_seen(void **state)
 {
-    vw__job_environment found;
+    vw__watch_job_environment found;
     char long_one[9000];
     int hold;
     (void)state;
@@ -66,7 +66,7 @@ static void the_environment_tells_which_gpus_are_seen(void **state)
                                  "CUDA_VISIBLE_DEVICES=1,GPU-2", "CUDA_DEVICE_ORDER=PCI_BUS_ID",
                                  NULL};
     pid_t child = start(environment, &hold);
-    vw__process_environment(child, &found);
+    vw__watch_process_environment(child, &found);
     assert_true(found.is_known && found.has_visible && found.is_by_bus);
     assert_string_equal(found.visible, "1,GPU-2");
     end(child, hold);
@@ -74,18 +74,18 @@ static void the_environment_tells_which_gpus_are_seen(void **state)
 
 static void a_variable_that_is_empty_is_set_and_one_that_is_not_there_is_not(void **state)
 {
-    vw__job_environment found;
+    vw__watch_job_environment found;
     char *const empty[] = {"CUDA_VISIBLE_DEVICES=", NULL};
     char *const other[] = {"CUDA_DEVICE_ORDER=FASTEST_FIRST", NULL};
     int hold;
     (void)state;
     pid_t child = start(empty, &hold);
-    vw__process_environment(child, &found);
+    vw__watch_process_environment(child, &found);
     assert_true(found.is_known && found.has_visible && !found.is_by_bus);
     assert_string_equal(found.visible, "");
     end(child, hold);
     child = start(other, &hold);
-    vw__process_environment(child, &found);
+    vw__watch_process_environment(child, &found);
     assert_true(found.is_known && !found.has_visible && !found.is_by_bus);
     end(child, hold);
 }
@@ -93,11 +93,11 @@ static void a_variable_that_is_empty_is_set_and_one_that_is_not_there_is_not(voi
 static void of_a_process_that_is_gone_nothing_is_known(void **state)
 {
     char command[VW_JOB_TEXT_BYTES] = "before";
-    vw__job_environment found = {.is_known = true};
+    vw__watch_job_environment found = {.is_known = true};
     (void)state;
-    vw__process_command(-1, command);
+    vw__watch_process_command(-1, command);
     assert_string_equal(command, "");
-    vw__process_environment(-1, &found);
+    vw__watch_process_environment(-1, &found);
     assert_false(found.is_known);
 }
 

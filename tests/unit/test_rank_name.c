@@ -7,7 +7,7 @@
 
 static void assert_rank(const char *path, uint64_t rank)
 {
-    vw__rank_name found = vw__rank_of_path(path);
+    vw__ranks_name found = vw__ranks_of_path(path);
     if (!found.is_known || found.rank != rank)
         fail_msg("%s: expected rank %llu, found %s %llu", path, (unsigned long long)rank,
                  found.is_known ? "rank" : "none, not", (unsigned long long)found.rank);
@@ -15,7 +15,7 @@ static void assert_rank(const char *path, uint64_t rank)
 
 static void assert_none(const char *path)
 {
-    vw__rank_name found = vw__rank_of_path(path);
+    vw__ranks_name found = vw__ranks_of_path(path);
     if (found.is_known)
         fail_msg("%s: expected no rank, found %llu", path, (unsigned long long)found.rank);
 }
@@ -57,7 +57,7 @@ static void names_of_slurm_have_a_task(void **state)
 
 static void assert_array(const char *path, const char *array)
 {
-    vw__rank_name found = vw__rank_of_path(path);
+    vw__ranks_name found = vw__ranks_of_path(path);
     size_t length = array != NULL ? strlen(array) : 0;
     if ((found.array != NULL) != (array != NULL) || found.array_bytes != length ||
         (array != NULL && memcmp(found.array, array, length) != 0))
@@ -86,7 +86,7 @@ static void a_task_of_an_array_of_slurm_is_no_rank(void **state)
 static void folders_of_torchrun_have_the_rank_on_the_machine(void **state)
 {
     (void)state;
-    vw__rank_name found = vw__rank_of_path("job_x8s/attempt_0/5/stderr.log");
+    vw__ranks_name found = vw__ranks_of_path("job_x8s/attempt_0/5/stderr.log");
     assert_true(found.is_known);
     assert_true(found.is_local);
     assert_int_equal(found.rank, 5);
@@ -94,7 +94,7 @@ static void folders_of_torchrun_have_the_rank_on_the_machine(void **state)
     assert_rank("attempt_1/2/stdout.log", 2);
     assert_none("attempt_1/two/stdout.log");
     assert_none("5/stderr.log");
-    found = vw__rank_of_path("job_x8s/attempt_0/5/memory.rank21.pickle");
+    found = vw__ranks_of_path("job_x8s/attempt_0/5/memory.rank21.pickle");
     assert_int_equal(found.rank, 21);
     assert_false(found.is_local);
 }
@@ -134,13 +134,13 @@ static void logs_are_known_by_their_endings(void **state)
     static const char *const others[] = {"a.py",     "config.json", "log",
                                          "a.pickle", "x.log/a.bin", ""};
     for (size_t i = 0; i < sizeof logs / sizeof *logs; i++)
-        if (!vw__is_log_name(logs[i]))
+        if (!vw__ranks_is_log_name(logs[i]))
             fail_msg("%s is called as a log is", logs[i]);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (vw__is_log_name(others[i]))
+        if (vw__ranks_is_log_name(others[i]))
             fail_msg("%s is not called as a log is", others[i]);
-    assert_true(vw__is_failure_name("job/vramwise-oom-train-1.pickle"));
-    assert_false(vw__is_failure_name("vramwise-oom-/train.pickle"));
+    assert_true(vw__ranks_is_failure_name("job/vramwise-oom-train-1.pickle"));
+    assert_false(vw__ranks_is_failure_name("vramwise-oom-/train.pickle"));
 }
 
 int main(void)

@@ -9,17 +9,17 @@
 #define GIB (UINT64_C(1) << 30)
 #define MIB (UINT64_C(1) << 20)
 
-static const vw__spread_floor no_floor = {VW_UNKNOWN, 0, 0};
+static const vw__ranks_spread_floor no_floor = {VW_UNKNOWN, 0, 0};
 
 /* How many of the values are out of line. */
-static size_t count_out(const uint64_t *values, size_t count, vw__spread_floor floor)
+static size_t count_out(const uint64_t *values, size_t count, vw__ranks_spread_floor floor)
 {
     uint64_t sorted[16];
     size_t out = 0;
     memcpy(sorted, values, count * sizeof *values);
-    vw__spread spread = vw__spread_of(sorted, count, floor);
+    vw__ranks_spread spread = vw__ranks_spread_of(sorted, count, floor);
     for (size_t i = 0; i < count; i++)
-        out += vw__is_out_of_line(&spread, values[i]);
+        out += vw__ranks_is_out_of_line(&spread, values[i]);
     return out;
 }
 
@@ -27,10 +27,10 @@ static void the_median_is_a_rank_s_own(void **state)
 {
     (void)state;
     uint64_t odd[] = {9, 1, 5}, even[] = {9, 1, 5, 7}, one[] = {4};
-    assert_int_equal(vw__spread_of(odd, 3, no_floor).median, 5);
-    assert_int_equal(vw__spread_of(even, 4, no_floor).median, 5);
-    assert_int_equal(vw__spread_of(one, 1, no_floor).median, 4);
-    assert_int_equal(vw__spread_of(NULL, 0, no_floor).median, VW_UNKNOWN);
+    assert_int_equal(vw__ranks_spread_of(odd, 3, no_floor).median, 5);
+    assert_int_equal(vw__ranks_spread_of(even, 4, no_floor).median, 5);
+    assert_int_equal(vw__ranks_spread_of(one, 1, no_floor).median, 4);
+    assert_int_equal(vw__ranks_spread_of(NULL, 0, no_floor).median, VW_UNKNOWN);
 }
 
 static void one_among_equals_is_out_of_line(void **state)
@@ -38,8 +38,8 @@ static void one_among_equals_is_out_of_line(void **state)
     (void)state;
     const uint64_t values[] = {8 * GIB, 8 * GIB, 8 * GIB, 12 * GIB};
     const uint64_t less[] = {8 * GIB, 8 * GIB, 1 * GIB};
-    assert_int_equal(count_out(values, 4, VW__SPREAD_OF_PEAKS), 1);
-    assert_int_equal(count_out(less, 3, VW__SPREAD_OF_PEAKS), 1);
+    assert_int_equal(count_out(values, 4, VW__RANKS_SPREAD_OF_PEAKS), 1);
+    assert_int_equal(count_out(less, 3, VW__RANKS_SPREAD_OF_PEAKS), 1);
 }
 
 static void what_is_below_the_floor_is_not(void **state)
@@ -48,18 +48,18 @@ static void what_is_below_the_floor_is_not(void **state)
     const uint64_t share[] = {8 * GIB, 8 * GIB, 8 * GIB + 400 * MIB};
     const uint64_t least[] = {10 * MIB, 10 * MIB, 26 * MIB};
     const uint64_t above[] = {10 * MIB, 10 * MIB, 27 * MIB};
-    assert_int_equal(count_out(share, 3, VW__SPREAD_OF_PEAKS), 0);
-    assert_int_equal(count_out(least, 3, VW__SPREAD_OF_PEAKS), 0);
-    assert_int_equal(count_out(above, 3, VW__SPREAD_OF_PEAKS), 1);
-    assert_int_equal(count_out(above, 3, VW__SPREAD_OF_SITES(2 * GIB)), 0);
-    assert_int_equal(count_out(above, 3, VW__SPREAD_OF_SITES(1 * GIB)), 1);
+    assert_int_equal(count_out(share, 3, VW__RANKS_SPREAD_OF_PEAKS), 0);
+    assert_int_equal(count_out(least, 3, VW__RANKS_SPREAD_OF_PEAKS), 0);
+    assert_int_equal(count_out(above, 3, VW__RANKS_SPREAD_OF_PEAKS), 1);
+    assert_int_equal(count_out(above, 3, VW__RANKS_SPREAD_OF_SITES(2 * GIB)), 0);
+    assert_int_equal(count_out(above, 3, VW__RANKS_SPREAD_OF_SITES(1 * GIB)), 1);
 }
 
 static void two_halves_are_both_in_line(void **state)
 {
     (void)state;
     const uint64_t values[] = {4 * GIB, 4 * GIB, 9 * GIB, 9 * GIB};
-    assert_int_equal(count_out(values, 4, VW__SPREAD_OF_PEAKS), 0);
+    assert_int_equal(count_out(values, 4, VW__RANKS_SPREAD_OF_PEAKS), 0);
 }
 
 static void ranks_that_all_differ_are_in_line_within_three_deviations(void **state)
@@ -76,14 +76,14 @@ static void of_two_only_the_floor_counts(void **state)
 {
     (void)state;
     const uint64_t values[] = {1 * GIB, 2 * GIB};
-    assert_int_equal(count_out(values, 2, VW__SPREAD_OF_SITES(2 * GIB)), 1);
+    assert_int_equal(count_out(values, 2, VW__RANKS_SPREAD_OF_SITES(2 * GIB)), 1);
 }
 
 static void the_largest_numbers_do_no_harm(void **state)
 {
     (void)state;
     const uint64_t values[] = {0, UINT64_MAX - 1, UINT64_MAX - 1, 0, UINT64_MAX - 1};
-    assert_int_equal(count_out(values, 5, VW__SPREAD_OF_EVENTS), 2);
+    assert_int_equal(count_out(values, 5, VW__RANKS_SPREAD_OF_EVENTS), 2);
 }
 
 int main(void)

@@ -16,39 +16,39 @@
     "allocated by PyTorch, and 2.00 GiB is reserved by PyTorch but unallocated."
 #define NOON INT64_C(1772366400000000) /* 2026-03-01 12:00:00 UTC */
 
-static vw_status read_text(vw__stories *stories, const char *text, vw__story_file *file)
+static vw_status read_text(vw__ranks_stories *stories, const char *text, vw__ranks_story_file *file)
 {
     vw__byte_source *source = NULL;
     vw_status status = vw__byte_source_open_memory(text, strlen(text), NULL, &source);
     if (status == VW_OK)
-        status = vw__stories_read(stories, source, file);
+        status = vw__ranks_stories_read(stories, source, file);
     vw__byte_source_close(source);
     return status;
 }
 
-static vw__story_file labelled(const char *text)
+static vw__ranks_story_file labelled(const char *text)
 {
-    return (vw__story_file){.path = "job.out",
-                            .rank = VW_UNKNOWN,
-                            .has_labels = true,
-                            .has_bare_labels = vw__has_bare_labels(text, strlen(text)),
-                            .last_rank = VW_UNKNOWN};
+    return (vw__ranks_story_file){.path = "job.out",
+                                  .rank = VW_UNKNOWN,
+                                  .has_labels = true,
+                                  .has_bare_labels = vw__ranks_has_bare_labels(text, strlen(text)),
+                                  .last_rank = VW_UNKNOWN};
 }
 
 /* How many errors a rank's story has, and when the first was printed. */
-static uint64_t errors_of(vw__stories *stories, uint64_t rank, vw__log_time *time)
+static uint64_t errors_of(vw__ranks_stories *stories, uint64_t rank, vw__ranks_log_time *time)
 {
-    vw__story *story = vw__stories_take(stories, rank);
-    vw__text_facts facts;
+    vw__ranks_story *story = vw__ranks_stories_take(stories, rank);
+    vw__doctor_text_facts facts;
     vw_diagnosis *diagnosis;
     if (story == NULL)
         return VW_UNKNOWN;
-    assert_int_equal(vw__text_scan_diagnose(story->scan, NULL, &facts, &diagnosis), VW_OK);
+    assert_int_equal(vw__doctor_text_scan_diagnose(story->scan, NULL, &facts, &diagnosis), VW_OK);
     uint64_t count = diagnosis->error_count;
     if (time != NULL)
-        *time = vw__story_time_of(story, &facts.errors.first);
+        *time = vw__ranks_story_time_of(story, &facts.errors.first);
     vw_diagnosis_free(diagnosis);
-    vw__story_destroy(story);
+    vw__ranks_story_destroy(story);
     return count;
 }
 
@@ -56,8 +56,8 @@ static void labels_of_srun_give_each_line_to_its_rank(void **state)
 {
     (void)state;
     const char text[] = "0: step 1\n1: step 1\n10: " OOM "\n 1: more\nslurmstepd: no label\n";
-    vw__stories stories = {NULL, 0, 0};
-    vw__story_file file = labelled(text);
+    vw__ranks_stories stories = {NULL, 0, 0};
+    vw__ranks_story_file file = labelled(text);
     assert_true(file.has_bare_labels);
     assert_int_equal(read_text(&stories, text, &file), VW_OK);
     assert_int_equal(file.rank_count, 3);
@@ -66,20 +66,20 @@ static void labels_of_srun_give_each_line_to_its_rank(void **state)
     assert_int_equal(errors_of(&stories, 1, NULL), 0);
     assert_int_equal(errors_of(&stories, VW_UNKNOWN, NULL), 0);
     assert_int_equal(stories.count, 0);
-    vw__stories_deinit(&stories);
+    vw__ranks_stories_deinit(&stories);
 }
 
 static void a_number_in_front_of_few_lines_is_no_label(void **state)
 {
     (void)state;
     const char text[] = "usage\n3: what is this\nlines\nwithout\nany\n4: and this\n";
-    vw__stories stories = {NULL, 0, 0};
-    vw__story_file file = labelled(text);
+    vw__ranks_stories stories = {NULL, 0, 0};
+    vw__ranks_story_file file = labelled(text);
     assert_false(file.has_bare_labels);
     assert_int_equal(read_text(&stories, text, &file), VW_OK);
     assert_int_equal(file.rank_count, 0);
     assert_int_equal(stories.count, 1);
-    vw__stories_deinit(&stories);
+    vw__ranks_stories_deinit(&stories);
 }
 
 static void labels_of_pytorch_always_count(void **state)
@@ -88,20 +88,20 @@ static void labels_of_pytorch_always_count(void **state)
     const char text[] =
         "launcher\nlauncher\nlauncher\n[rank3]: Traceback (most recent call last):\n"
         "[rank3]: " OOM "\n[default5]:hello\n";
-    vw__stories stories = {NULL, 0, 0};
-    vw__story_file file = labelled(text);
+    vw__ranks_stories stories = {NULL, 0, 0};
+    vw__ranks_story_file file = labelled(text);
     assert_int_equal(read_text(&stories, text, &file), VW_OK);
     assert_int_equal(file.rank_count, 2);
     assert_int_equal(errors_of(&stories, 3, NULL), 1);
     assert_int_equal(errors_of(&stories, 5, NULL), 0);
-    vw__stories_deinit(&stories);
+    vw__ranks_stories_deinit(&stories);
 }
 
 static void a_file_of_one_rank_goes_there_whole(void **state)
 {
     (void)state;
-    vw__stories stories = {NULL, 0, 0};
-    vw__story_file out = {.path = "out", .rank = 4}, error = {.path = "err", .rank = 4};
+    vw__ranks_stories stories = {NULL, 0, 0};
+    vw__ranks_story_file out = {.path = "out", .rank = 4}, error = {.path = "err", .rank = 4};
     assert_int_equal(read_text(&stories, "[rank9]: step 1\n0: a\n", &out), VW_OK);
     assert_int_equal(read_text(&stories, OOM, &error), VW_OK);
     assert_int_equal(out.rank_count, 1);
@@ -110,25 +110,26 @@ static void a_file_of_one_rank_goes_there_whole(void **state)
     assert_int_equal(stories.stories[0]->file_count, 2);
     assert_string_equal(stories.stories[0]->first_path, "out");
     assert_int_equal(errors_of(&stories, 4, NULL), 1);
-    vw__stories_deinit(&stories);
+    vw__ranks_stories_deinit(&stories);
 }
 
-static vw__log_time time_in(const char *text)
+static vw__ranks_log_time time_in(const char *text)
 {
-    vw__stories stories = {NULL, 0, 0};
-    vw__story_file file = {.path = "log", .rank = 0};
-    vw__log_time time;
+    vw__ranks_stories stories = {NULL, 0, 0};
+    vw__ranks_story_file file = {.path = "log", .rank = 0};
+    vw__ranks_log_time time;
     assert_int_equal(read_text(&stories, text, &file), VW_OK);
     assert_int_equal(errors_of(&stories, 0, &time), 1);
-    vw__stories_deinit(&stories);
+    vw__ranks_stories_deinit(&stories);
     return time;
 }
 
 static void an_error_has_the_time_of_its_line(void **state)
 {
     (void)state;
-    vw__log_time time = time_in("2026-03-01 11:00:00 memory 5\n2026-03-01 12:00:00Z ERROR " OOM
-                                "\n2026-03-01 13:00:00 memory of another\n");
+    vw__ranks_log_time time =
+        time_in("2026-03-01 11:00:00 memory 5\n2026-03-01 12:00:00Z ERROR " OOM
+                "\n2026-03-01 13:00:00 memory of another\n");
     assert_int_equal(time.time_us, NOON);
     assert_true(time.has_zone);
 }
@@ -136,8 +137,9 @@ static void an_error_has_the_time_of_its_line(void **state)
 static void an_error_in_a_traceback_has_the_time_in_front_of_that(void **state)
 {
     (void)state;
-    vw__log_time time = time_in("2026-03-01 12:00:00 ERROR it failed\nTraceback (most recent call "
-                                "last):\n  File \"train.py\", line 3, in main\n    f()\n" OOM "\n");
+    vw__ranks_log_time time =
+        time_in("2026-03-01 12:00:00 ERROR it failed\nTraceback (most recent call "
+                "last):\n  File \"train.py\", line 3, in main\n    f()\n" OOM "\n");
     assert_int_equal(time.time_us, NOON);
     assert_false(time.has_zone);
 }
@@ -158,39 +160,39 @@ static void a_line_without_an_end_goes_on_where_it_began(void **state)
     memset(text, 'x', length);
     memcpy(text, "[rank6]: ", 9);
     memcpy(text + length, "\n7: " OOM, sizeof OOM + 4);
-    vw__stories stories = {NULL, 0, 0};
-    vw__story_file file = labelled("");
+    vw__ranks_stories stories = {NULL, 0, 0};
+    vw__ranks_story_file file = labelled("");
     file.has_bare_labels = true;
     assert_int_equal(read_text(&stories, text, &file), VW_OK);
     assert_int_equal(file.rank_count, 2);
     assert_int_equal(errors_of(&stories, 6, NULL), 0);
     assert_int_equal(errors_of(&stories, 7, NULL), 1);
     free(text);
-    vw__stories_deinit(&stories);
+    vw__ranks_stories_deinit(&stories);
 }
 
 static void more_ranks_than_there_is_room_for_are_counted(void **state)
 {
     (void)state;
-    static char text[(VW__STORIES_MOST_AT_ONCE + 4) * 16];
+    static char text[(VW__RANKS_MOST_STORIES + 4) * 16];
     size_t size = 0;
-    for (int i = 0; i < VW__STORIES_MOST_AT_ONCE + 3; i++)
+    for (int i = 0; i < VW__RANKS_MOST_STORIES + 3; i++)
         size += (size_t)snprintf(text + size, sizeof text - size, "%d: hello\n", i);
-    vw__stories stories = {NULL, 0, 0};
-    vw__story_file file = labelled(text);
+    vw__ranks_stories stories = {NULL, 0, 0};
+    vw__ranks_story_file file = labelled(text);
     assert_int_equal(read_text(&stories, text, &file), VW_OK);
-    assert_int_equal(file.rank_count, VW__STORIES_MOST_AT_ONCE);
+    assert_int_equal(file.rank_count, VW__RANKS_MOST_STORIES);
     assert_int_equal(file.lost_count, 3);
-    vw__stories_deinit(&stories);
+    vw__ranks_stories_deinit(&stories);
 }
 
 static bool reads_a_labelled_text(void *context)
 {
     (void)context;
-    vw__stories stories = {NULL, 0, 0};
-    vw__story_file file = labelled("0: a\n1: b\n");
+    vw__ranks_stories stories = {NULL, 0, 0};
+    vw__ranks_story_file file = labelled("0: a\n1: b\n");
     bool is_read = read_text(&stories, "0: a\n1: " OOM "\n2: c\n", &file) == VW_OK;
-    vw__stories_deinit(&stories);
+    vw__ranks_stories_deinit(&stories);
     return is_read;
 }
 

@@ -9,7 +9,7 @@
 
 static void assert_time(const char *line, int64_t time_us, bool has_zone)
 {
-    vw__log_time found = vw__log_time_of(line, strlen(line));
+    vw__ranks_log_time found = vw__ranks_log_time_of(line, strlen(line));
     if (found.time_us != time_us || found.has_zone != has_zone)
         fail_msg("%s: expected %lld%s, found %lld%s", line, (long long)time_us,
                  has_zone ? " with a zone" : "", (long long)found.time_us,
@@ -61,7 +61,7 @@ static void a_date_far_into_the_line_is_the_message_s(void **state)
     char line[128];
     memset(line, ' ', sizeof line);
     memcpy(line + 80, "2026-03-01 12:00:00", 19);
-    assert_int_equal(vw__log_time_of(line, sizeof line).time_us, INT64_MIN);
+    assert_int_equal(vw__ranks_log_time_of(line, sizeof line).time_us, INT64_MIN);
 }
 
 int main(void)

@@ -403,9 +403,9 @@ static void of_too_many_names_those_that_were_seen_are_taken(void **state)
     job_folder_put(&job, "rank1.log", "fine\n");
     job_folder_put(&job, "rank2.log", "fine\n");
     vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
-    assert_int_equal(
-        vw__rank_files_find(job.path, (vw__rank_limits){.files = 10, .names = 2}, &arena, &files),
-        VW_OK);
+    assert_int_equal(vw__rank_files_find(job.path, (vw__rank_files_limits){.files = 10, .names = 2},
+                                         &arena, &files),
+                     VW_OK);
     assert_int_equal(files.count, 2);
     assert_true(files.has_more_names);
     vw__rank_files_deinit(&files);

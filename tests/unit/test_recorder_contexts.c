@@ -91,7 +91,7 @@ static void what_a_trim_gives_back_shares_no_context_with_the_next_request(void 
         uint32_t first = vw_test_event_at(model, 1)->context,
                  second = vw_test_event_at(model, 6)->context;
         uint32_t third = vw_test_event_at(model, 11)->context;
-        assert_true(first != VW__NO_CONTEXT && second != VW__NO_CONTEXT);
+        assert_true(first != VW__MODEL_NO_CONTEXT && second != VW__MODEL_NO_CONTEXT);
         assert_true(first != second && second != third && first != third);
         assert_int_equal(vw_test_event_at(model, 0)->context, first);
         assert_int_equal(vw_test_event_at(model, 5)->context, second);
@@ -116,7 +116,7 @@ static void what_an_untagged_request_gives_back_has_its_context(void **state)
     /* 0 segment_alloc 1 alloc 2 3 free | 4 segment_free 5 segment_alloc 6 alloc */
     uint32_t first = vw_test_event_at(model, 0)->context;
     uint32_t second = vw_test_event_at(model, 6)->context;
-    assert_true(second != VW__NO_CONTEXT && second != first);
+    assert_true(second != VW__MODEL_NO_CONTEXT && second != first);
     assert_int_equal(vw_test_event_at(model, 4)->action, VW_ACTION_SEGMENT_FREE);
     assert_int_equal(vw_test_event_at(model, 4)->context, second);
     assert_int_equal(vw_test_event_at(model, 5)->context, second);
@@ -135,7 +135,7 @@ static void what_a_trim_gives_back_shows_who_made_it_or_who_asked(void **state)
         uint32_t first = vw_test_event_at(model, 1)->context;
         uint32_t trim = vw_test_event_at(model, 4)->context;
         if (stacks == VW_STACKS_NONE)
-            assert_int_equal(trim, VW__NO_CONTEXT);
+            assert_int_equal(trim, VW__MODEL_NO_CONTEXT);
         else if (stacks == VW_STACKS_CALLER)
             assert_int_equal(trim, first);
         else

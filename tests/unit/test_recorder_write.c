@@ -184,7 +184,7 @@ static void a_file_appears_whole_or_not_at_all(void **state)
     vw__model *model;
     vw__snapshot_encoding encoding;
     vw_test_must(vw__byte_source_open(path, NULL, &source));
-    vw_test_must(vw__torch_snapshot_read(source, 0, &model, &encoding));
+    vw_test_must(vw__snapshot_read(source, 0, &model, &encoding));
     vw__byte_source_close(source);
     assert_int_equal(model->traces[0].event_count, 3); /* the first snapshot's own is one */
     vw__model_destroy(model);

@@ -35,10 +35,10 @@ static vw__model *model_of_release(size_t count)
 {
     small_model small;
     small_model_begin(&small);
-    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 2 * MIB, VW__NO_CONTEXT);
-    small_model_alloc(&small, A, 512, VW__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 2 * MIB, VW__MODEL_NO_CONTEXT);
+    small_model_alloc(&small, A, 512, VW__MODEL_NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__NO_CONTEXT);
+    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__MODEL_NO_CONTEXT);
     vw__model_features *features = vw__model_builder_features(small.builder);
     *features = (vw__model_features){.has_traces = true, .has_block_history = count == 0};
     for (size_t i = 0; i < count; i++)
@@ -85,7 +85,7 @@ static void a_file_without_events_is_not_blamed_for_what_events_would_have(void 
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__NO_CONTEXT);
+    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__MODEL_NO_CONTEXT);
     *vw__model_builder_features(small.builder) = (vw__model_features){
         .has_traces = true,
         .has_block_addresses = true,
@@ -106,7 +106,7 @@ static void a_bare_list_of_segments_can_be_of_any_version_since_its_fields(void 
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__NO_CONTEXT);
+    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__MODEL_NO_CONTEXT);
     *vw__model_builder_features(small.builder) =
         (vw__model_features){.is_bare_list = true, .has_block_addresses = true};
     vw__model *model = small_model_finish(&small);
@@ -174,15 +174,15 @@ static void the_busiest_device_is_the_one_with_the_most_events_and_never_the_hos
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_alloc(&small, A, 512, VW__NO_CONTEXT);
+    small_model_alloc(&small, A, 512, VW__MODEL_NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    small_model_alloc(&small, A, 512, VW__NO_CONTEXT);
-    small_model_alloc(&small, A + 512, 512, VW__NO_CONTEXT);
+    small_model_alloc(&small, A, 512, VW__MODEL_NO_CONTEXT);
+    small_model_alloc(&small, A + 512, 512, VW__MODEL_NO_CONTEXT);
     small_model_end_trace(&small, 1);
     small_model_end_trace(&small, 2);
     for (uint64_t i = 0; i < 3; i++)
-        small_model_alloc(&small, A + 512 * i, 512, VW__NO_CONTEXT);
-    small_model_end_trace(&small, VW__HOST_DEVICE);
+        small_model_alloc(&small, A + 512 * i, 512, VW__MODEL_NO_CONTEXT);
+    small_model_end_trace(&small, VW__MODEL_HOST_DEVICE);
     vw__model *model = small_model_finish(&small);
 
     const vw__model_trace *trace = NULL;
@@ -194,7 +194,8 @@ static void the_busiest_device_is_the_one_with_the_most_events_and_never_the_hos
     assert_non_null(strstr(vw_last_error(), "device 2"));
     assert_int_equal(vw__recording_trace(model, 7, &trace), VW_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(vw_last_error(), "no device 7"));
-    assert_int_equal(vw__recording_trace(model, VW__HOST_DEVICE, &trace), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw__recording_trace(model, VW__MODEL_HOST_DEVICE, &trace),
+                     VW_ERR_INVALID_ARGUMENT);
     vw__model_destroy(model);
 }
 
@@ -223,8 +224,8 @@ static void an_empty_snapshot_opens(void **state)
     vw_recording *recording = NULL;
     assert_int_equal(
         vw_recording_open_memory(empty_snapshot, strlen(empty_snapshot), NULL, &recording), VW_OK);
-    assert_int_equal(recording->encoding, VW__ENCODING_JSON);
-    assert_int_equal(recording->compression, VW__PLAIN);
+    assert_int_equal(recording->encoding, VW__SNAPSHOT_ENCODING_JSON);
+    assert_int_equal(recording->compression, VW__BYTE_SOURCE_PLAIN);
     assert_int_equal(recording->file_bytes, strlen(empty_snapshot));
     assert_int_equal(recording->uncompressed_bytes, strlen(empty_snapshot));
     vw_recording_close(recording);

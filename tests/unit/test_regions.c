@@ -6,10 +6,10 @@
 
 #define PAGE UINT64_C(100)
 
-static const vw__region *take(vw__regions *regions, uint64_t address, uint64_t size_bytes,
-                              bool is_expandable, bool is_new_expected)
+static const vw__regions_entry *take(vw__regions *regions, uint64_t address, uint64_t size_bytes,
+                                     bool is_expandable, bool is_new_expected)
 {
-    const vw__region *region = NULL;
+    const vw__regions_entry *region = NULL;
     bool is_new = !is_new_expected;
     assert_int_equal(
         vw__regions_take(regions, address, size_bytes, is_expandable, &region, &is_new), VW_OK);
@@ -20,7 +20,7 @@ static const vw__region *take(vw__regions *regions, uint64_t address, uint64_t s
 static void give_back(vw__regions *regions, uint64_t address, uint64_t size_bytes,
                       bool is_gone_expected)
 {
-    vw__region was;
+    vw__regions_entry was;
     bool is_gone = !is_gone_expected;
     assert_true(vw__regions_give_back(regions, address, size_bytes, &was, &is_gone));
     assert_int_equal(is_gone, is_gone_expected);
@@ -76,7 +76,7 @@ static void a_reservation_ends_with_its_last_page(void **state)
 {
     (void)state;
     vw__regions regions;
-    vw__region was;
+    vw__regions_entry was;
     bool is_gone;
     vw__regions_init(&regions);
     (void)take(&regions, 1000, 2 * PAGE, true, true);
@@ -84,7 +84,7 @@ static void a_reservation_ends_with_its_last_page(void **state)
     give_back(&regions, 1000, PAGE, true);
     assert_int_equal(regions.count, 0);
     assert_false(vw__regions_give_back(&regions, 1000, PAGE, &was, &is_gone));
-    const vw__region *again = take(&regions, 1000, PAGE, true, true);
+    const vw__regions_entry *again = take(&regions, 1000, PAGE, true, true);
     assert_int_equal(again->number, 1);
     assert_false(vw__regions_give_back(&regions, 1000, 2 * PAGE, &was, &is_gone)); /* too much */
     vw__regions_deinit(&regions);
@@ -93,7 +93,7 @@ static void a_reservation_ends_with_its_last_page(void **state)
 static bool take_many(void *context)
 {
     vw__regions regions;
-    const vw__region *region;
+    const vw__regions_entry *region;
     bool is_new, is_done = true;
     (void)context;
     vw__regions_init(&regions);

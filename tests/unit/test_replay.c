@@ -16,7 +16,7 @@ static vw__replay_work work_on_hand(void)
     return (vw__replay_work){.script = hand.script, .torch_version = "2.11"};
 }
 
-static vw_replay_result run_on(vw__card card, const char *conf)
+static vw_replay_result run_on(vw__replay_card card, const char *conf)
 {
     vw__replay_work work = work_on_hand();
     vw_replay_result result = {.policy = "conf"};
@@ -35,7 +35,7 @@ static void a_run_without_end_completes_and_counts(void **state)
     hand_alloc(&hand, 1, 10 * MIB + 1);
     hand_free(&hand, 0);
     hand_alloc(&hand, 2, 20 * MIB);
-    vw_replay_result result = run_on(vw__card_without_end(), "");
+    vw_replay_result result = run_on(vw__replay_card_without_end(), "");
     assert_true(result.is_complete);
     assert_false(result.has_oom);
     assert_int_equal(result.card_bytes, VW_UNKNOWN);
@@ -57,7 +57,7 @@ static void an_expandable_run_maps_pages(void **state)
     (void)state;
     hand_begin(&hand);
     hand_alloc(&hand, 0, 30 * MIB);
-    vw_replay_result result = run_on(vw__card_without_end(), EXPANDABLE);
+    vw_replay_result result = run_on(vw__replay_card_without_end(), EXPANDABLE);
     assert_int_equal(result.calls.alloc, 0);
     assert_int_equal(result.calls.create, 2);
     assert_int_equal(result.calls.map, 2);
@@ -73,7 +73,7 @@ static void a_request_that_was_served_and_is_not_ends_the_run(void **state)
     hand_alloc(&hand, 1, 20 * MIB);
     hand_alloc(&hand, 2, 50 * MIB + 1);
     hand_free(&hand, 1);
-    vw_replay_result result = run_on(vw__card_of(64 * MIB), "");
+    vw_replay_result result = run_on(vw__replay_card_of(64 * MIB), "");
     assert_false(result.is_complete);
     assert_true(result.has_oom);
     assert_int_equal(result.oom_event, 4);
@@ -92,7 +92,7 @@ static void what_was_live_before_the_recording_may_be_too_much_already(void **st
     hand_begin(&hand);
     hand_alloc(&hand, 0, 30 * MIB);
     hand.ops[0].first_event = hand.ops[0].end_event = VW__SCRIPT_BEFORE_RECORDING;
-    vw_replay_result result = run_on(vw__card_of(20 * MIB), "");
+    vw_replay_result result = run_on(vw__replay_card_of(20 * MIB), "");
     assert_true(result.has_oom);
     assert_int_equal(result.oom_event, VW_UNKNOWN);
     assert_int_equal(result.events_done, 0);
@@ -108,14 +108,14 @@ static void a_request_that_fails_again_is_noted_and_the_script_goes_on(void **st
     hand_oom(&hand, 40 * MIB);
     hand_free(&hand, 0);
     hand_alloc(&hand, 0, 12 * MIB);
-    vw_replay_result result = run_on(vw__card_of(40 * MIB), "");
+    vw_replay_result result = run_on(vw__replay_card_of(40 * MIB), "");
     assert_false(result.is_complete);
     assert_true(result.has_oom);
     assert_false(result.is_past_recorded_oom);
     assert_int_equal(result.oom_event, 1);
     assert_int_equal(result.oom_tried_bytes, 30 * MIB);
     assert_int_equal(result.events_done, 6);
-    vw_replay_result larger = run_on(vw__card_of(64 * MIB), "");
+    vw_replay_result larger = run_on(vw__replay_card_of(64 * MIB), "");
     assert_true(larger.is_complete);
     assert_true(larger.is_past_recorded_oom);
     assert_int_equal(result.peak_live_bytes, 20 * MIB);
@@ -131,11 +131,11 @@ static void a_card_of_any_size_can_be_asked_for(void **state)
     hand_alloc(&hand, 0, 30 * MIB);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         bool is_enough = sizes[i] > 40 * MIB;
-        assert_int_equal(run_on(vw__card_of(sizes[i]), "").is_complete, is_enough);
-        assert_int_equal(run_on(vw__card_of(sizes[i]), EXPANDABLE).is_complete, is_enough);
+        assert_int_equal(run_on(vw__replay_card_of(sizes[i]), "").is_complete, is_enough);
+        assert_int_equal(run_on(vw__replay_card_of(sizes[i]), EXPANDABLE).is_complete, is_enough);
         assert_int_equal(run_on(vw__replay_card_with_limit(sizes[i] / 2), "").is_complete,
                          is_enough);
-        assert_int_equal(run_on(vw__card_of(sizes[i]), "").card_bytes, sizes[i]);
+        assert_int_equal(run_on(vw__replay_card_of(sizes[i]), "").card_bytes, sizes[i]);
     }
 }
 
@@ -147,8 +147,8 @@ static void a_trial_ends_with_the_first_request_that_is_not_served(void **state)
     hand_alloc(&hand, 0, 12 * MIB);
     vw__replay_work work = work_on_hand();
     vw_replay_result result = {.policy = NULL};
-    assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""), vw__card_of(20 * MIB),
-                                    true, NULL, &result),
+    assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""),
+                                    vw__replay_card_of(20 * MIB), true, NULL, &result),
                      VW_OK);
     assert_true(result.has_oom);
     assert_int_equal(result.events_done, 0);
@@ -165,7 +165,7 @@ static void late_frees_count_as_live_until_they_complete(void **state)
     hand_complete(&hand, 0);
     hand_alloc(&hand, 2, 12 * MIB);
     hand_alloc(&hand, 3, 100 * MIB);
-    vw_replay_result result = run_on(vw__card_of(64 * MIB), "");
+    vw_replay_result result = run_on(vw__replay_card_of(64 * MIB), "");
     assert_true(result.has_oom);
     assert_int_equal(result.peak_live_bytes, 40 * MIB);
 }
@@ -180,14 +180,14 @@ static void empty_cache_is_called_before_the_operations_named(void **state)
     vw__replay_work work = work_on_hand();
     size_t trims[] = {0, 2, 3};
     vw_replay_result result = {.policy = NULL};
-    assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""), vw__card_without_end(),
-                                    false, NULL, &result),
+    assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""),
+                                    vw__replay_card_without_end(), false, NULL, &result),
                      VW_OK);
     assert_int_equal(result.calls.alloc, 1);
     work.trims = trims;
     work.trim_count = 3;
-    assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""), vw__card_without_end(),
-                                    false, NULL, &result),
+    assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""),
+                                    vw__replay_card_without_end(), false, NULL, &result),
                      VW_OK);
     assert_int_equal(result.calls.alloc, 2);
     assert_int_equal(result.calls.free, 1);
@@ -206,7 +206,7 @@ static void a_limit_of_the_process_lets_garbage_be_collected(void **state)
     assert_true(limited.is_complete);
     assert_int_equal(limited.card_bytes, 100 * MIB);
     assert_int_equal(limited.retries, 0); /* collected in time */
-    vw_replay_result sized = run_on(vw__card_of(100 * MIB), conf);
+    vw_replay_result sized = run_on(vw__replay_card_of(100 * MIB), conf);
     assert_true(sized.is_complete);
     assert_int_equal(sized.retries, 1); /* PyTorch does not collect without a fraction */
     vw_replay_result refused = run_on(vw__replay_card_with_limit(70 * MIB - 1), "");
@@ -243,8 +243,8 @@ static void a_recording_that_claims_the_impossible_is_refused(void **state)
     hand_alloc(&hand, 1, UINT64_C(1) << 60);
     vw__replay_work work = work_on_hand();
     vw_replay_result result = {.policy = "untouched"};
-    assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""), vw__card_without_end(),
-                                    false, NULL, &result),
+    assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""),
+                                    vw__replay_card_without_end(), false, NULL, &result),
                      VW_ERR_CORRUPT_FILE);
     assert_non_null(strstr(vw_last_error(), "event 1"));
     assert_non_null(strstr(vw_last_error(), "1152921504606846976"));
@@ -258,7 +258,7 @@ static void a_request_that_failed_may_have_been_of_any_size(void **state)
     hand_begin(&hand);
     hand_oom(&hand, UINT64_MAX);
     hand_alloc(&hand, 0, 1000);
-    vw_replay_result result = run_on(vw__card_without_end(), "");
+    vw_replay_result result = run_on(vw__replay_card_without_end(), "");
     assert_true(result.has_oom);
     assert_int_equal(result.oom_tried_bytes, UINT64_MAX);
     assert_int_equal(result.events_done, 2);
@@ -272,7 +272,7 @@ static void a_setting_that_cannot_be_used_is_named(void **state)
     vw__replay_work work = work_on_hand();
     vw_replay_result result = {.policy = NULL};
     assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting("max_splat:1"),
-                                    vw__card_without_end(), false, NULL, &result),
+                                    vw__replay_card_without_end(), false, NULL, &result),
                      VW_ERR_BAD_SETTING);
     assert_non_null(strstr(vw_last_error(), "\"max_splat:1\""));
     assert_non_null(strstr(vw_last_error(), "Unrecognized key"));
@@ -287,13 +287,13 @@ static void a_run_that_is_stopped_says_so(void **state)
     vw_replay_result result = {.policy = NULL};
     progress_log log = {.stop_at = 0};
     vw__replay_progress progress = {log_progress, &log, 0.25, 0.5};
-    assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""), vw__card_without_end(),
-                                    false, &progress, &result),
+    assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""),
+                                    vw__replay_card_without_end(), false, &progress, &result),
                      VW_OK);
     assert_true(log.last == 0.75);
     log = (progress_log){.stop_at = 1};
-    assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""), vw__card_without_end(),
-                                    false, &progress, &result),
+    assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""),
+                                    vw__replay_card_without_end(), false, &progress, &result),
                      VW_ERR_WRONG_STATE);
 }
 
@@ -303,11 +303,11 @@ static void driver_time_counts_as_settled_after_a_quarter_of_the_events(void **s
     hand_begin(&hand);
     for (uint32_t i = 0; i < 4; i++)
         hand_alloc(&hand, i, 20 * MIB);
-    vw_replay_result result = run_on(vw__card_without_end(), "");
+    vw_replay_result result = run_on(vw__replay_card_without_end(), "");
     assert_int_equal(result.settled_device_ns, result.device_ns / 4 * 3);
     assert_int_equal(result.settled_duration_ns, VW_UNKNOWN); /* no times */
     hand_time(&hand, 1000);
-    result = run_on(vw__card_without_end(), "");
+    result = run_on(vw__replay_card_without_end(), "");
     assert_int_equal(result.settled_duration_ns, 2000000);
     assert_int_equal(result.settled_device_ns, result.device_ns / 4 * 3);
     assert_int_equal(result.moved_bytes, 0);
@@ -321,10 +321,10 @@ static void a_run_that_ends_early_has_settled_up_to_there_or_never(void **state)
     for (uint32_t i = 0; i < 8; i++)
         hand_alloc(&hand, i, 20 * MIB);
     hand_time(&hand, 1000);
-    vw_replay_result result = run_on(vw__card_of(110 * MIB), "");
+    vw_replay_result result = run_on(vw__replay_card_of(110 * MIB), "");
     assert_int_equal(result.events_done, 5);
     assert_int_equal(result.settled_duration_ns, 2000000);
-    result = run_on(vw__card_of(30 * MIB), "");
+    result = run_on(vw__replay_card_of(30 * MIB), "");
     assert_int_equal(result.events_done, 1);
     assert_int_equal(result.settled_device_ns, VW_UNKNOWN);
     assert_int_equal(result.settled_duration_ns, VW_UNKNOWN);
@@ -346,8 +346,8 @@ static void settled_driver_time_has_the_calls_of_empty_cache_that_were_put_in(vo
     vw_replay_result result = {.policy = NULL};
     work.trims = trims;
     work.trim_count = 2;
-    assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""), vw__card_without_end(),
-                                    false, NULL, &result),
+    assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""),
+                                    vw__replay_card_without_end(), false, NULL, &result),
                      VW_OK);
     assert_int_equal(result.calls.free, 2);
     assert_int_equal(result.calls.alloc, 3);
@@ -373,7 +373,8 @@ static void every_mode_of_engine_vramwise_is_run(void **state)
     for (size_t i = 0; i < 3; i++) {
         vw_replay_result result = {.policy = "vramwise"};
         assert_int_equal(
-            vw__replay_run(&work, engines[i], vw__card_without_end(), false, NULL, &result), VW_OK);
+            vw__replay_run(&work, engines[i], vw__replay_card_without_end(), false, NULL, &result),
+            VW_OK);
         assert_true(result.is_complete);
         assert_string_equal(result.conf, "");
         assert_int_equal(result.events_done, 5);
@@ -399,10 +400,12 @@ static void engine_vramwise_does_not_follow_the_recording(void **state)
     work.followed = followed;
     work.followed_count = 1;
     assert_int_equal(
-        vw__replay_follow_length(&work, vw__card_without_end(), &followed_length, NULL), VW_OK);
+        vw__replay_follow_length(&work, vw__replay_card_without_end(), &followed_length, NULL),
+        VW_OK);
     assert_int_equal(followed_length, 0); /* else nothing is proved here */
     assert_int_equal(
-        vw__replay_run(&work, engines[0], vw__card_without_end(), false, NULL, &result), VW_OK);
+        vw__replay_run(&work, engines[0], vw__replay_card_without_end(), false, NULL, &result),
+        VW_OK);
     assert_true(result.is_complete);
 }
 
@@ -426,14 +429,15 @@ static void how_far_a_recording_is_followed_is_asked_with_its_calls_of_empty_cac
     work.followed = followed;
     work.followed_count = 2;
     work.skips_empty_cache = true;
-    assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""), vw__card_without_end(),
-                                    false, NULL, &result),
+    assert_int_equal(vw__replay_run(&work, vw__policy_torch_setting(""),
+                                    vw__replay_card_without_end(), false, NULL, &result),
                      VW_OK);
     assert_true(result.is_complete);
     assert_int_equal(result.calls.free, 0);
     assert_int_equal(result.events_done, 4);
     assert_int_equal(
-        vw__replay_follow_length(&work, vw__card_without_end(), &followed_length, NULL), VW_OK);
+        vw__replay_follow_length(&work, vw__replay_card_without_end(), &followed_length, NULL),
+        VW_OK);
     assert_int_equal(followed_length, 2);
 }
 
@@ -474,9 +478,9 @@ static void the_smallest_card_completes_and_2_mib_less_do_not(void **state)
         uint64_t bytes = smallest_card(confs[i]);
         assert_int_equal(bytes % (2 * MIB), 0);
         assert_true(bytes >= hand.script.peak_live_bytes);
-        assert_true(bytes <= run_on(vw__card_without_end(), confs[i]).peak_reserved_bytes);
-        assert_true(run_on(vw__card_of(bytes), confs[i]).is_complete);
-        assert_false(run_on(vw__card_of(bytes - 2 * MIB), confs[i]).is_complete);
+        assert_true(bytes <= run_on(vw__replay_card_without_end(), confs[i]).peak_reserved_bytes);
+        assert_true(run_on(vw__replay_card_of(bytes), confs[i]).is_complete);
+        assert_false(run_on(vw__replay_card_of(bytes - 2 * MIB), confs[i]).is_complete);
     }
 }
 
@@ -490,12 +494,13 @@ static void the_smallest_card_is_found_for_engine_vramwise_too(void **state)
         vw_replay_result result = {.policy = "vramwise"};
         uint64_t bytes = 0;
         assert_int_equal(vw__replay_smallest_card(&work, engines[i], NULL, &bytes), VW_OK);
-        assert_int_equal(vw__replay_run(&work, engines[i], vw__card_of(bytes), true, NULL, &result),
-                         VW_OK);
-        assert_true(result.is_complete);
         assert_int_equal(
-            vw__replay_run(&work, engines[i], vw__card_of(bytes - 2 * MIB), true, NULL, &result),
+            vw__replay_run(&work, engines[i], vw__replay_card_of(bytes), true, NULL, &result),
             VW_OK);
+        assert_true(result.is_complete);
+        assert_int_equal(vw__replay_run(&work, engines[i], vw__replay_card_of(bytes - 2 * MIB),
+                                        true, NULL, &result),
+                         VW_OK);
         assert_false(result.is_complete);
     }
 }

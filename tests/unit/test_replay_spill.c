@@ -25,8 +25,8 @@ static vw_replay_result run_on(const vw__replay_work *work, vw__replay_setting s
                                uint64_t card_bytes)
 {
     vw_replay_result result = {.policy = "vramwise"};
-    assert_int_equal(vw__replay_run(work, setting, vw__card_of(card_bytes), false, NULL, &result),
-                     VW_OK);
+    assert_int_equal(
+        vw__replay_run(work, setting, vw__replay_card_of(card_bytes), false, NULL, &result), VW_OK);
     return result;
 }
 
@@ -82,7 +82,7 @@ static void a_step_costs_what_was_spilled_in_it_and_its_part_of_the_moves(void *
     assert_int_equal(result.spills, 1);
     assert_true(result.spill_wait_ns > 0);
     assert_int_equal(result.step_cost_ns,
-                     vw__spill_touch_ns(result.peak_spilled_bytes) + result.spill_wait_ns / 2);
+                     vw__spill_cost_touch_ns(result.peak_spilled_bytes) + result.spill_wait_ns / 2);
     assert_false(result.is_step_cost_settled);
     result = run_on(&work, spilling, 500 * MIB);
     assert_int_equal(result.spills, 0);
@@ -102,7 +102,7 @@ static void the_first_two_steps_do_not_count_where_there_are_more(void **state)
     vw_replay_result result = run_on(&work, spilling, 100 * MIB);
     assert_int_equal(result.spills, 1);
     assert_true(result.spill_wait_ns > 0);
-    assert_int_equal(result.step_cost_ns, vw__spill_touch_ns(result.peak_spilled_bytes));
+    assert_int_equal(result.step_cost_ns, vw__spill_cost_touch_ns(result.peak_spilled_bytes));
     assert_true(result.is_step_cost_settled);
 }
 
@@ -162,21 +162,21 @@ static void with_spill_a_card_may_be_smaller_than_what_is_live(void **state)
 static void touching_takes_what_was_measured(void **state)
 {
     (void)state;
-    assert_int_equal(vw__spill_touch_ns(0), 0);
-    assert_int_equal(vw__spill_touch_ns(949 * MIB), 22940000);
-    assert_int_equal(vw__spill_touch_ns(2 * 949 * MIB), 45880000);
+    assert_int_equal(vw__spill_cost_touch_ns(0), 0);
+    assert_int_equal(vw__spill_cost_touch_ns(949 * MIB), 22940000);
+    assert_int_equal(vw__spill_cost_touch_ns(2 * 949 * MIB), 45880000);
 }
 
 static void a_budget_is_easy_to_type_and_never_less(void **state)
 {
     (void)state;
-    assert_int_equal(vw__spill_budget(0), 256 * MIB);
-    assert_int_equal(vw__spill_budget(256 * MIB), 256 * MIB);
-    assert_int_equal(vw__spill_budget(256 * MIB + 1), 512 * MIB);
-    assert_int_equal(vw__spill_budget(4 * GIB - 1), 4 * GIB);
-    assert_int_equal(vw__spill_budget(4 * GIB), 4 * GIB);
-    assert_int_equal(vw__spill_budget(4 * GIB + 1), 5 * GIB);
-    assert_int_equal(vw__spill_budget(UINT64_MAX), UINT64_MAX);
+    assert_int_equal(vw__spill_cost_budget(0), 256 * MIB);
+    assert_int_equal(vw__spill_cost_budget(256 * MIB), 256 * MIB);
+    assert_int_equal(vw__spill_cost_budget(256 * MIB + 1), 512 * MIB);
+    assert_int_equal(vw__spill_cost_budget(4 * GIB - 1), 4 * GIB);
+    assert_int_equal(vw__spill_cost_budget(4 * GIB), 4 * GIB);
+    assert_int_equal(vw__spill_cost_budget(4 * GIB + 1), 5 * GIB);
+    assert_int_equal(vw__spill_cost_budget(UINT64_MAX), UINT64_MAX);
 }
 
 /* ---- recordings ------------------------------------------------------------------------------ */

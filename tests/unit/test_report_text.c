@@ -55,7 +55,7 @@ static void paragraphs_wrap_at_spaces_and_hang(void **state)
 {
     vw__report report = begin(&(vw_report_form){.width_columns = 40});
     (void)state;
-    vw__report_say(&report, VW__STYLE_RED, "%s",
+    vw__report_say(&report, VW__REPORT_STYLE_RED, "%s",
                    "one two three four five six seven eight nine ten");
     assert_string_equal(end(&report), "one two three four five six seven eight\n  nine ten\n");
 }
@@ -64,7 +64,7 @@ static void a_word_longer_than_a_line_is_cut_into_lines(void **state)
 {
     vw__report report = begin(&(vw_report_form){.width_columns = 40});
     (void)state;
-    vw__report_say(&report, VW__STYLE_PLAIN, "x %s y",
+    vw__report_say(&report, VW__REPORT_STYLE_PLAIN, "x %s y",
                    "0123456789012345678901234567890123456789012345678901234567890123456789");
     assert_string_equal(end(&report), "x\n  01234567890123456789012345678901234567\n"
                                       "  89012345678901234567890123456789 y\n");
@@ -85,8 +85,8 @@ static void colour_is_there_only_if_the_form_has_it(void **state)
 {
     vw__report report = begin(&(vw_report_form){.has_colour = true});
     (void)state;
-    vw__report_say(&report, VW__STYLE_RED, "no");
-    vw__report_say(&report, VW__STYLE_PLAIN, "yes");
+    vw__report_say(&report, VW__REPORT_STYLE_RED, "no");
+    vw__report_say(&report, VW__REPORT_STYLE_PLAIN, "yes");
     assert_string_equal(end(&report), "\033[31mno\033[0m\nyes\n");
 }
 
@@ -98,42 +98,42 @@ static void what_could_steer_a_terminal_is_not_shown(void **state)
                                 "f\xFFg\x7F\n\th\xC3\xA9";
     vw__report report = begin(&(vw_report_form){.has_utf8 = true});
     (void)state;
-    vw__report_say(&report, VW__STYLE_PLAIN, "%s", nasty);
+    vw__report_say(&report, VW__REPORT_STYLE_PLAIN, "%s", nasty);
     vw__report_line(&report, nasty, sizeof nasty - 1);
     assert_string_equal(end(&report),
                         "a?[2Jb?c?d?e?f?g? h\xC3\xA9\na?[2Jb?c?d?e?f?g?  h\xC3\xA9\n");
     report = begin(NULL);
-    vw__report_say(&report, VW__STYLE_PLAIN, "caf\xC3\xA9 \xE2\x82\xAC");
+    vw__report_say(&report, VW__REPORT_STYLE_PLAIN, "caf\xC3\xA9 \xE2\x82\xAC");
     assert_string_equal(end(&report), "caf? ?\n");
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-static const vw__column columns[] = {
-    {"setting", VW__COLUMN_NAME},
-    {"result", VW__COLUMN_WORD},
-    {"reserved", VW__COLUMN_NUMBER},
-    {"needs", VW__COLUMN_NUMBER},
+static const vw__report_column columns[] = {
+    {"setting", VW__REPORT_COLUMN_NAME},
+    {"result", VW__REPORT_COLUMN_WORD},
+    {"reserved", VW__REPORT_COLUMN_NUMBER},
+    {"needs", VW__REPORT_COLUMN_NUMBER},
 };
 
-static void add(vw__table *table, const char *a, const char *b, const char *c, const char *d)
+static void add(vw__report_table *table, const char *a, const char *b, const char *c, const char *d)
 {
-    vw__table_row(table, VW__STYLE_PLAIN);
-    vw__table_cell(table, a);
-    vw__table_cell(table, b);
-    vw__table_cell(table, c);
-    vw__table_cell(table, d);
+    vw__report_table_row(table, VW__REPORT_STYLE_PLAIN);
+    vw__report_table_cell(table, a);
+    vw__report_table_cell(table, b);
+    vw__report_table_cell(table, c);
+    vw__report_table_cell(table, d);
 }
 
 static void columns_are_aligned_and_empty_ones_left_out(void **state)
 {
-    vw__table table;
+    vw__report_table table;
     vw__report report = begin(NULL);
     (void)state;
-    vw__table_init(&table, columns, 4);
+    vw__report_table_init(&table, columns, 4);
     add(&table, "native", "completed", "13.4 GiB", "");
     add(&table, "expandable", "out of memory", "900 B", NULL);
-    vw__table_end(&table, &report);
+    vw__report_table_end(&table, &report);
     assert_string_equal(end(&report), "setting     result         reserved\n"
                                       "native      completed      13.4 GiB\n"
                                       "expandable  out of memory     900 B\n");
@@ -141,12 +141,12 @@ static void columns_are_aligned_and_empty_ones_left_out(void **state)
 
 static void a_long_name_is_wrapped_behind_its_commas(void **state)
 {
-    vw__table table;
+    vw__report_table table;
     vw__report report = begin(&(vw_report_form){.width_columns = 50});
     (void)state;
-    vw__table_init(&table, columns, 4);
+    vw__report_table_init(&table, columns, 4);
     add(&table, "max_split_size_mb:128,expandable_segments:True", "completed", "1 B", "");
-    vw__table_end(&table, &report);
+    vw__report_table_end(&table, &report);
     assert_string_equal(end(&report), "setting                        result     reserved\n"
                                       "max_split_size_mb:128,         completed       1 B\n"
                                       "expandable_segments:True\n");
@@ -154,12 +154,12 @@ static void a_long_name_is_wrapped_behind_its_commas(void **state)
 
 static void a_line_of_a_name_does_not_begin_with_a_space(void **state)
 {
-    vw__table table;
+    vw__report_table table;
     vw__report report = begin(&(vw_report_form){.width_columns = 50});
     (void)state;
-    vw__table_init(&table, columns, 4);
+    vw__report_table_init(&table, columns, 4);
     add(&table, "optimizer fused, some blocks, sharding", "completed", "1 B", "");
-    vw__table_end(&table, &report);
+    vw__report_table_end(&table, &report);
     assert_string_equal(end(&report), "setting                        result     reserved\n"
                                       "optimizer fused, some blocks,  completed       1 B\n"
                                       "sharding\n");
@@ -167,13 +167,13 @@ static void a_line_of_a_name_does_not_begin_with_a_space(void **state)
 
 static void a_table_without_room_is_told_row_by_row(void **state)
 {
-    vw__table table;
+    vw__report_table table;
     vw__report report = begin(&(vw_report_form){.width_columns = 40});
     (void)state;
-    vw__table_init(&table, columns, 4);
+    vw__report_table_init(&table, columns, 4);
     add(&table, "max_split_size_mb:128", "out of memory", "13.4 GiB", "15.0 GiB");
     add(&table, "native", "completed", "", "");
-    vw__table_end(&table, &report);
+    vw__report_table_end(&table, &report);
     assert_string_equal(end(&report), "max_split_size_mb:128: result out of\n"
                                       "  memory, reserved 13.4 GiB, needs 15.0\n"
                                       "  GiB\n"
@@ -182,17 +182,17 @@ static void a_table_without_room_is_told_row_by_row(void **state)
 
 static void a_place_keeps_its_end_and_details_stand_below(void **state)
 {
-    static const vw__column place_columns[] = {{"bytes", VW__COLUMN_NUMBER},
-                                               {"where", VW__COLUMN_PLACE}};
-    vw__table table;
+    static const vw__report_column place_columns[] = {{"bytes", VW__REPORT_COLUMN_NUMBER},
+                                                      {"where", VW__REPORT_COLUMN_PLACE}};
+    vw__report_table table;
     vw__report report = begin(&(vw_report_form){.width_columns = 40});
     (void)state;
-    vw__table_init(&table, place_columns, 2);
-    vw__table_row(&table, VW__STYLE_PLAIN);
-    vw__table_cell(&table, "1.00 GiB");
-    vw__table_cell(&table, "/venv/lib/python3.12/site-packages/train.py:152 step");
-    vw__table_detail(&table, "/venv/lib/python3.12/site-packages/torch/module.py:9 _call");
-    vw__table_end(&table, &report);
+    vw__report_table_init(&table, place_columns, 2);
+    vw__report_table_row(&table, VW__REPORT_STYLE_PLAIN);
+    vw__report_table_cell(&table, "1.00 GiB");
+    vw__report_table_cell(&table, "/venv/lib/python3.12/site-packages/train.py:152 step");
+    vw__report_table_detail(&table, "/venv/lib/python3.12/site-packages/torch/module.py:9 _call");
+    vw__report_table_end(&table, &report);
     assert_string_equal(end(&report), "   bytes  where\n"
                                       "1.00 GiB  ...-packages/train.py:152 step\n"
                                       "    ...-packages/torch/module.py:9 _call\n");
@@ -200,18 +200,19 @@ static void a_place_keeps_its_end_and_details_stand_below(void **state)
 
 static void wide_letters_take_two_columns(void **state)
 {
-    static const vw__column word_columns[] = {{"a", VW__COLUMN_WORD}, {"b", VW__COLUMN_WORD}};
-    vw__table table;
+    static const vw__report_column word_columns[] = {{"a", VW__REPORT_COLUMN_WORD},
+                                                     {"b", VW__REPORT_COLUMN_WORD}};
+    vw__report_table table;
     vw__report report = begin(&(vw_report_form){.has_utf8 = true});
     (void)state;
-    vw__table_init(&table, word_columns, 2);
-    vw__table_row(&table, VW__STYLE_PLAIN);
-    vw__table_cell(&table, "\xE6\xBC\xA2\xE5\xAD\x97");
-    vw__table_cell(&table, "x");
-    vw__table_row(&table, VW__STYLE_PLAIN);
-    vw__table_cell(&table, "e\xCC\x81");
-    vw__table_cell(&table, "y");
-    vw__table_end(&table, &report);
+    vw__report_table_init(&table, word_columns, 2);
+    vw__report_table_row(&table, VW__REPORT_STYLE_PLAIN);
+    vw__report_table_cell(&table, "\xE6\xBC\xA2\xE5\xAD\x97");
+    vw__report_table_cell(&table, "x");
+    vw__report_table_row(&table, VW__REPORT_STYLE_PLAIN);
+    vw__report_table_cell(&table, "e\xCC\x81");
+    vw__report_table_cell(&table, "y");
+    vw__report_table_end(&table, &report);
     assert_string_equal(end(&report), "a     b\n\xE6\xBC\xA2\xE5\xAD\x97  x\ne\xCC\x81     y\n");
 }
 
@@ -222,15 +223,15 @@ static void no_line_is_wider_than_the_form_at_any_width(void **state)
     (void)state;
     for (unsigned width = 40; width <= 130; width += 3) {
         for (size_t length = 1; length < sizeof name; length += 7) {
-            vw__table table;
+            vw__report_table table;
             vw__report report = begin(&(vw_report_form){.width_columns = width});
             memset(name, 'n', length);
             name[length] = '\0';
-            vw__table_init(&table, columns, 4);
+            vw__report_table_init(&table, columns, 4);
             add(&table, name, "out of memory", "13.4 GiB", "15.0 GiB");
-            vw__table_detail(&table, name);
-            vw__table_end(&table, &report);
-            vw__report_say(&report, VW__STYLE_PLAIN, "%s and %s", name, name);
+            vw__report_table_detail(&table, name);
+            vw__report_table_end(&table, &report);
+            vw__report_say(&report, VW__REPORT_STYLE_PLAIN, "%s and %s", name, name);
             end(&report);
             assert_true(report_capture_width(&captured) <= width);
             assert_false(report_capture_has_loose_ends(&captured));
@@ -254,7 +255,7 @@ static void an_output_that_takes_no_more_is_an_error(void **state)
     const vw_output output = {NULL, refuse};
     vw__report report = begin(NULL);
     (void)state;
-    vw__report_say(&report, VW__STYLE_PLAIN, "hello");
+    vw__report_say(&report, VW__REPORT_STYLE_PLAIN, "hello");
     assert_int_equal(vw__report_send(&report, &output), VW_ERR_FILE);
     report = begin(NULL);
     assert_int_equal(vw__report_send(&report, NULL), VW_ERR_INVALID_ARGUMENT);
@@ -262,17 +263,17 @@ static void an_output_that_takes_no_more_is_an_error(void **state)
 
 static bool make_a_report(void *context)
 {
-    vw__table table;
+    vw__report_table table;
     vw__report report = begin(NULL);
     const vw_output output = report_capture_begin(&captured);
     (void)context;
-    vw__report_say(&report, VW__STYLE_PLAIN, "%0300d", 1);
-    vw__table_init(&table, columns, 4);
+    vw__report_say(&report, VW__REPORT_STYLE_PLAIN, "%0300d", 1);
+    vw__report_table_init(&table, columns, 4);
     for (int i = 0; i < 30; i++) {
         add(&table, "native", "completed", "13.4 GiB", "");
-        vw__table_detail(&table, "somewhere");
+        vw__report_table_detail(&table, "somewhere");
     }
-    vw__table_end(&table, &report);
+    vw__report_table_end(&table, &report);
     vw_status status = vw__report_send(&report, &output);
     assert_true(status == VW_OK || (status == VW_ERR_HOST_MEMORY && captured.size_bytes == 0));
     return status == VW_OK;
@@ -290,44 +291,44 @@ static void without_host_memory_nothing_is_sent_and_nothing_leaks(void **state)
 static void unknown_numbers_are_a_question_mark(void **state)
 {
     (void)state;
-    assert_string_equal(vw__size_text(VW_UNKNOWN).text, "?");
-    assert_string_equal(vw__count_text(VW_UNKNOWN).text, "?");
-    assert_string_equal(vw__change_text(VW_UNKNOWN, 1).text, "?");
-    assert_string_equal(vw__change_text(1, VW_UNKNOWN).text, "?");
-    assert_string_equal(vw__ratio_text(-1).text, "?");
-    assert_string_equal(vw__ratio_text((double)NAN).text, "?");
+    assert_string_equal(vw__report_size(VW_UNKNOWN).text, "?");
+    assert_string_equal(vw__report_count(VW_UNKNOWN).text, "?");
+    assert_string_equal(vw__report_change(VW_UNKNOWN, 1).text, "?");
+    assert_string_equal(vw__report_change(1, VW_UNKNOWN).text, "?");
+    assert_string_equal(vw__report_ratio(-1).text, "?");
+    assert_string_equal(vw__report_ratio((double)NAN).text, "?");
 }
 
 static void changes_have_a_sign(void **state)
 {
     (void)state;
-    assert_string_equal(vw__change_text(0, 2 * GIB).text, "+2.00 GiB");
-    assert_string_equal(vw__change_text(2 * GIB, 512).text, "-2.00 GiB");
-    assert_string_equal(vw__change_text(7, 7).text, "0 B");
+    assert_string_equal(vw__report_change(0, 2 * GIB).text, "+2.00 GiB");
+    assert_string_equal(vw__report_change(2 * GIB, 512).text, "-2.00 GiB");
+    assert_string_equal(vw__report_change(7, 7).text, "0 B");
 }
 
 static void counts_have_commas_and_one_is_one(void **state)
 {
     (void)state;
-    assert_string_equal(vw__count_text(0).text, "0");
-    assert_string_equal(vw__count_text(999).text, "999");
-    assert_string_equal(vw__count_text(1000).text, "1,000");
-    assert_string_equal(vw__count_text(220134).text, "220,134");
-    assert_string_equal(vw__count_text(UINT64_MAX - 1).text, "18,446,744,073,709,551,614");
-    assert_string_equal(vw__counted_text(1, "block").text, "1 block");
-    assert_string_equal(vw__counted_text(2000, "block").text, "2,000 blocks");
-    assert_string_equal(vw__counted_text(0, "block").text, "0 blocks");
+    assert_string_equal(vw__report_count(0).text, "0");
+    assert_string_equal(vw__report_count(999).text, "999");
+    assert_string_equal(vw__report_count(1000).text, "1,000");
+    assert_string_equal(vw__report_count(220134).text, "220,134");
+    assert_string_equal(vw__report_count(UINT64_MAX - 1).text, "18,446,744,073,709,551,614");
+    assert_string_equal(vw__report_counted(1, "block").text, "1 block");
+    assert_string_equal(vw__report_counted(2000, "block").text, "2,000 blocks");
+    assert_string_equal(vw__report_counted(0, "block").text, "0 blocks");
 }
 
 static void durations_and_ratios_read_well(void **state)
 {
     (void)state;
-    assert_string_equal(vw__duration_text(0).text, "0 s");
-    assert_string_equal(vw__duration_text(12345678).text, "12.3 ms");
-    assert_string_equal(vw__duration_text(UINT64_C(62) * 1000000000).text, "1 min 2 s");
-    assert_string_equal(vw__ratio_text(1.036).text, "1.04");
-    assert_string_equal(vw__ratio_text(5.99).text, "5.99");
-    assert_string_equal(vw__ratio_text(0).text, "0.00");
+    assert_string_equal(vw__report_duration(0).text, "0 s");
+    assert_string_equal(vw__report_duration(12345678).text, "12.3 ms");
+    assert_string_equal(vw__report_duration(UINT64_C(62) * 1000000000).text, "1 min 2 s");
+    assert_string_equal(vw__report_ratio(1.036).text, "1.04");
+    assert_string_equal(vw__report_ratio(5.99).text, "5.99");
+    assert_string_equal(vw__report_ratio(0).text, "0.00");
 }
 
 /* ---- names as a shell takes them ----------------------------------------------------------------

@@ -69,7 +69,7 @@ static void passes_tile_the_trace_and_know_their_steps(void **state)
     judge(&one, &run);
     uint32_t expected = 0, step = 0;
     for (size_t i = 0; i < one.roles.pass_count; i++) {
-        const vw__pass *pass = &one.roles.passes[i];
+        const vw__roles_pass *pass = &one.roles.passes[i];
         assert_int_equal(pass->begin, expected);
         assert_true(pass->last_request >= pass->begin && pass->last_request < pass->end);
         assert_true(pass->step >= step);

@@ -50,7 +50,7 @@ static vw__model_event *add(hand_model *hand, unsigned action, uint64_t address,
     *event = (vw__model_event){.address = address,
                                .size_bytes = size_bytes,
                                .context = context,
-                               .pool = VW__UNKNOWN_POOL,
+                               .pool = VW__MODEL_UNKNOWN_POOL,
                                .action = (uint8_t)action};
     return event;
 }
@@ -155,10 +155,10 @@ static void snapshots_and_failures_are_kept_and_remarks_are_not(void **state)
     vw__script script;
     begin(&hand);
     (void)add(&hand, VW_ACTION_SEGMENT_ALLOC, SEGMENT, 2 * MIB, 0);
-    (void)add(&hand, VW__ACTION_ANNOTATE, SEGMENT, 512, 7);
+    (void)add(&hand, VW__MODEL_ACTION_ANNOTATE, SEGMENT, 512, 7);
     (void)add(&hand, VW_ACTION_ALLOC, SEGMENT, 512, 0);
-    (void)add(&hand, VW_ACTION_SNAPSHOT, 0, 512, VW__NO_CONTEXT);
-    (void)add(&hand, VW__ACTION_OTHER, 0, 0, VW__NO_CONTEXT);
+    (void)add(&hand, VW_ACTION_SNAPSHOT, 0, 512, VW__MODEL_NO_CONTEXT);
+    (void)add(&hand, VW__MODEL_ACTION_OTHER, 0, 0, VW__MODEL_NO_CONTEXT);
     (void)add(&hand, VW_ACTION_OOM, 77 * MIB, 80 * MIB, 1);
     add_segment(&hand, SEGMENT, 2 * MIB, VW_BLOCK_LIVE);
     make(&hand, &script);
@@ -213,7 +213,7 @@ static void a_release_with_the_capture_of_the_next_request_is_its_own(void **sta
 static void a_release_with_another_capture_or_none_is_an_empty_cache(void **state)
 {
     (void)state;
-    static const uint32_t contexts[] = {4, VW__NO_CONTEXT};
+    static const uint32_t contexts[] = {4, VW__MODEL_NO_CONTEXT};
     for (size_t i = 0; i < 2; i++) {
         hand_model hand;
         vw__script script;
@@ -235,7 +235,7 @@ static void without_stacks_it_is_the_requests_unless_told_otherwise(void **state
     const vw__script_guide guide = {.flips = trims, .flip_count = 1};
     begin(&hand);
     hand.model.features.has_contexts = false;
-    add_release(&hand, VW__NO_CONTEXT, VW__NO_CONTEXT);
+    add_release(&hand, VW__MODEL_NO_CONTEXT, VW__MODEL_NO_CONTEXT);
     make(&hand, &script);
     assert_kinds(&script, "afa");
     assert_true(script.has_guessed_releases);
@@ -255,7 +255,7 @@ static void without_stacks_a_release_at_the_end_is_an_empty_cache(void **state)
     (void)add(&hand, VW_ACTION_SEGMENT_ALLOC, SEGMENT, 20 * MIB, 0);
     (void)add(&hand, VW_ACTION_ALLOC, SEGMENT, 15 * MIB, 0);
     add_free(&hand, SEGMENT, 15 * MIB);
-    (void)add(&hand, VW_ACTION_SEGMENT_FREE, SEGMENT, 20 * MIB, VW__NO_CONTEXT);
+    (void)add(&hand, VW_ACTION_SEGMENT_FREE, SEGMENT, 20 * MIB, VW__MODEL_NO_CONTEXT);
     make(&hand, &script);
     assert_kinds(&script, "aft");
     assert_false(script.has_guessed_releases);
@@ -383,7 +383,7 @@ static void a_run_on_a_capture_stream_whose_segments_are_gone_gets_a_pool_of_its
     add(&hand, VW_ACTION_ALLOC, OTHER_SEGMENT, 512, 1)->stream = CAPTURE_STREAM;
     (void)add(&hand, VW_ACTION_FREE_REQUESTED, OTHER_SEGMENT, 512, 1);
     (void)add(&hand, VW_ACTION_FREE_COMPLETED, OTHER_SEGMENT, 512, 1);
-    (void)add(&hand, VW_ACTION_SEGMENT_FREE, OTHER_SEGMENT, 2 * MIB, VW__NO_CONTEXT);
+    (void)add(&hand, VW_ACTION_SEGMENT_FREE, OTHER_SEGMENT, 2 * MIB, VW__MODEL_NO_CONTEXT);
     (void)add(&hand, VW_ACTION_ALLOC, SEGMENT + 512, 512, 2);
     (void)add(&hand, VW_ACTION_SEGMENT_ALLOC, OTHER_SEGMENT + 4 * MIB, 2 * MIB, 3);
     add(&hand, VW_ACTION_ALLOC, OTHER_SEGMENT + 4 * MIB, 512, 3)->stream = CAPTURE_STREAM;
@@ -411,8 +411,8 @@ static void add_two_that_go(hand_model *hand)
     (void)add(hand, VW_ACTION_ALLOC, OTHER_SEGMENT, 1024, 1);
     add_free(hand, SEGMENT, 512);
     add_free(hand, OTHER_SEGMENT, 1024);
-    (void)add(hand, VW_ACTION_SEGMENT_FREE, SEGMENT, 2 * MIB, VW__NO_CONTEXT);
-    (void)add(hand, VW_ACTION_SEGMENT_FREE, OTHER_SEGMENT, 2 * MIB, VW__NO_CONTEXT);
+    (void)add(hand, VW_ACTION_SEGMENT_FREE, SEGMENT, 2 * MIB, VW__MODEL_NO_CONTEXT);
+    (void)add(hand, VW_ACTION_SEGMENT_FREE, OTHER_SEGMENT, 2 * MIB, VW__MODEL_NO_CONTEXT);
 }
 
 static void make_with_hints(const hand_model *hand, const vw__script_pool_hint *hints, size_t count,

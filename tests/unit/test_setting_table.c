@@ -60,17 +60,18 @@ static void the_planner_and_the_page_have_the_same_three(void **state)
     static const char *const names[VW__PLAN_POLICIES] = {"native", "expandable", "vramwise"};
     (void)state;
     for (size_t i = 0; i < VW__PLAN_POLICIES; i++) {
-        assert_string_equal(vw__setting_row_for(VW__FOR_PLAN, i)->policy, names[i]);
-        assert_ptr_equal(vw__setting_row_for(VW__FOR_VIEW, i),
-                         vw__setting_row_for(VW__FOR_PLAN, i));
+        assert_string_equal(vw__setting_row_for(VW__SETTING_FOR_PLAN, i)->policy, names[i]);
+        assert_ptr_equal(vw__setting_row_for(VW__SETTING_FOR_VIEW, i),
+                         vw__setting_row_for(VW__SETTING_FOR_PLAN, i));
     }
-    assert_null(vw__setting_row_for(VW__FOR_PLAN, VW__PLAN_POLICIES));
-    assert_null(vw__setting_row_for(VW__FOR_VIEW, VW__PLAN_POLICIES));
+    assert_null(vw__setting_row_for(VW__SETTING_FOR_PLAN, VW__PLAN_POLICIES));
+    assert_null(vw__setting_row_for(VW__SETTING_FOR_VIEW, VW__PLAN_POLICIES));
 }
 
 static void tune_tries_whatever_anybody_else_tries(void **state)
 {
-    const unsigned others = VW__FOR_DOCTOR | VW__FOR_DOCTOR_REFINED | VW__FOR_PLAN | VW__FOR_VIEW |
+    const unsigned others = VW__SETTING_FOR_DOCTOR | VW__SETTING_FOR_DOCTOR_REFINED |
+                            VW__SETTING_FOR_PLAN | VW__SETTING_FOR_VIEW |
                             VW__SETTING_FOR_TUNE_PAIRS;
     const vw__setting_row *row;
     (void)state;

@@ -31,18 +31,18 @@ static void what_is_left_open_is_filled_in(void **state)
 {
     vw_plan_settings settings = usual(), made;
     (void)state;
-    assert_int_equal(vw__settings_check(gpt2, &settings, &made), VW_OK);
+    assert_int_equal(vw__plan_settings_check(gpt2, &settings, &made), VW_OK);
     assert_int_equal(made.batch, 1);
     assert_int_equal(made.sequence, 1024);
     assert_int_equal(made.card_bytes, 0);
-    assert_int_equal(vw__settings_check(vit, NULL, &made), VW_OK);
+    assert_int_equal(vw__plan_settings_check(vit, NULL, &made), VW_OK);
     assert_int_equal(made.image, 224);
     assert_int_equal(made.sequence, 0);
     settings.card_name = "h200";
-    assert_int_equal(vw__settings_check(llama, &settings, &made), VW_OK);
+    assert_int_equal(vw__plan_settings_check(llama, &settings, &made), VW_OK);
     assert_int_equal(made.card_bytes, vw_plan_card("h200")->total_bytes);
     settings.card_bytes = 1000;
-    assert_int_equal(vw__settings_check(llama, &settings, &made), VW_OK);
+    assert_int_equal(vw__plan_settings_check(llama, &settings, &made), VW_OK);
     assert_int_equal(made.card_bytes, 1000);
 }
 
@@ -53,12 +53,12 @@ static void an_older_caller_s_struct_is_enough(void **state)
     settings.batch = 4;
     settings.struct_size = offsetof(vw_plan_settings, card_bytes);
     settings.card_bytes = 77; /* not his */
-    assert_int_equal(vw__settings_check(gpt2, &settings, &made), VW_OK);
+    assert_int_equal(vw__plan_settings_check(gpt2, &settings, &made), VW_OK);
     assert_int_equal(made.batch, 4);
     assert_int_equal(made.card_bytes, 0);
     assert_int_equal(made.struct_size, sizeof made);
     settings.struct_size = 0;
-    assert_int_equal(vw__settings_check(gpt2, &settings, &made), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw__plan_settings_check(gpt2, &settings, &made), VW_ERR_INVALID_ARGUMENT);
 }
 
 /* Each: a change of the usual settings, and the words of the refusal. */
@@ -66,7 +66,8 @@ static void an_older_caller_s_struct_is_enough(void **state)
     do {                                                                                           \
         vw_plan_settings settings = usual(), made = {.batch = 77};                                 \
         __VA_ARGS__;                                                                               \
-        assert_int_equal(vw__settings_check(model, &settings, &made), VW_ERR_INVALID_ARGUMENT);    \
+        assert_int_equal(vw__plan_settings_check(model, &settings, &made),                         \
+                         VW_ERR_INVALID_ARGUMENT);                                                 \
         if (strstr(vw_last_error(), words) == NULL)                                                \
             print_error("%s\n", vw_last_error());                                                  \
         assert_non_null(strstr(vw_last_error(), words));                                           \
@@ -156,10 +157,10 @@ static void what_goes_together_is_accepted(void **state)
     settings.gpus = 8;
     settings.sharding = VW_SHARDING_ZERO_2;
     settings.offload = VW_OFFLOAD_OPTIMIZER;
-    assert_int_equal(vw__settings_check(llama, &settings, &made), VW_OK);
+    assert_int_equal(vw__plan_settings_check(llama, &settings, &made), VW_OK);
     settings = usual();
     settings.sharding = VW_SHARDING_FSDP; /* its own cost, on one GPU */
-    assert_int_equal(vw__settings_check(llama, &settings, &made), VW_OK);
+    assert_int_equal(vw__plan_settings_check(llama, &settings, &made), VW_OK);
 }
 
 static void what_a_plan_assumes_is_noted_first(void **state)
@@ -167,15 +168,15 @@ static void what_a_plan_assumes_is_noted_first(void **state)
     const char *notes[VW__PLAN_MOST_NOTES];
     vw_plan_settings settings = usual(), made;
     (void)state;
-    assert_int_equal(vw__settings_check(llama, &settings, &made), VW_OK);
+    assert_int_equal(vw__plan_settings_check(llama, &settings, &made), VW_OK);
     size_t count = vw__plan_notes(llama, &made, notes);
     settings.sequence = 8193;
-    assert_int_equal(vw__settings_check(llama, &settings, &made), VW_OK);
+    assert_int_equal(vw__plan_settings_check(llama, &settings, &made), VW_OK);
     assert_int_equal(vw__plan_notes(llama, &made, notes), count + 1);
     assert_non_null(strstr(notes[0], "longer than those the model was made for"));
     settings = usual();
     settings.image = 448;
-    assert_int_equal(vw__settings_check(vit, &settings, &made), VW_OK);
+    assert_int_equal(vw__plan_settings_check(vit, &settings, &made), VW_OK);
     assert_true(vw__plan_notes(vit, &made, notes) > 0);
     assert_non_null(strstr(notes[0], "images of another size"));
 }

@@ -36,7 +36,7 @@ static void equal_stacks_have_one_number_and_others_another(void **state)
         }
     assert_int_equal(table.count, MANY);
     for (uint64_t i = 0; i < MANY; i++) {
-        vw__stack_entry entry = vw__stack_table_get(&table, (uint32_t)i + 1);
+        vw__stack_table_entry entry = vw__stack_table_get(&table, (uint32_t)i + 1);
         assert_int_equal(entry.word_count, words_of(i, words));
         assert_memory_equal(entry.words, words, entry.word_count * sizeof *words);
     }

@@ -15,8 +15,8 @@ static vw_recording recording_of(vw__model *model)
 {
     return (vw_recording){
         .model = model,
-        .encoding = VW__ENCODING_PICKLE,
-        .compression = VW__XZ,
+        .encoding = VW__SNAPSHOT_ENCODING_PICKLE,
+        .compression = VW__BYTE_SOURCE_XZ,
         .file_bytes = 100,
         .uncompressed_bytes = 2000,
     };
@@ -52,20 +52,20 @@ static vw__model *three_devices(void)
     assert_int_equal(vw__model_add_pool(small.builder, (vw_private_id){0, 1}, &pool), VW_OK);
     small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 20 * MIB, c);
     small_model_alloc(&small, A, 5 * MIB, c);
-    small_model_alloc(&small, A + 5 * MIB, 4 * MIB, VW__NO_CONTEXT);
-    small_model_free(&small, A + 5 * MIB, 4 * MIB, VW__NO_CONTEXT);
-    small_model_event(&small, VW_ACTION_SNAPSHOT, 0, 5 * MIB, VW__NO_CONTEXT);
+    small_model_alloc(&small, A + 5 * MIB, 4 * MIB, VW__MODEL_NO_CONTEXT);
+    small_model_free(&small, A + 5 * MIB, 4 * MIB, VW__MODEL_NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SNAPSHOT, 0, 5 * MIB, VW__MODEL_NO_CONTEXT);
     small_model_event(&small, VW_ACTION_OOM, 7 * MIB, 30 * MIB, c);
     small_model_event(&small, VW_ACTION_OOM, 6 * MIB, 31 * MIB, c);
-    small_model_event(&small, VW__ACTION_ANNOTATE, A, 5 * MIB, VW__NO_CONTEXT);
+    small_model_event(&small, VW__MODEL_ACTION_ANNOTATE, A, 5 * MIB, VW__MODEL_NO_CONTEXT);
     small_model_end_trace(&small, 0);
     small_model_end_trace(&small, 1);
-    small_model_alloc(&small, 0x1000, 4096, VW__NO_CONTEXT);
-    small_model_end_trace(&small, VW__HOST_DEVICE);
+    small_model_alloc(&small, 0x1000, 4096, VW__MODEL_NO_CONTEXT);
+    small_model_end_trace(&small, VW__MODEL_HOST_DEVICE);
     small_model_segment(&small, 0, A, 20 * MIB, 5 * MIB, c);
-    small_model_segment(&small, 2, A, 2 * MIB, 1000, VW__NO_CONTEXT);
-    small_model_segment(&small, 2, A + 2 * MIB, 20 * MIB, 0, VW__NO_CONTEXT);
-    small_model_segment(&small, VW__HOST_DEVICE, 0x1000, 4096, 4096, VW__NO_CONTEXT);
+    small_model_segment(&small, 2, A, 2 * MIB, 1000, VW__MODEL_NO_CONTEXT);
+    small_model_segment(&small, 2, A + 2 * MIB, 20 * MIB, 0, VW__MODEL_NO_CONTEXT);
+    small_model_segment(&small, VW__MODEL_HOST_DEVICE, 0x1000, 4096, 4096, VW__MODEL_NO_CONTEXT);
     small_model_set_features(&small);
     vw__model_builder_features(small.builder)->has_host_traces = true;
     vw__model_settings *settings = vw__model_builder_settings(small.builder);
@@ -112,7 +112,7 @@ static void devices_come_in_order_with_the_host_last_and_without_the_empty_ones(
     assert_int_equal(stats->device_count, 3);
     assert_int_equal(stats->devices[0].device, 0);
     assert_int_equal(stats->devices[1].device, 2);
-    assert_int_equal(stats->devices[2].device, VW__HOST_DEVICE);
+    assert_int_equal(stats->devices[2].device, VW__MODEL_HOST_DEVICE);
     vw_recording_stats_free(stats);
     vw__model_destroy(model);
 }
@@ -172,7 +172,7 @@ static void what_came_back_was_there_before_though_its_leaving_fell_out_of_the_r
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_segment(&small, 0, A, 20 * MIB, 5 * MIB, VW__NO_CONTEXT);
+    small_model_segment(&small, 0, A, 20 * MIB, 5 * MIB, VW__MODEL_NO_CONTEXT);
     small_model_move(&small, 0, true, (vw__model_move){5 * MIB, 2, MIB, 50});
     small_model_annotate(&small, VW_SPILL_ANNOTATION, 0, true, small.time_us); /* no numbers */
     vw__model *model = small_model_finish(&small);
@@ -188,7 +188,7 @@ static void moves_of_more_than_any_host_has_are_refused(void **state)
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_segment(&small, 0, A, 20 * MIB, 5 * MIB, VW__NO_CONTEXT);
+    small_model_segment(&small, 0, A, 20 * MIB, 5 * MIB, VW__MODEL_NO_CONTEXT);
     for (int i = 0; i < 2; i++)
         small_model_move(&small, 0, false, (vw__model_move){UINT64_MAX - 1, 1, 0, 0});
     vw__model *model = small_model_finish(&small);
@@ -250,9 +250,9 @@ static void a_cut_trace_is_called_one(void **state)
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_free(&small, A, 1000, VW__NO_CONTEXT);
+    small_model_free(&small, A, 1000, VW__MODEL_NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    small_model_segment(&small, 0, A, 2 * MIB, 0, VW__NO_CONTEXT);
+    small_model_segment(&small, 0, A, 2 * MIB, 0, VW__MODEL_NO_CONTEXT);
     small_model_set_features(&small);
     vw__model *model = small_model_finish(&small);
     vw_recording_stats *stats = stats_of(model, NULL);
@@ -284,10 +284,10 @@ static void a_recording_without_stacks_or_traces_or_anything_says_so(void **stat
     vw__model_destroy(model);
 
     small_model_begin(&small);
-    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 2 * MIB, VW__NO_CONTEXT);
-    small_model_alloc(&small, A, 512, VW__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 2 * MIB, VW__MODEL_NO_CONTEXT);
+    small_model_alloc(&small, A, 512, VW__MODEL_NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__NO_CONTEXT);
+    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__MODEL_NO_CONTEXT);
     model = small_model_finish(&small);
     stats = stats_of(model, NULL);
     assert_true(has_warning(stats, "no allocation has a stack"));
@@ -295,7 +295,7 @@ static void a_recording_without_stacks_or_traces_or_anything_says_so(void **stat
     vw__model_destroy(model);
 
     small_model_begin(&small);
-    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__NO_CONTEXT);
+    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__MODEL_NO_CONTEXT);
     model = small_model_finish(&small);
     stats = stats_of(model, NULL);
     assert_true(has_warning(stats, "no trace"));
@@ -312,10 +312,10 @@ static vw__model *one_block_at(uint64_t offset_bytes)
     small_model_end_trace(&small, 0);
     small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 2 * MIB, c);
     small_model_alloc(&small, A + offset_bytes, 1000, c);
-    small_model_event(&small, VW__ACTION_ANNOTATE, A, 1000, VW__NO_CONTEXT);
+    small_model_event(&small, VW__MODEL_ACTION_ANNOTATE, A, 1000, VW__MODEL_NO_CONTEXT);
     small_model_free(&small, A + offset_bytes, 1000, c);
     small_model_end_trace(&small, 1);
-    small_model_segment(&small, 1, A, 2 * MIB, 0, VW__NO_CONTEXT);
+    small_model_segment(&small, 1, A, 2 * MIB, 0, VW__MODEL_NO_CONTEXT);
     small_model_set_features(&small);
     return small_model_finish(&small);
 }
@@ -354,12 +354,12 @@ static void an_event_that_replay_cannot_tell_leaves_no_summary(void **state)
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 2 * MIB, VW__NO_CONTEXT);
-    small_model_alloc(&small, A, 1000, VW__NO_CONTEXT);
-    small_model_free(&small, A, 1000, VW__NO_CONTEXT);
-    small_model_event(&small, VW_ACTION_FREE_REQUESTED, A + MIB, 512, VW__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 2 * MIB, VW__MODEL_NO_CONTEXT);
+    small_model_alloc(&small, A, 1000, VW__MODEL_NO_CONTEXT);
+    small_model_free(&small, A, 1000, VW__MODEL_NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_FREE_REQUESTED, A + MIB, 512, VW__MODEL_NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    small_model_segment(&small, 0, A, 2 * MIB, 0, VW__NO_CONTEXT);
+    small_model_segment(&small, 0, A, 2 * MIB, 0, VW__MODEL_NO_CONTEXT);
     small_model_set_features(&small);
     vw__model *model = small_model_finish(&small);
     vw_recording_stats *stats = stats_of(model, NULL);
@@ -374,11 +374,11 @@ static void pinned_memory_alone_is_a_device_too(void **state)
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_segment(&small, VW__HOST_DEVICE, 0x1000, 4096, 4096, VW__NO_CONTEXT);
+    small_model_segment(&small, VW__MODEL_HOST_DEVICE, 0x1000, 4096, 4096, VW__MODEL_NO_CONTEXT);
     vw__model *model = small_model_finish(&small);
     vw_recording_stats *stats = stats_of(model, NULL);
     assert_int_equal(stats->device_count, 1);
-    assert_int_equal(stats->devices[0].device, VW__HOST_DEVICE);
+    assert_int_equal(stats->devices[0].device, VW__MODEL_HOST_DEVICE);
     vw_recording_stats_free(stats);
     vw__model_destroy(model);
 }
@@ -389,7 +389,7 @@ static void more_devices_than_pytorch_can_number_are_refused(void **state)
     small_model small;
     small_model_begin(&small);
     for (int device = 0; device < 200; device++)
-        small_model_segment(&small, device, A, 2 * MIB, 0, VW__NO_CONTEXT);
+        small_model_segment(&small, device, A, 2 * MIB, 0, VW__MODEL_NO_CONTEXT);
     vw__model *model = small_model_finish(&small);
     vw_recording recording = recording_of(model);
     vw_recording_stats *stats = NULL;

@@ -91,7 +91,7 @@ static void check(const expected *sample)
                      sample->format);
         assert_int_equal(log->points[i].allocated_bytes, (uint64_t)(bytes + 0.5));
         if (sample->reserved < 0)
-            assert_int_equal(log->points[i].reserved_bytes, VW__UNKNOWN_BYTES);
+            assert_int_equal(log->points[i].reserved_bytes, VW__MODEL_UNKNOWN_BYTES);
         else
             assert_int_equal(log->points[i].reserved_bytes,
                              (uint64_t)(sample->reserved * (double)sample->unit_bytes + 0.5));
@@ -342,7 +342,7 @@ static void free_memory_and_percentages_are_marked(void **state)
     made = read_text(make_lines("", "step %d: GPU mem %.1f%%\n", 30.5, 0.5));
     assert_int_equal(made.log.point_count, 5);
     assert_true(made.log.is_share);
-    assert_int_equal(made.log.points[1].allocated_bytes, VW__STEP_SHARE_OF_ALL / 100 * 31);
+    assert_int_equal(made.log.points[1].allocated_bytes, VW__STEP_LOG_SHARE_OF_ALL / 100 * 31);
     end_reading(&made);
 }
 

@@ -184,7 +184,8 @@ static void equal_rises_and_falls_are_a_rhythm(void **state)
     (void)state;
     program written;
     begin_program(&written);
-    small_model_alloc(&written.small, A + 100 * MIB, 10 * MIB, VW__NO_CONTEXT); /* the model */
+    small_model_alloc(&written.small, A + 100 * MIB, 10 * MIB,
+                      VW__MODEL_NO_CONTEXT); /* the model */
     for (size_t i = 0; i < 6; i++)
         write_step(&written, 8 * MIB, false);
     vw__model *model = finish_program(&written);
@@ -231,14 +232,14 @@ static void no_rhythm_is_invented(void **state)
 
     begin_program(&written); /* lows that rise: a leak, or a cache that fills */
     for (size_t i = 0; i < 10; i++) {
-        small_model_alloc(&written.small, A + 100 * MIB * (i + 1), 2 * MIB, VW__NO_CONTEXT);
+        small_model_alloc(&written.small, A + 100 * MIB * (i + 1), 2 * MIB, VW__MODEL_NO_CONTEXT);
         write_step(&written, 8 * MIB, false);
     }
     assert_no_steps(&written);
 
     begin_program(&written); /* memory that only grows */
     for (size_t i = 0; i < 50; i++)
-        small_model_alloc(&written.small, A + 10 * MIB * i, 10 * MIB, VW__NO_CONTEXT);
+        small_model_alloc(&written.small, A + 10 * MIB * i, 10 * MIB, VW__MODEL_NO_CONTEXT);
     assert_no_steps(&written);
 
     begin_program(&written); /* nothing at all */

@@ -63,12 +63,12 @@ static void the_first_of_equal_peaks_is_the_peak(void **state)
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 2 * MIB, VW__NO_CONTEXT);
-    size_t first = small_model_alloc(&small, A, 4096, VW__NO_CONTEXT);
-    small_model_free(&small, A, 4096, VW__NO_CONTEXT);
-    small_model_alloc(&small, A, 4096, VW__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 2 * MIB, VW__MODEL_NO_CONTEXT);
+    size_t first = small_model_alloc(&small, A, 4096, VW__MODEL_NO_CONTEXT);
+    small_model_free(&small, A, 4096, VW__MODEL_NO_CONTEXT);
+    small_model_alloc(&small, A, 4096, VW__MODEL_NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    small_model_segment(&small, 0, A, 2 * MIB, 4096, VW__NO_CONTEXT);
+    small_model_segment(&small, 0, A, 2 * MIB, 4096, VW__MODEL_NO_CONTEXT);
     vw__model *model = small_model_finish(&small);
     vw__timeline timeline = timeline_of(model);
     assert_int_equal(timeline.peak_instant, first + 1);
@@ -143,14 +143,15 @@ static void segment_events_that_contradict_the_end_make_reserved_unknown(void **
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 20 * MIB, VW__NO_CONTEXT);
-    small_model_alloc(&small, A, 512, VW__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 20 * MIB, VW__MODEL_NO_CONTEXT);
+    small_model_alloc(&small, A, 512, VW__MODEL_NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__NO_CONTEXT); /* 18 MiB went unrecorded */
+    small_model_segment(&small, 0, A, 2 * MIB, 512,
+                        VW__MODEL_NO_CONTEXT); /* 18 MiB went unrecorded */
     vw__model *model = small_model_finish(&small);
     vw__timeline timeline = timeline_of(model);
     assert_false(timeline.is_reserved_known);
-    assert_int_equal(vw__timeline_reserved_at(&timeline, 1), VW__UNKNOWN_BYTES);
+    assert_int_equal(vw__timeline_reserved_at(&timeline, 1), VW__MODEL_UNKNOWN_BYTES);
     assert_int_equal(timeline.peak_live_bytes, 512);
     vw__timeline_deinit(&timeline);
     vw__model_destroy(model);
@@ -168,13 +169,13 @@ static void stacks_of_frees_are_not_taken_for_those_of_requests(void **state)
     small_model_free(&small, A, 512, release);
     small_model_free(&small, A + 512, 512, release);
     small_model_end_trace(&small, 0);
-    small_model_segment(&small, 0, A, 2 * MIB, 0, VW__NO_CONTEXT);
+    small_model_segment(&small, 0, A, 2 * MIB, 0, VW__MODEL_NO_CONTEXT);
     vw__model *model = small_model_finish(&small);
     vw__timeline timeline = timeline_of(model);
     assert_int_equal(timeline.lifetime_count, 2);
     for (size_t i = 0; i < 2; i++)
         assert_int_equal(timeline.lifetimes[i].context,
-                         timeline.lifetimes[i].begin == 0 ? VW__NO_CONTEXT : request);
+                         timeline.lifetimes[i].begin == 0 ? VW__MODEL_NO_CONTEXT : request);
     vw__timeline_deinit(&timeline);
     vw__model_destroy(model);
 }
@@ -184,11 +185,11 @@ static void an_alloc_on_a_live_block_ends_it_and_is_counted(void **state)
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 2 * MIB, VW__NO_CONTEXT);
-    small_model_alloc(&small, A, 4096, VW__NO_CONTEXT);
-    small_model_alloc(&small, A, 512, VW__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 2 * MIB, VW__MODEL_NO_CONTEXT);
+    small_model_alloc(&small, A, 4096, VW__MODEL_NO_CONTEXT);
+    small_model_alloc(&small, A, 512, VW__MODEL_NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__NO_CONTEXT);
+    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__MODEL_NO_CONTEXT);
     vw__model *model = small_model_finish(&small);
     vw__timeline timeline = timeline_of(model);
     assert_int_equal(timeline.contradiction_count, 1);
@@ -203,11 +204,11 @@ static void frees_count_when_requested_where_no_completion_was_recorded(void **s
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 2 * MIB, VW__NO_CONTEXT);
-    small_model_alloc(&small, A, 4096, VW__NO_CONTEXT);
-    small_model_event(&small, VW_ACTION_FREE_REQUESTED, A, 4096, VW__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 2 * MIB, VW__MODEL_NO_CONTEXT);
+    small_model_alloc(&small, A, 4096, VW__MODEL_NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_FREE_REQUESTED, A, 4096, VW__MODEL_NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    small_model_segment(&small, 0, A, 2 * MIB, 0, VW__NO_CONTEXT);
+    small_model_segment(&small, 0, A, 2 * MIB, 0, VW__MODEL_NO_CONTEXT);
     vw__model *model = small_model_finish(&small);
     vw__timeline timeline = timeline_of(model);
     assert_int_equal(live_at(&timeline, 3), 0);
@@ -231,13 +232,13 @@ static void a_lifetime_knows_its_address_and_when_its_free_was_requested(void **
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 2 * MIB, VW__NO_CONTEXT);
-    small_model_alloc(&small, A, 512, VW__NO_CONTEXT);       /* 2: waits from 4 to 6 */
-    small_model_alloc(&small, A + 512, 512, VW__NO_CONTEXT); /* 3: waits still */
-    small_model_event(&small, VW_ACTION_FREE_REQUESTED, A, 512, VW__NO_CONTEXT);
-    small_model_event(&small, VW_ACTION_FREE_REQUESTED, A + 512, 512, VW__NO_CONTEXT);
-    small_model_event(&small, VW_ACTION_FREE_COMPLETED, A, 512, VW__NO_CONTEXT);
-    small_model_alloc(&small, A, 1024, VW__NO_CONTEXT); /* 7: to the end */
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 2 * MIB, VW__MODEL_NO_CONTEXT);
+    small_model_alloc(&small, A, 512, VW__MODEL_NO_CONTEXT);       /* 2: waits from 4 to 6 */
+    small_model_alloc(&small, A + 512, 512, VW__MODEL_NO_CONTEXT); /* 3: waits still */
+    small_model_event(&small, VW_ACTION_FREE_REQUESTED, A, 512, VW__MODEL_NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_FREE_REQUESTED, A + 512, 512, VW__MODEL_NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_FREE_COMPLETED, A, 512, VW__MODEL_NO_CONTEXT);
+    small_model_alloc(&small, A, 1024, VW__MODEL_NO_CONTEXT); /* 7: to the end */
     small_model_end_trace(&small, 0);
     vw__model *model = small_model_finish(&small);
     vw__timeline timeline = timeline_of(model);
@@ -246,8 +247,8 @@ static void a_lifetime_knows_its_address_and_when_its_free_was_requested(void **
     assert_int_equal(waited->end, 6);
     const vw__lifetime *waits = lifetime_at(&timeline, 3, A + 512);
     assert_int_equal(waits->freed, 5);
-    assert_int_equal(waits->end, VW__LIVE_TO_THE_END);
-    assert_int_equal(lifetime_at(&timeline, 7, A)->freed, VW__LIVE_TO_THE_END);
+    assert_int_equal(waits->end, VW__LIFETIME_TO_THE_END);
+    assert_int_equal(lifetime_at(&timeline, 7, A)->freed, VW__LIFETIME_TO_THE_END);
     vw__timeline_deinit(&timeline);
     vw__model_destroy(model);
 }
@@ -258,12 +259,12 @@ static void of_a_block_from_before_as_well(void **state)
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_event(&small, VW_ACTION_FREE_REQUESTED, A + 4 * MIB, 512, VW__NO_CONTEXT);
-    small_model_event(&small, VW_ACTION_FREE_REQUESTED, A, 512, VW__NO_CONTEXT);
-    small_model_event(&small, VW_ACTION_FREE_COMPLETED, A + 5 * MIB, 512, VW__NO_CONTEXT);
-    small_model_event(&small, VW_ACTION_FREE_COMPLETED, A + 4 * MIB, 512, VW__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_FREE_REQUESTED, A + 4 * MIB, 512, VW__MODEL_NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_FREE_REQUESTED, A, 512, VW__MODEL_NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_FREE_COMPLETED, A + 5 * MIB, 512, VW__MODEL_NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_FREE_COMPLETED, A + 4 * MIB, 512, VW__MODEL_NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__NO_CONTEXT);
+    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__MODEL_NO_CONTEXT);
     vw__model *model = small_model_finish(&small);
     vw__timeline timeline = timeline_of(model);
     assert_int_equal(timeline.lifetime_count, 3);
@@ -272,7 +273,7 @@ static void of_a_block_from_before_as_well(void **state)
     assert_int_equal(lifetime_at(&timeline, 0, A + 5 * MIB)->freed, 3);
     assert_int_equal(lifetime_at(&timeline, 0, A + 5 * MIB)->end, 3);
     assert_int_equal(lifetime_at(&timeline, 0, A)->freed, 2);
-    assert_int_equal(lifetime_at(&timeline, 0, A)->end, VW__LIVE_TO_THE_END);
+    assert_int_equal(lifetime_at(&timeline, 0, A)->end, VW__LIFETIME_TO_THE_END);
     vw__timeline_deinit(&timeline);
     vw__model_destroy(model);
 }
@@ -283,7 +284,7 @@ static void sizes_beyond_any_device_are_refused(void **state)
     small_model small;
     small_model_begin(&small);
     for (uint64_t i = 0; i < 4; i++)
-        small_model_alloc(&small, A + 512 * i, UINT64_C(1) << 61, VW__NO_CONTEXT);
+        small_model_alloc(&small, A + 512 * i, UINT64_C(1) << 61, VW__MODEL_NO_CONTEXT);
     small_model_end_trace(&small, 0);
     vw__model *model = small_model_finish(&small);
     vw__timeline timeline = {.peak_live_bytes = 77};
@@ -307,9 +308,9 @@ static void no_instant_has_more_than_the_peak(void **state)
             uint64_t address = A + 1 * MIB * place;
             if (live[place] == 0) {
                 live[place] = 1 + (uint64_t)rand() % 100000;
-                small_model_alloc(&small, address, live[place], VW__NO_CONTEXT);
+                small_model_alloc(&small, address, live[place], VW__MODEL_NO_CONTEXT);
             } else {
-                small_model_free(&small, address, live[place], VW__NO_CONTEXT);
+                small_model_free(&small, address, live[place], VW__MODEL_NO_CONTEXT);
                 live[place] = 0;
             }
         }

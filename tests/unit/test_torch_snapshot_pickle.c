@@ -81,15 +81,15 @@ static void one_frame(vw__byte_buffer *pickle)
 static vw_status read_pickle(const vw__byte_buffer *pickle, size_t size_bytes, vw__model **model)
 {
     vw__byte_source *source;
-    vw__snapshot_encoding encoding = VW__ENCODING_JSON;
+    vw__snapshot_encoding encoding = VW__SNAPSHOT_ENCODING_JSON;
     vw_status status =
         vw__byte_source_open_memory(vw__byte_buffer_text(pickle), size_bytes, NULL, &source);
     if (status != VW_OK)
         return status;
-    status = vw__torch_snapshot_read(source, 64 << 20, model, &encoding);
+    status = vw__snapshot_read(source, 64 << 20, model, &encoding);
     vw__byte_source_close(source);
     if (status == VW_OK)
-        assert_int_equal(encoding, VW__ENCODING_PICKLE);
+        assert_int_equal(encoding, VW__SNAPSHOT_ENCODING_PICKLE);
     return status;
 }
 
@@ -179,9 +179,9 @@ static void an_empty_list_is_a_context_with_the_empty_stack(void **state)
     write_shared_frames(&pickle);
     vw__model *model = model_of(&pickle);
     const vw__model_event *events = model->traces[0].events;
-    assert_int_not_equal(events[3].context, VW__NO_CONTEXT);
+    assert_int_not_equal(events[3].context, VW__MODEL_NO_CONTEXT);
     assert_int_equal(events[3].context, events[4].context);
-    assert_int_equal(model->contexts[events[3].context], VW__EMPTY_STACK);
+    assert_int_equal(model->contexts[events[3].context], VW__MODEL_EMPTY_STACK);
     vw__model_destroy(model);
 }
 

@@ -25,7 +25,7 @@ static vw_status read_bytes(const void *bytes, size_t size_bytes, size_t limit_b
     vw_status status = vw__byte_source_open_memory(bytes, size_bytes, NULL, &source);
     if (status != VW_OK)
         return status;
-    status = vw__torch_snapshot_read(source, limit_bytes, model, &encoding);
+    status = vw__snapshot_read(source, limit_bytes, model, &encoding);
     vw__byte_source_close(source);
     return status;
 }
@@ -84,9 +84,9 @@ static void a_bare_list_of_1_12_has_addresses_counted_from_the_segment(void **st
     assert_int_equal(model->blocks[1].address, 4096 + 512);
     assert_int_equal(model->blocks[2].address, 4096 + 1536);
     assert_int_equal(model->blocks[1].state, VW_BLOCK_PENDING_FREE);
-    assert_true(model->blocks[0].requested_bytes == VW__UNKNOWN_BYTES);
-    assert_true(model->segments[0].requested_bytes == VW__UNKNOWN_BYTES);
-    assert_int_equal(model->segments[0].pool, VW__UNKNOWN_POOL);
+    assert_true(model->blocks[0].requested_bytes == VW__MODEL_UNKNOWN_BYTES);
+    assert_true(model->segments[0].requested_bytes == VW__MODEL_UNKNOWN_BYTES);
+    assert_int_equal(model->segments[0].pool, VW__MODEL_UNKNOWN_POOL);
     assert_int_equal(model->streams[model->segments[0].stream], 0);
     assert_false(model->segments[0].is_large);
     assert_false(model->settings.is_known);
@@ -106,8 +106,8 @@ static void what_1_13_keeps_in_a_blocks_history_is_found(void **state)
     assert_true(model->features.has_block_history);
     assert_int_equal(model->blocks[0].requested_bytes, 300);
     assert_int_equal(vw__model_stack_of(model, model->blocks[0].context).count, 1);
-    assert_true(model->blocks[1].requested_bytes == VW__UNKNOWN_BYTES);
-    assert_int_equal(model->blocks[1].context, VW__NO_CONTEXT);
+    assert_true(model->blocks[1].requested_bytes == VW__MODEL_UNKNOWN_BYTES);
+    assert_int_equal(model->blocks[1].context, VW__MODEL_NO_CONTEXT);
     assert_int_equal(model->streams[model->segments[0].stream], 77);
     assert_int_equal(model->segments[0].allocated_bytes, 512); /* from the blocks */
     assert_int_equal(model->segments[0].active_bytes, 512);
@@ -129,7 +129,7 @@ static void a_block_of_2_0_has_both_requested_size_and_history(void **state)
     assert_int_equal(vw__model_stack_of(model, 0).count, 0);
     assert_true(model->features.has_traces);
     assert_false(model->features.has_times);
-    assert_true(model->traces[0].events[0].time_us == VW__UNKNOWN_TIME);
+    assert_true(model->traces[0].events[0].time_us == VW__MODEL_UNKNOWN_TIME);
     vw__model_destroy(model);
 }
 
@@ -171,7 +171,7 @@ static void the_segments_of_2_11_are_read_field_by_field(void **state)
     assert_true(segment->is_expandable);
     assert_int_equal(model->pools[segment->pool].first, 0);
     assert_int_equal(model->pools[segment->pool].second, 1);
-    assert_int_not_equal(segment->context, VW__NO_CONTEXT);
+    assert_int_not_equal(segment->context, VW__MODEL_NO_CONTEXT);
     const vw__model_block *blocks = model->blocks + segment->first_block;
     assert_int_equal(segment->block_count, 2);
     vw__model_stack stack = vw__model_stack_of(model, blocks[0].context);
@@ -195,17 +195,17 @@ static void the_trace_of_2_11_is_read_field_by_field(void **state)
     assert_int_equal(model->traces[0].event_count, 3);
     assert_int_equal(events[0].action, VW_ACTION_SEGMENT_MAP);
     assert_int_equal(events[0].time_us, 1794704143679056);
-    assert_int_equal(events[0].note, VW__NO_NOTE); /* "N/A" and "" are nothing */
-    assert_int_not_equal(events[0].context, VW__NO_CONTEXT);
+    assert_int_equal(events[0].note, VW__MODEL_NO_NOTE); /* "N/A" and "" are nothing */
+    assert_int_not_equal(events[0].context, VW__MODEL_NO_CONTEXT);
     assert_int_equal(events[1].address, 140071801978880);
     assert_int_equal(events[1].size_bytes, 900);
     assert_int_equal(model->streams[events[1].stream], 9);
-    assert_int_equal(events[1].context, VW__NO_CONTEXT);
-    assert_int_equal(events[1].pool, VW__UNKNOWN_POOL);
+    assert_int_equal(events[1].context, VW__MODEL_NO_CONTEXT);
+    assert_int_equal(events[1].pool, VW__MODEL_UNKNOWN_POOL);
     const vw__model_note *note = &model->notes[events[1].note];
     assert_string_equal(vw__model_string(model, note->compile_context), "0/1");
     assert_string_equal(vw__model_string(model, note->user_metadata), "epoch 3");
-    assert_int_equal(note->action, VW__NO_STRING);
+    assert_int_equal(note->action, VW__MODEL_NO_STRING);
     assert_int_equal(events[2].action, VW_ACTION_OOM);
     assert_int_equal(events[2].address, 12345);
     assert_int_equal(events[2].stream, events[0].stream);
@@ -301,7 +301,7 @@ static void of_2_14_pools_forward_frames_annotate_and_host_memory_are_read(void 
     assert_int_equal(model->trace_count, 3);
     assert_int_equal(model->traces[0].event_count, 0);
     const vw__model_event *events = vw__model_trace_of(model, 1)->events;
-    assert_int_equal(events[0].action, VW__ACTION_ANNOTATE);
+    assert_int_equal(events[0].action, VW__MODEL_ACTION_ANNOTATE);
     assert_int_equal(model->pools[events[0].pool].first, 3);
     assert_int_equal(model->pools[events[0].pool].second, 4);
     const vw__model_note *note = &model->notes[events[0].note];
@@ -310,11 +310,11 @@ static void of_2_14_pools_forward_frames_annotate_and_host_memory_are_read(void 
     assert_int_equal(stack.count, 2);
     const vw__model_frame *frame = &model->frames[model->frame_ids[stack.first]];
     assert_string_equal(vw__model_string(model, frame->name), "outer");
-    assert_int_equal(frame->filename, VW__NO_STRING);
-    assert_int_equal(events[1].action, VW__ACTION_OTHER);
+    assert_int_equal(frame->filename, VW__MODEL_NO_STRING);
+    assert_int_equal(events[1].action, VW__MODEL_ACTION_OTHER);
     assert_string_equal(vw__model_string(model, model->notes[events[1].note].action), "defragment");
-    assert_int_equal(vw__model_trace_of(model, VW__HOST_DEVICE)->event_count, 1);
-    assert_int_equal(model->segments[0].device, VW__HOST_DEVICE);
+    assert_int_equal(vw__model_trace_of(model, VW__MODEL_HOST_DEVICE)->event_count, 1);
+    assert_int_equal(model->segments[0].device, VW__MODEL_HOST_DEVICE);
     assert_true(model->features.has_pool_ids);
     assert_true(model->features.has_host_traces);
     assert_true(model->features.has_max_cached_size);
@@ -340,16 +340,17 @@ static void assert_same_behind(const char *usual, const char *entry)
     assert_int_equal(found.size_bytes, expected.size_bytes);
     assert_int_equal(found.time_us, expected.time_us);
     assert_int_equal(found.action, expected.action);
-    assert_int_equal(found.context == VW__NO_CONTEXT, expected.context == VW__NO_CONTEXT);
+    assert_int_equal(found.context == VW__MODEL_NO_CONTEXT,
+                     expected.context == VW__MODEL_NO_CONTEXT);
     assert_int_equal(vw__model_stack_of(behind, found.context).count,
                      vw__model_stack_of(alone, expected.context).count);
     assert_int_equal(behind->streams[found.stream], alone->streams[expected.stream]);
-    assert_int_equal(found.pool == VW__UNKNOWN_POOL, expected.pool == VW__UNKNOWN_POOL);
-    if (found.pool != VW__UNKNOWN_POOL)
+    assert_int_equal(found.pool == VW__MODEL_UNKNOWN_POOL, expected.pool == VW__MODEL_UNKNOWN_POOL);
+    if (found.pool != VW__MODEL_UNKNOWN_POOL)
         assert_memory_equal(&behind->pools[found.pool], &alone->pools[expected.pool],
                             sizeof(vw_private_id));
-    assert_int_equal(found.note == VW__NO_NOTE, expected.note == VW__NO_NOTE);
-    if (found.note != VW__NO_NOTE)
+    assert_int_equal(found.note == VW__MODEL_NO_NOTE, expected.note == VW__MODEL_NO_NOTE);
+    if (found.note != VW__MODEL_NO_NOTE)
         assert_string_equal(vw__model_string(behind, behind->notes[found.note].user_metadata),
                             vw__model_string(alone, alone->notes[expected.note].user_metadata));
     assert_int_equal(behind->ignored_field_count, alone->ignored_field_count);
@@ -441,7 +442,7 @@ static void none_counts_as_missing_and_unknown_fields_are_counted(void **state)
     assert_int_equal(model->ignored_field_count, 3);
     assert_string_equal(model->first_ignored_field, "fx");      /* the innermost is read first */
     assert_true(model->events[0].address == UINT64_MAX - 4095); /* PyTorch writes it signed */
-    assert_true(model->events[0].time_us == VW__UNKNOWN_TIME);
+    assert_true(model->events[0].time_us == VW__MODEL_UNKNOWN_TIME);
     assert_int_equal(model->frames[0].line, 0);
     assert_false(model->settings.is_known);
     vw__model_destroy(model);
@@ -693,10 +694,10 @@ static void read_recording(const char *folder, const char *name, size_t stem_byt
     uint64_t before_bytes = vw__host_memory_get_use().in_use_bytes;
     snprintf(path, sizeof path, "%s/%s", folder, name);
     assert_int_equal(vw__byte_source_open(path, NULL, &source), VW_OK);
-    if (vw__torch_snapshot_read(source, 0, &model, &encoding) != VW_OK)
+    if (vw__snapshot_read(source, 0, &model, &encoding) != VW_OK)
         fail_msg("%s: %s", name, vw_last_error());
     vw__byte_source_close(source);
-    assert_int_equal(encoding, VW__ENCODING_PICKLE);
+    assert_int_equal(encoding, VW__SNAPSHOT_ENCODING_PICKLE);
     uint64_t held_bytes = vw__host_memory_get_use().in_use_bytes - before_bytes;
     assert_in_range(held_bytes, 1, MOST_MODEL_BYTES);
     assert_in_range(vw__model_size_bytes(model), held_bytes * 9 / 10, held_bytes * 11 / 10);

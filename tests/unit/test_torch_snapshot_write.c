@@ -37,13 +37,13 @@ static bool refuse(void *context, const void *bytes, size_t size_bytes)
 static vw_status write_model(const vw__model *model, vw__byte_buffer *file)
 {
     vw__byte_buffer_init(file);
-    return vw__torch_snapshot_write(model, &(vw__pickle_sink){file, append});
+    return vw__export_snapshot(model, &(vw__export_pickle_sink){file, append});
 }
 
 static vw_status read_source(vw__byte_source *source, vw__model **model)
 {
     vw__snapshot_encoding encoding;
-    vw_status status = vw__torch_snapshot_read(source, 0, model, &encoding);
+    vw_status status = vw__snapshot_read(source, 0, model, &encoding);
     vw__byte_source_close(source);
     return status;
 }
@@ -88,12 +88,12 @@ typedef struct comparison {
 
 static void same_context(comparison *c, uint32_t a, uint32_t b)
 {
-    if (a == VW__NO_CONTEXT) {
-        assert_true(b == VW__NO_CONTEXT);
+    if (a == VW__MODEL_NO_CONTEXT) {
+        assert_true(b == VW__MODEL_NO_CONTEXT);
         return;
     }
-    assert_true(b != VW__NO_CONTEXT);
-    if (c->pairs[a] == VW__NO_CONTEXT && c->back[b] == VW__NO_CONTEXT) {
+    assert_true(b != VW__MODEL_NO_CONTEXT);
+    if (c->pairs[a] == VW__MODEL_NO_CONTEXT && c->back[b] == VW__MODEL_NO_CONTEXT) {
         c->pairs[a] = b;
         c->back[b] = a;
         same_stack(c->a, vw__model_stack_of(c->a, a), c->b, vw__model_stack_of(c->b, b));
@@ -105,7 +105,7 @@ static void same_context(comparison *c, uint32_t a, uint32_t b)
 /* Of a segment or block, where PyTorch writes an empty list for want of a context. */
 static void same_late_context(comparison *c, uint32_t a, uint32_t b)
 {
-    if (a == VW__NO_CONTEXT)
+    if (a == VW__MODEL_NO_CONTEXT)
         assert_int_equal(vw__model_stack_of(c->b, b).count, 0);
     else
         same_context(c, a, b);
@@ -113,15 +113,15 @@ static void same_late_context(comparison *c, uint32_t a, uint32_t b)
 
 static void same_pool(const comparison *c, uint16_t a, uint16_t b)
 {
-    assert_int_equal(a == VW__UNKNOWN_POOL, b == VW__UNKNOWN_POOL);
-    if (a != VW__UNKNOWN_POOL)
+    assert_int_equal(a == VW__MODEL_UNKNOWN_POOL, b == VW__MODEL_UNKNOWN_POOL);
+    if (a != VW__MODEL_UNKNOWN_POOL)
         assert_memory_equal(&c->a->pools[a], &c->b->pools[b], sizeof(vw_private_id));
 }
 
 static void same_note(const comparison *c, uint32_t a, uint32_t b)
 {
-    assert_int_equal(a == VW__NO_NOTE, b == VW__NO_NOTE);
-    if (a == VW__NO_NOTE)
+    assert_int_equal(a == VW__MODEL_NO_NOTE, b == VW__MODEL_NO_NOTE);
+    if (a == VW__MODEL_NO_NOTE)
         return;
     const vw__model_note *a_note = &c->a->notes[a], *b_note = &c->b->notes[b];
     same_string(c->a, a_note->action, c->b, b_note->action);
@@ -188,7 +188,7 @@ static uint32_t *no_contexts(size_t count)
     uint32_t *contexts = malloc(count * sizeof *contexts + 1);
     assert_non_null(contexts);
     for (size_t i = 0; i < count; i++)
-        contexts[i] = VW__NO_CONTEXT;
+        contexts[i] = VW__MODEL_NO_CONTEXT;
     return contexts;
 }
 
@@ -247,26 +247,27 @@ static uint32_t frame(vw__model_builder *builder, const char *name, const char *
 static void add_events(vw__model_builder *builder, const uint32_t contexts[3], bool has_pool_ids)
 {
     uint32_t note, forward, forward_frames[2];
-    vw__model_frame forward_frame = {string(builder, "mul"), VW__NO_STRING, 0};
+    vw__model_frame forward_frame = {string(builder, "mul"), VW__MODEL_NO_STRING, 0};
     add(vw__model_add_frame(builder, &forward_frame, &forward_frames[0]));
     forward_frame.name = string(builder, "add");
     add(vw__model_add_frame(builder, &forward_frame, &forward_frames[1]));
     add(vw__model_add_stack(builder, forward_frames, 2, &forward));
-    vw__model_note rich = {VW__NO_STRING, string(builder, "0/1"), string(builder, "mine"), forward};
+    vw__model_note rich = {VW__MODEL_NO_STRING, string(builder, "0/1"), string(builder, "mine"),
+                           forward};
     add(vw__model_add_note(builder, &rich, &note));
-    uint16_t stream, pool, default_pool = VW__UNKNOWN_POOL;
+    uint16_t stream, pool, default_pool = VW__MODEL_UNKNOWN_POOL;
     add(vw__model_add_stream(builder, UINT64_C(0x55d000001230), &stream));
     add(vw__model_add_pool(builder, (vw_private_id){0, 7}, &pool));
     if (!has_pool_ids)
-        pool = VW__UNKNOWN_POOL;
+        pool = VW__MODEL_UNKNOWN_POOL;
     else
-        default_pool = VW__DEFAULT_POOL;
+        default_pool = VW__MODEL_DEFAULT_POOL;
     vw__model_event events[] = {
         {0x7f0000000000,
          2 << 20,
          1000,
          contexts[0],
-         VW__NO_NOTE,
+         VW__MODEL_NO_NOTE,
          0,
          default_pool,
          VW_ACTION_SEGMENT_ALLOC,
@@ -275,7 +276,7 @@ static void add_events(vw__model_builder *builder, const uint32_t contexts[3], b
          100,
          1001,
          contexts[0],
-         VW__NO_NOTE,
+         VW__MODEL_NO_NOTE,
          0,
          default_pool,
          VW_ACTION_ALLOC,
@@ -284,8 +285,8 @@ static void add_events(vw__model_builder *builder, const uint32_t contexts[3], b
         {0x7f0000000200,
          600,
          1003,
-         VW__NO_CONTEXT,
-         VW__NO_NOTE,
+         VW__MODEL_NO_CONTEXT,
+         VW__MODEL_NO_NOTE,
          stream,
          pool,
          VW_ACTION_FREE_REQUESTED,
@@ -294,20 +295,28 @@ static void add_events(vw__model_builder *builder, const uint32_t contexts[3], b
          1024,
          1004,
          contexts[2],
-         VW__NO_NOTE,
+         VW__MODEL_NO_NOTE,
          0,
          default_pool,
          VW_ACTION_OOM,
          {0}},
-        {0, 612, 1005, VW__NO_CONTEXT, VW__NO_NOTE, 0, default_pool, VW_ACTION_SNAPSHOT, {0}},
+        {0,
+         612,
+         1005,
+         VW__MODEL_NO_CONTEXT,
+         VW__MODEL_NO_NOTE,
+         0,
+         default_pool,
+         VW_ACTION_SNAPSHOT,
+         {0}},
     };
     size_t index;
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         add(vw__model_add_event(builder, &events[i], &index));
-    vw__model_note odd_note = {string(builder, "worker_oom"), VW__NO_STRING, VW__NO_STRING,
-                               VW__EMPTY_STACK};
+    vw__model_note odd_note = {string(builder, "worker_oom"), VW__MODEL_NO_STRING,
+                               VW__MODEL_NO_STRING, VW__MODEL_EMPTY_STACK};
     vw__model_event odd = events[1];
-    odd.action = VW__ACTION_OTHER;
+    odd.action = VW__MODEL_ACTION_OTHER;
     add(vw__model_add_note(builder, &odd_note, &odd.note));
     add(vw__model_add_event(builder, &odd, &index));
     add(vw__model_add_trace(builder, 0, 0, 0));
@@ -319,8 +328,8 @@ static void add_segments(vw__model_builder *builder, const uint32_t contexts[3])
     const vw__model_block blocks[] = {
         {0x7f0000000000, 512, 100, contexts[0], VW_BLOCK_LIVE},
         {0x7f0000000200, 1024, 600, contexts[1], VW_BLOCK_PENDING_FREE},
-        {0x7f0000000600, (2 << 20) - 1536, 0, VW__NO_CONTEXT, VW_BLOCK_FREE},
-        {0x7f0010000000, 20 << 20, 0, VW__NO_CONTEXT, VW_BLOCK_FREE},
+        {0x7f0000000600, (2 << 20) - 1536, 0, VW__MODEL_NO_CONTEXT, VW_BLOCK_FREE},
+        {0x7f0010000000, 20 << 20, 0, VW__MODEL_NO_CONTEXT, VW_BLOCK_FREE},
     };
     size_t index;
     uint16_t pool;
@@ -343,7 +352,7 @@ static void add_segments(vw__model_builder *builder, const uint32_t contexts[3])
         .total_bytes = 20 << 20,
         .first_block = 3,
         .block_count = 1,
-        .context = VW__NO_CONTEXT,
+        .context = VW__MODEL_NO_CONTEXT,
         .device = 1,
         .is_large = true,
         .is_expandable = true,
@@ -385,7 +394,7 @@ static vw__model *one_of_everything(bool has_pool_ids)
     add(vw__model_add_stack(builder, frames, 3, &stack));
     add(vw__model_begin_context(builder, stack, &contexts[0]));
     add(vw__model_begin_context(builder, stack, &contexts[1])); /* equal, and not the same */
-    add(vw__model_begin_context(builder, VW__EMPTY_STACK, &contexts[2]));
+    add(vw__model_begin_context(builder, VW__MODEL_EMPTY_STACK, &contexts[2]));
     add_events(builder, contexts, has_pool_ids);
     add_segments(builder, contexts);
     add_settings(builder);
@@ -469,10 +478,11 @@ static void host_memory_has_lists_of_its_own(void **state)
     size_t index;
     vw__model *model;
     add(vw__model_builder_create(1 << 20, &builder));
-    vw__model_event event = {4096, 512, 5, VW__NO_CONTEXT, VW__NO_NOTE, 0, 0, VW_ACTION_ALLOC, {0}};
-    vw__model_block block = {4096, 512, 500, VW__NO_CONTEXT, VW_BLOCK_LIVE};
+    vw__model_event event = {
+        4096, 512, 5, VW__MODEL_NO_CONTEXT, VW__MODEL_NO_NOTE, 0, 0, VW_ACTION_ALLOC, {0}};
+    vw__model_block block = {4096, 512, 500, VW__MODEL_NO_CONTEXT, VW_BLOCK_LIVE};
     add(vw__model_add_event(builder, &event, &index));
-    add(vw__model_add_trace(builder, VW__HOST_DEVICE, 0, 1));
+    add(vw__model_add_trace(builder, VW__MODEL_HOST_DEVICE, 0, 1));
     add(vw__model_add_block(builder, &block, &index));
     add(vw__model_add_segment(builder, &(vw__model_segment){.address = 4096,
                                                             .total_bytes = 512,
@@ -480,8 +490,8 @@ static void host_memory_has_lists_of_its_own(void **state)
                                                             .active_bytes = 512,
                                                             .requested_bytes = 500,
                                                             .block_count = 1,
-                                                            .context = VW__NO_CONTEXT,
-                                                            .device = VW__HOST_DEVICE}));
+                                                            .context = VW__MODEL_NO_CONTEXT,
+                                                            .device = VW__MODEL_HOST_DEVICE}));
     *vw__model_builder_features(builder) = (vw__model_features){.has_traces = true,
                                                                 .has_block_addresses = true,
                                                                 .has_times = true,
@@ -497,7 +507,7 @@ static void a_sink_that_refuses_is_reported(void **state)
 {
     (void)state;
     vw__model *model = one_of_everything(true);
-    assert_int_equal(vw__torch_snapshot_write(model, &(vw__pickle_sink){NULL, refuse}),
+    assert_int_equal(vw__export_snapshot(model, &(vw__export_pickle_sink){NULL, refuse}),
                      VW_ERR_FILE);
     vw__model_destroy(model);
 }

@@ -12,7 +12,7 @@
 #define A UINT64_C(0x7f0000000000)
 #define MIB (UINT64_C(1) << 20)
 
-static void open_trials(const vw_recording *recording, const vw__card *card, vw__trials *out)
+static void open_trials(const vw_recording *recording, const vw__replay_card *card, vw__trials *out)
 {
     if (vw__trials_open(out, recording->model, NULL, VW_BUSIEST_DEVICE, card) != VW_OK)
         fail_msg("%s", vw_last_error());
@@ -45,7 +45,8 @@ static void the_card_is_the_recordings_or_the_one_that_is_named(void **state)
 {
     stored_recording one;
     vw__trials trials;
-    const vw__card named = vw__card_of(1000 * MIB), endless = vw__card_without_end();
+    const vw__replay_card named = vw__replay_card_of(1000 * MIB),
+                          endless = vw__replay_card_without_end();
     vw__replay_recorded_card recorded;
     (void)state;
     open_stored("train_eval_phases.native.pickle.xz", &one); /* it never ran out */

@@ -286,7 +286,7 @@ static void devices_stand_in_the_order_of_stats_the_host_last(void **state)
     write_trace(&small, 0);
     write_trace(&small, 3);
     write_trace(&small, -1);
-    small_model_segment(&small, 5, A, 2 * MIB, 512, VW__NO_CONTEXT);
+    small_model_segment(&small, 5, A, 2 * MIB, 512, VW__MODEL_NO_CONTEXT);
     vw_recording recording = recording_of(&small);
     make(&recording, NULL, &made);
     static const int expected[] = {0, 3, 5, -1};
@@ -386,9 +386,9 @@ static void a_trace_that_cannot_be_replayed_says_so(void **state)
     made_view made;
     small_model_begin(&small);
     small_model_set_features(&small);
-    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 20 * MIB, VW__NO_CONTEXT);
-    small_model_alloc(&small, A, 4 * MIB, VW__NO_CONTEXT);
-    small_model_alloc(&small, A, 8 * MIB, VW__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 20 * MIB, VW__MODEL_NO_CONTEXT);
+    small_model_alloc(&small, A, 4 * MIB, VW__MODEL_NO_CONTEXT);
+    small_model_alloc(&small, A, 8 * MIB, VW__MODEL_NO_CONTEXT);
     small_model_end_trace(&small, 0);
     vw_recording recording = recording_of(&small);
     make(&recording, NULL, &made);
@@ -426,7 +426,7 @@ static void sizes_beyond_any_device_are_refused(void **state)
     vw_view *view = NULL;
     small_model_begin(&small);
     for (uint64_t i = 0; i < 4; i++)
-        small_model_alloc(&small, A + 512 * i, UINT64_C(1) << 61, VW__NO_CONTEXT);
+        small_model_alloc(&small, A + 512 * i, UINT64_C(1) << 61, VW__MODEL_NO_CONTEXT);
     small_model_end_trace(&small, 0);
     vw_recording recording = recording_of(&small);
     assert_int_equal(vw_view_make(&recording, NULL, NULL, &view), VW_ERR_CORRUPT_FILE);

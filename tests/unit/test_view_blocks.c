@@ -68,7 +68,7 @@ static void a_level_is_the_coarsest_grid_on_which_the_block_is_seen(void **state
         size_t place = (size_t)(rand() % 64);
         unsigned action = is_live[place] ? VW_ACTION_FREE_COMPLETED : VW_ACTION_ALLOC;
         is_live[place] = !is_live[place];
-        small_model_event(&small, action, A + MIB * place, 512, VW__NO_CONTEXT);
+        small_model_event(&small, action, A + MIB * place, 512, VW__MODEL_NO_CONTEXT);
     }
     small_model_end_trace(&small, 0);
     fixture made;
@@ -93,7 +93,7 @@ static void blocks_from_before_come_first_by_address_the_others_as_they_began(vo
     small_model_alloc(&small, A + 6 * MIB, 1000, first);
     small_model_event(&small, VW_ACTION_FREE_COMPLETED, A + 3 * MIB, 512, other);
     small_model_alloc(&small, A + 5 * MIB, 512, again);
-    small_model_event(&small, VW_ACTION_FREE_COMPLETED, A + 1 * MIB, 2048, VW__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_FREE_COMPLETED, A + 1 * MIB, 2048, VW__MODEL_NO_CONTEXT);
     small_model_end_trace(&small, 0);
     small_model_segment(&small, 0, A + 2 * MIB, 512, 512, other);
     fixture made;
@@ -122,8 +122,8 @@ static void an_end_state_alone_gives_its_live_blocks(void **state)
     small_model_begin(&small);
     uint32_t context = small_model_context(&small, "f train.py 1");
     small_model_segment(&small, 0, A + 20 * MIB, 2 * MIB, 3000, context);
-    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__NO_CONTEXT);
-    small_model_segment(&small, 1, A, 2 * MIB, 512, VW__NO_CONTEXT);
+    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__MODEL_NO_CONTEXT);
+    small_model_segment(&small, 1, A, 2 * MIB, 512, VW__MODEL_NO_CONTEXT);
     fixture made;
     prepare(&made, small_model_finish(&small));
     assert_int_equal(

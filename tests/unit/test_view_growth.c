@@ -53,10 +53,12 @@ static void what_leaks_comes_first_and_then_what_holds_more(void **state)
     add(&made, 3, 605, VW__VIEW_NONE, 1 << 20);             /* once, late */
     add(&made, 4, 0, VW__VIEW_NONE, 1 << 20);               /* always there */
     static const uint32_t number_of[] = {VW__VIEW_NONE, 0}; /* stack 0 has no frames */
-    static const vw__growing_stack found[] = {
-        {1, 512}, {VW__NO_STACK, 1000}, {VW__NO_STACK, 24}, /* two sizes without a stack */
+    static const vw__diagnosis_growing_stack found[] = {
+        {1, 512},
+        {VW__DIAGNOSIS_NO_STACK, 1000},
+        {VW__DIAGNOSIS_NO_STACK, 24}, /* two sizes without a stack */
     };
-    made.leaks.growth = (vw__found_growth){.stacks = found, .stack_count = 3};
+    made.leaks.growth = (vw__diagnosis_found_growth){.stacks = found, .stack_count = 3};
     made.leaks.number_of = number_of;
     find(&made, 5);
     const vw__view_growth *growth = &made.growth;

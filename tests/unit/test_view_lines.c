@@ -22,12 +22,12 @@ static void only_changes_of_reserved_bytes_are_points(void **state)
     vw__timeline timeline;
     vw__view_reserved reserved;
     small_model_begin(&small);
-    small_model_alloc(&small, A + 64 * MIB, 512, VW__NO_CONTEXT);
-    small_model_event(&small, VW_ACTION_SEGMENT_MAP, A, 2 * MIB, VW__NO_CONTEXT);
-    small_model_event(&small, VW_ACTION_SEGMENT_MAP, A + 2 * MIB, 0, VW__NO_CONTEXT);
-    small_model_event(&small, VW_ACTION_SEGMENT_UNMAP, A, 2 * MIB, VW__NO_CONTEXT);
+    small_model_alloc(&small, A + 64 * MIB, 512, VW__MODEL_NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_MAP, A, 2 * MIB, VW__MODEL_NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_MAP, A + 2 * MIB, 0, VW__MODEL_NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_UNMAP, A, 2 * MIB, VW__MODEL_NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    small_model_segment(&small, 0, A + 64 * MIB, 20 * MIB, 512, VW__NO_CONTEXT);
+    small_model_segment(&small, 0, A + 64 * MIB, 20 * MIB, 512, VW__MODEL_NO_CONTEXT);
     vw__model *model = small_model_finish(&small);
     assert_int_equal(vw__timeline_make(model, vw__model_trace_of(model, 0), &timeline), VW_OK);
     assert_int_equal(vw__view_reserved_make(&timeline, &reserved), VW_OK);
@@ -58,7 +58,8 @@ static vw__view_times times_of(const int64_t *times_us, size_t count)
 static void time_goes_on_where_it_is_missing_or_set_back(void **state)
 {
     (void)state;
-    static const int64_t given[] = {VW__UNKNOWN_TIME, 100, 130, VW__UNKNOWN_TIME, 90, 131};
+    static const int64_t given[] = {VW__MODEL_UNKNOWN_TIME, 100, 130,
+                                    VW__MODEL_UNKNOWN_TIME, 90,  131};
     static const uint64_t expected[] = {0, 0, 0, 30, 30, 30, 31};
     vw__view_times times = times_of(given, COUNT_OF(given));
     assert_int_equal(times.first_us, 100);
@@ -80,9 +81,9 @@ static void the_longest_time_there_can_be_fits(void **state)
 static void without_any_time_there_is_no_line(void **state)
 {
     (void)state;
-    static const int64_t given[] = {VW__UNKNOWN_TIME, VW__UNKNOWN_TIME};
+    static const int64_t given[] = {VW__MODEL_UNKNOWN_TIME, VW__MODEL_UNKNOWN_TIME};
     vw__view_times times = times_of(given, COUNT_OF(given));
-    assert_true(times.first_us == VW__UNKNOWN_TIME);
+    assert_true(times.first_us == VW__MODEL_UNKNOWN_TIME);
     assert_int_equal(times.count, 0);
     vw__view_times_deinit(&times);
 }
@@ -122,8 +123,8 @@ static void streams_and_pools_are_numbered_as_they_are_met(void **state)
     assert_int_equal(vw__view_places_stream(&places, 0), 1);
     assert_int_equal(vw__view_places_stream(&places, 2), 0);
     assert_int_equal(vw__view_places_pool(&places, 1), 0);
-    assert_int_equal(vw__view_places_pool(&places, VW__UNKNOWN_POOL), VW__VIEW_NO_POOL);
-    assert_int_equal(vw__view_places_pool(&places, VW__DEFAULT_POOL), 1);
+    assert_int_equal(vw__view_places_pool(&places, VW__MODEL_UNKNOWN_POOL), VW__VIEW_NO_POOL);
+    assert_int_equal(vw__view_places_pool(&places, VW__MODEL_DEFAULT_POOL), 1);
     vw__byte_buffer_init(&buffer);
     vw__json_init(&json, &buffer);
     vw__json_begin_object(&json, NULL);

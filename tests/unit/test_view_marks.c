@@ -80,9 +80,9 @@ static void annotations_stand_where_their_time_is(void **state)
     small_model small;
     small_model_begin(&small);
     int64_t start_us = small.time_us;
-    small_model_alloc(&small, A, 512, VW__NO_CONTEXT);
-    small_model_event(&small, VW_ACTION_OOM, 7 * MIB, 9 * MIB, VW__NO_CONTEXT);
-    small_model_event(&small, VW_ACTION_SNAPSHOT, 0, 0, VW__NO_CONTEXT);
+    small_model_alloc(&small, A, 512, VW__MODEL_NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_OOM, 7 * MIB, 9 * MIB, VW__MODEL_NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SNAPSHOT, 0, 0, VW__MODEL_NO_CONTEXT);
     small_model_end_trace(&small, 0);
     small_model_annotate(&small, "late", 0, true, start_us + 1000);
     small_model_annotate(&small, "between", 0, true, start_us + 5);
@@ -94,13 +94,13 @@ static void annotations_stand_where_their_time_is(void **state)
     vw__view_marks marks = marks_of(model);
     assert_int_equal(marks.count, 6);
     assert_int_equal(marks.all_count, 6);
-    assert_mark(&marks.marks[0], VW__VIEW_MARK_ANNOTATION, 0, VW__UNKNOWN_BYTES);
-    assert_mark(&marks.marks[1], VW__VIEW_MARK_ANNOTATION, 1, VW__UNKNOWN_BYTES);
+    assert_mark(&marks.marks[0], VW__VIEW_MARK_ANNOTATION, 0, VW__MODEL_UNKNOWN_BYTES);
+    assert_mark(&marks.marks[1], VW__VIEW_MARK_ANNOTATION, 1, VW__MODEL_UNKNOWN_BYTES);
     assert_string_equal(vw__model_string(model, marks.marks[1].text), "between");
     assert_mark(&marks.marks[2], VW__VIEW_MARK_OOM, 2, 9 * MIB);
     assert_int_equal(marks.marks[2].free_bytes, 7 * MIB);
-    assert_mark(&marks.marks[3], VW__VIEW_MARK_SNAPSHOT, 3, VW__UNKNOWN_BYTES);
-    assert_mark(&marks.marks[4], VW__VIEW_MARK_ANNOTATION, 3, VW__UNKNOWN_BYTES);
+    assert_mark(&marks.marks[3], VW__VIEW_MARK_SNAPSHOT, 3, VW__MODEL_UNKNOWN_BYTES);
+    assert_mark(&marks.marks[4], VW__VIEW_MARK_ANNOTATION, 3, VW__MODEL_UNKNOWN_BYTES);
     assert_mark(&marks.marks[5], VW__VIEW_MARK_ANNOTATION, 3, 3 * MIB);
     vw__view_marks_deinit(&marks);
     vw__model_destroy(model);
@@ -113,9 +113,9 @@ static void where_there_are_too_many_the_failures_stay(void **state)
     small_model_begin(&small);
     for (int i = 0; i < 5000; i++) {
         small_model_annotate(&small, "span", 0, true, small.time_us);
-        small_model_event(&small, VW_ACTION_SNAPSHOT, 0, 0, VW__NO_CONTEXT);
+        small_model_event(&small, VW_ACTION_SNAPSHOT, 0, 0, VW__MODEL_NO_CONTEXT);
     }
-    small_model_event(&small, VW_ACTION_OOM, MIB, MIB, VW__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_OOM, MIB, MIB, VW__MODEL_NO_CONTEXT);
     small_model_end_trace(&small, 0);
     vw__model *model = small_model_finish(&small);
     vw__view_marks marks = marks_of(model);

@@ -9,7 +9,7 @@
 
 #define A UINT64_C(0x7f0000000000)
 #define MIB (UINT64_C(1) << 20)
-#define NONE VW__NO_CONTEXT
+#define NONE VW__MODEL_NO_CONTEXT
 
 typedef struct fixture {
     vw__model *model;
@@ -88,8 +88,8 @@ static void segments_are_pieces_from_their_alloc_to_their_free(void **state)
     assert_piece(&made.pieces.pieces[0], A + 20 * MIB, 20 * MIB, 1, 3);
     assert_piece(&made.pieces.pieces[1], A, 2 * MIB, 2, VW__VIEW_NONE);
     assert_int_not_equal(made.pieces.pieces[0].segment, made.pieces.pieces[1].segment);
-    assert_int_equal(made.pieces.pieces[0].pool, VW__UNKNOWN_POOL);
-    assert_int_equal(made.pieces.pieces[1].pool, VW__DEFAULT_POOL); /* as the file says */
+    assert_int_equal(made.pieces.pieces[0].pool, VW__MODEL_UNKNOWN_POOL);
+    assert_int_equal(made.pieces.pieces[1].pool, VW__MODEL_DEFAULT_POOL); /* as the file says */
     assert_pieces_hold(&made);
     dispose(&made);
 }

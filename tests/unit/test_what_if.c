@@ -16,11 +16,14 @@
  *   activations         40   80   40                  20
  *   step work                          60   60              */
 static const vw__lifetime written_lifetimes[] = {
-    {.size_bytes = 10 * MIB, .context = VW__NO_CONTEXT, .begin = 1, .end = VW__LIVE_TO_THE_END},
-    {.size_bytes = 40 * MIB, .context = VW__NO_CONTEXT, .begin = 2, .end = 4},
-    {.size_bytes = 40 * MIB, .context = VW__NO_CONTEXT, .begin = 3, .end = 5},
-    {.size_bytes = 60 * MIB, .context = VW__NO_CONTEXT, .begin = 5, .end = 7},
-    {.size_bytes = 20 * MIB, .context = VW__NO_CONTEXT, .begin = 8, .end = 9},
+    {.size_bytes = 10 * MIB,
+     .context = VW__MODEL_NO_CONTEXT,
+     .begin = 1,
+     .end = VW__LIFETIME_TO_THE_END},
+    {.size_bytes = 40 * MIB, .context = VW__MODEL_NO_CONTEXT, .begin = 2, .end = 4},
+    {.size_bytes = 40 * MIB, .context = VW__MODEL_NO_CONTEXT, .begin = 3, .end = 5},
+    {.size_bytes = 60 * MIB, .context = VW__MODEL_NO_CONTEXT, .begin = 5, .end = 7},
+    {.size_bytes = 20 * MIB, .context = VW__MODEL_NO_CONTEXT, .begin = 8, .end = 9},
 };
 static const uint8_t written_portions[] = {VW__PORTION_WEIGHTS, VW__PORTION_ACTIVATIONS,
                                            VW__PORTION_ACTIVATIONS, VW__PORTION_STEP_WORK,
@@ -198,9 +201,9 @@ static void many_questions_of_random_runs_are_answered_as_by_plain_counting(void
             uint32_t end = begin + 1 + (uint32_t)rand() % 40;
             lifetimes[i] = (vw__lifetime){
                 .size_bytes = 1 + (uint64_t)rand() % 100000,
-                .context = VW__NO_CONTEXT,
+                .context = VW__MODEL_NO_CONTEXT,
                 .begin = begin,
-                .end = end <= RANDOM_EVENTS ? end : VW__LIVE_TO_THE_END,
+                .end = end <= RANDOM_EVENTS ? end : VW__LIFETIME_TO_THE_END,
             };
             portions[i] = (uint8_t)(rand() % VW__PORTION_COUNT);
         }

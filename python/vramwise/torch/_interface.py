@@ -126,7 +126,7 @@ def methods(path: Path, owner: str) -> List[str]:
                 raise UnreadableError(f"{path} does not name function {len(names)} of its allocator")
             names.append(name)
         return [_method(text) for text in _demangled(names)]
-    except (OSError, struct.error, ValueError, IndexError) as error:
+    except (OSError, struct.error, ValueError, IndexError, OverflowError, MemoryError) as error:
         raise UnreadableError(f"{path}: {error}") from None
 
 

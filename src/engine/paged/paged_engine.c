@@ -15,15 +15,15 @@
 
 /* ---- hits ------------------------------------------------------------------------------------ */
 
-VW__INLINE uint64_t round_size(uint64_t requested_bytes)
+VW__TREE_INLINE uint64_t round_size(uint64_t requested_bytes)
 {
     return (requested_bytes + VW__ENGINE_GRID_BYTES - 1) & ~(VW__ENGINE_GRID_BYTES - 1);
 }
 
 /* The low part of a free block, or all of it; what is left stays free, as old as it was. */
-VW__INLINE vw__block *hand_out(vw__paged_engine *engine, vw__lane *lane,
-                               const vw__engine_request *request, uint64_t size_bytes,
-                               vw__block *block, bool is_splitting)
+VW__TREE_INLINE vw__block *hand_out(vw__paged_engine *engine, vw__lane *lane,
+                                    const vw__engine_request *request, uint64_t size_bytes,
+                                    vw__block *block, bool is_splitting)
 {
     if (is_splitting)
         block =
@@ -37,13 +37,14 @@ VW__INLINE vw__block *hand_out(vw__paged_engine *engine, vw__lane *lane,
     return block;
 }
 
-VW__INLINE bool should_split(const vw__shelf *shelf, const vw__block *block, uint64_t size_bytes)
+VW__TREE_INLINE bool should_split(const vw__shelf *shelf, const vw__block *block,
+                                  uint64_t size_bytes)
 {
     return block->size_bytes != size_bytes &&
            !(shelf->private_pool != NULL && shelf->private_pool->no_split);
 }
 
-VW__INLINE vw__block *find_hit(const vw__lane *lane, uint64_t size_bytes)
+VW__TREE_INLINE vw__block *find_hit(const vw__lane *lane, uint64_t size_bytes)
 {
     return lane != NULL ? vw__free_index_best_fit(&lane->free, size_bytes) : NULL;
 }
@@ -60,8 +61,8 @@ static __attribute__((noinline)) vw_status serve_a_miss(vw__paged_engine *engine
     return VW_OK;
 }
 
-VW__INLINE vw__shelf *shelf_for(vw__paged_engine *engine, const vw__engine_request *request,
-                                uint64_t size_bytes)
+VW__TREE_INLINE vw__shelf *shelf_for(vw__paged_engine *engine, const vw__engine_request *request,
+                                     uint64_t size_bytes)
 {
     vw__engine_size_kind kind =
         size_bytes <= VW__ENGINE_SMALL_BYTES ? VW__ENGINE_SMALL : VW__ENGINE_LARGE;

@@ -66,7 +66,8 @@ static uint64_t scratch_of(const evacuation *move, const piece *part)
     return move->engine->scratch->address + (part->address - move->handle->home->address);
 }
 
-vw_status vw__paged_reserve_scratch(vw__paged_engine *engine, uint64_t size_bytes)
+/* Sees that engine->scratch has so many addresses. */
+static vw_status reserve_scratch(vw__paged_engine *engine, uint64_t size_bytes)
 {
     if (engine->scratch != NULL && engine->scratch->size_bytes >= size_bytes)
         return VW_OK;
@@ -255,8 +256,10 @@ static vw_status map_scratch(evacuation *move)
 
 /* A mapping that the device would not undo takes nothing but its addresses: they are left alone,
  * and the end tries again. */
-bool vw__paged_unmap_scratch(vw__paged_engine *engine, uint64_t address, uint64_t size_bytes,
-                             vw__paged_stuck *stuck)
+/* Unmaps what was mapped at scratch addresses. Where the device refuses, `stuck` is taken to
+ * remember it, and false returned: the addresses are lost then (lose_scratch). */
+static bool unmap_at(vw__paged_engine *engine, uint64_t address, uint64_t size_bytes,
+                     vw__paged_stuck *stuck)
 {
     if (vw__driver_unmap(&engine->base.owner, address, size_bytes) == VW_OK)
         return true;
@@ -265,7 +268,7 @@ bool vw__paged_unmap_scratch(vw__paged_engine *engine, uint64_t address, uint64_
     return false;
 }
 
-void vw__paged_lose_scratch(vw__paged_engine *engine)
+static void lose_scratch(vw__paged_engine *engine)
 {
     vw__paged_stuck **end = &engine->stuck; /* behind the mappings in it */
     while (*end != NULL)
@@ -280,15 +283,15 @@ static void unmap_scratch(evacuation *move)
     bool is_lost = false;
     for (size_t i = 0; i < move->piece_count; i++) {
         piece *part = &move->pieces[i];
-        if (part->is_scratch && !vw__paged_unmap_scratch(engine, scratch_of(move, part),
-                                                         part->handle->size_bytes, part->stuck)) {
+        if (part->is_scratch &&
+            !unmap_at(engine, scratch_of(move, part), part->handle->size_bytes, part->stuck)) {
             part->stuck = NULL;
             is_lost = true;
         }
         vw__host_free(part->stuck);
     }
     if (is_lost)
-        vw__paged_lose_scratch(engine);
+        lose_scratch(engine);
 }
 
 /* Those that the device does not let go stay noted as mapped, and fail the pool. */
@@ -423,7 +426,7 @@ static vw_status evacuate(evacuation *move)
         VW__TRY(vw__paged_drop_ghost(engine, move->handle->ghosts, true));
     if (!vw__block_source_reserve(&engine->base.records, 4 * (MOST_PIECES + 1)))
         return vw__fail_host_memory(sizeof(vw__block), "block records");
-    VW__TRY(vw__paged_reserve_scratch(engine, move->handle->size_bytes));
+    VW__TRY(reserve_scratch(engine, move->handle->size_bytes));
     VW__TRY(vw__paged_mark_stream(engine, move->stream, &mark));
     vw_status status = gather_pieces(move);
     if (status == VW_OK && !move->is_deep && bytes_of_pieces(move) >= move->handle->size_bytes)

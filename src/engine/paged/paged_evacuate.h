@@ -10,14 +10,6 @@
 vw_status vw__paged_evacuate(vw__paged_engine *engine, vw__paged_handle *handle, vw__block *first,
                              vw_stream stream, bool is_deep, uint64_t *gained_bytes);
 
-/* Sees that engine->scratch has so many addresses. */
-vw_status vw__paged_reserve_scratch(vw__paged_engine *engine, uint64_t size_bytes);
-/* Unmaps what was mapped at scratch addresses. Where the device refuses, `stuck` is taken to
- * remember it, and false returned: the addresses are lost then (vw__paged_lose_scratch). */
-bool vw__paged_unmap_scratch(vw__paged_engine *engine, uint64_t address, uint64_t size_bytes,
-                             vw__paged_stuck *stuck);
-void vw__paged_lose_scratch(vw__paged_engine *engine);
-
 /* True if every byte of the unit at `address` is in use. `block` is one of its arena, not far from
  * it. */
 bool vw__paged_is_unit_full(const vw__paged_engine *engine, vw__block *block, uint64_t address);

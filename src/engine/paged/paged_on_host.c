@@ -43,7 +43,7 @@ void vw__paged_want_early(vw__paged_engine *engine, vw__paged_handle *handle)
     engine->spill->early_bytes += handle->size_bytes;
 }
 
-void vw__paged_want_no_more(vw__paged_engine *engine, vw__paged_handle *handle)
+static void want_no_more(vw__paged_engine *engine, vw__paged_handle *handle)
 {
     if (handle->is_wanted_early)
         engine->spill->early_bytes -= handle->size_bytes;
@@ -133,7 +133,7 @@ static void leave_host(vw__paged_engine *engine, vw__paged_handle *handle, vw__b
     uint64_t begin = handle->home->address, end = begin + handle->size_bytes;
     handle->device_handle = device_handle;
     handle->on_host = NULL;
-    vw__paged_want_no_more(engine, handle);
+    want_no_more(engine, handle);
     engine->stats.spilled_bytes -= handle->used_bytes;
     engine->spill->handle_count--;
     engine->watched_frees--;
@@ -269,7 +269,7 @@ static void leave_behind(vw__paged_engine *engine, vw__paged_handle *handle, vw_
     vw__paged_put_in(vw__block_lane(block), block);
     home->block = block;
     give_back_records(engine, handle);
-    vw__paged_want_no_more(engine, handle);
+    want_no_more(engine, handle);
     vw__paged_unlink_handle(engine, handle);
     handle->next = engine->spill->left;
     engine->spill->left = handle;

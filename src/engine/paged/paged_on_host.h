@@ -15,7 +15,6 @@ vw_status vw__paged_swap_in(vw__paged_engine *engine, vw__paged_handle *handle, 
 
 /* A handle that left should come back within the step; or no more, since it did, or is free. */
 void vw__paged_want_early(vw__paged_engine *engine, vw__paged_handle *handle);
-void vw__paged_want_no_more(vw__paged_engine *engine, vw__paged_handle *handle);
 /* A block comes free: what is to be noted of it first; and whether it was in handles on the host,
  * and all of it was seen to. */
 void vw__paged_note_free(vw__paged_engine *engine, vw__block *block);

@@ -88,7 +88,7 @@ static __attribute__((noinline)) vw__block *settle_on_block(const vw__torch_sear
 }
 
 /* Still in the index; NULL: no fit. */
-VW__INLINE vw__block *find_free_block(vw__torch_engine *engine, const vw__torch_search *search)
+VW__TREE_INLINE vw__block *find_free_block(vw__torch_engine *engine, const vw__torch_search *search)
 {
     if (engine->counts_ages)
         search->shelf->clock++;
@@ -282,8 +282,8 @@ static vw_status find_block_the_hard_way(vw__torch_engine *engine, vw__torch_sea
 
 /* ---- hand-out -------------------------------------------------------------------------------- */
 
-VW__INLINE bool should_split(const vw__torch_engine *engine, const vw__torch_search *search,
-                             const vw__block *block)
+VW__TREE_INLINE bool should_split(const vw__torch_engine *engine, const vw__torch_search *search,
+                                  const vw__block *block)
 {
     uint64_t rest_bytes = block->size_bytes - search->size_bytes;
     const vw__private_pool *pool = search->shelf->private_pool;
@@ -294,8 +294,8 @@ VW__INLINE bool should_split(const vw__torch_engine *engine, const vw__torch_sea
 }
 
 /* Takes the block to hand out off a free block: its low part, or all of it. */
-VW__INLINE vw__block *carve(vw__torch_engine *engine, const vw__torch_search *search,
-                            vw__block *block, bool is_splitting)
+VW__TREE_INLINE vw__block *carve(vw__torch_engine *engine, const vw__torch_search *search,
+                                 vw__block *block, bool is_splitting)
 {
     vw__counters *counters = engine->base.owner.counters;
     vw__engine_size_kind kind = search->shelf->kind;
@@ -323,9 +323,9 @@ VW__INLINE vw__block *carve(vw__torch_engine *engine, const vw__torch_search *se
     return low;
 }
 
-VW__INLINE vw__block *hand_out(vw__torch_engine *engine, const vw__torch_search *search,
-                               const vw__engine_request *request, vw__block *block,
-                               bool is_splitting)
+VW__TREE_INLINE vw__block *hand_out(vw__torch_engine *engine, const vw__torch_search *search,
+                                    const vw__engine_request *request, vw__block *block,
+                                    bool is_splitting)
 {
     block = carve(engine, search, block, is_splitting);
     block->state = VW__BLOCK_LIVE;
@@ -334,8 +334,8 @@ VW__INLINE vw__block *hand_out(vw__torch_engine *engine, const vw__torch_search 
     return block;
 }
 
-VW__INLINE vw_status begin_search(vw__torch_engine *engine, const vw__engine_request *request,
-                                  vw__torch_search *search)
+VW__TREE_INLINE vw_status begin_search(vw__torch_engine *engine, const vw__engine_request *request,
+                                       vw__torch_search *search)
 {
     search->stream = request->stream;
     search->size_bytes = vw__torch_round_size(&engine->conf.settings, request->size_bytes);

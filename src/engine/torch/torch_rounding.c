@@ -37,7 +37,7 @@ uint64_t vw__torch_round_size_by_divisions(const vw__torch_settings *settings,
         return vw__torch_pow2_division_ceiling(requested_bytes, divisions);
     if (settings->roundup_kind == VW__TORCH_ROUNDUP_SINGLE_COUNT)
         return requested_bytes; /* off the grid: 1.12 and 1.13 did so */
-    vw__describe_failure("Only 2 or more divisions are supported");
+    vw__error_describe("Only 2 or more divisions are supported");
     return 0;
 }
 
