@@ -27,7 +27,7 @@
 
 #include "base/clock.h"
 #include "base/host_memory.h"
-#include "format/torch_snapshot_read.h"
+#include "parse/torch_snapshot_read.h"
 
 enum { TURNS = 7 };
 

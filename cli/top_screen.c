@@ -27,7 +27,7 @@ enum { LONGEST_LINE_BYTES = 4096, ESCAPE_DELAY_MS = 25 };
 static SCREEN *curses_screen;
 static int signal_file = -1;
 static sigset_t inherited_mask;
-static bool is_watched; /* for crashes */
+static bool is_observed; /* for crashes */
 static int attributes[TOP_STYLE_COUNT];
 
 /* ---- taking and giving back ------------------------------------------------------------------ */
@@ -108,7 +108,7 @@ bool top_screen_begin(top_screen *screen, const char *command_name)
         return refuse(command_name, why);
     }
     top_crash_watch();
-    is_watched = true;
+    is_observed = true;
     (void)cbreak();
     (void)noecho();
     (void)nonl();
@@ -127,9 +127,9 @@ void top_screen_end(void)
     if (curses_screen == NULL)
         return;
     (void)endwin();
-    if (is_watched)
+    if (is_observed)
         top_crash_forget();
-    is_watched = false;
+    is_observed = false;
     delscreen(curses_screen);
     curses_screen = NULL;
     if (signal_file >= 0) {

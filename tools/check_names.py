@@ -30,7 +30,7 @@ MODULES = {
     "src/device": ["books", "cuda", "library", "nvml", "simulated", "stand_in", "streams"],
     "src/engine": ["counter", "driver", "lane", "lender", "private", "scope", "segment", "spill"],
     "src/export": ["json"],
-    "src/format": ["snapshot", "unpickle", "value", "zlib"],
+    "src/parse": ["snapshot", "unpickle", "value", "zlib"],
     "src/live": ["page"],
     "src/plan": ["config", "dtype", "node", "shard", "storage", "tensor"],
     "src/pool": ["pinned", "stock"],

@@ -169,12 +169,12 @@ void *Adapter::serve_slowly(c10::DeviceIndex device, size_t size_bytes, cudaStre
         return nullptr;
     if (is_uncached())
         return allocate_uncached(size_bytes);
-    return serve_watched(ready(device), size_bytes, stream);
+    return serve_observed(ready(device), size_bytes, stream);
 }
 
 // `at` other than VW_NULL: there, or not at all.
-void *Adapter::serve_watched(DevicePools &device, size_t size_bytes, cudaStream_t stream,
-                             vw_device_ptr at)
+void *Adapter::serve_observed(DevicePools &device, size_t size_bytes, cudaStream_t stream,
+                              vw_device_ptr at)
 {
     const Context context = history_.gather(RecordContext::STATE);
     uint64_t tag = context != nullptr ? device.history.contexts.add(context) : 0;
@@ -290,8 +290,8 @@ c10::DataPtr Adapter::allocateWithAddress(size_t size_bytes, void *there)
     void *pointer = nullptr;
     if (size_bytes != 0)
         pointer =
-            serve_watched(ready(device), size_bytes,
-                          handle_of(c10::cuda::getCurrentCUDAStream(device)), address_of(there));
+            serve_observed(ready(device), size_bytes,
+                           handle_of(c10::cuda::getCurrentCUDAStream(device)), address_of(there));
     return {pointer, pointer, &Adapter::delete_block, place};
 }
 

@@ -5,7 +5,7 @@
 //   adapter.cpp        asking and freeing, and what can go wrong there
 //   adapter_state.cpp  opening devices, settings, statistics, peers, copies
 //   adapter_pools.cpp  private pools: CUDA graphs, torch.cuda.MemPool, graph trees
-//   adapter_watch.cpp  history, snapshots, observers
+//   adapter_observe.cpp  history, snapshots, observers
 //   adapter_spill.cpp  live data that goes to host memory
 //   vramwise_torch.cpp how it gets into PyTorch; the C functions for Python
 //
@@ -169,8 +169,8 @@ class Adapter final : public CUDAAllocator
     c10::DeviceIndex current_device() const;
     void *serve(c10::DeviceIndex device, size_t size_bytes, cudaStream_t stream);
     void *serve_slowly(c10::DeviceIndex device, size_t size_bytes, cudaStream_t stream);
-    void *serve_watched(DevicePools &device, size_t size_bytes, cudaStream_t stream,
-                        vw_device_ptr at = VW_NULL);
+    void *serve_observed(DevicePools &device, size_t size_bytes, cudaStream_t stream,
+                         vw_device_ptr at = VW_NULL);
     [[noreturn]] void fail(const Failure &failure, c10::DeviceIndex device);
     void free_slowly(void *pointer);
     vw_status free_in(DevicePools &device, void *pointer);
@@ -188,7 +188,7 @@ class Adapter final : public CUDAAllocator
     void settle_quick_ways(DevicePools &device);
     void settle_all_quick_ways();
     vw_event_sink sink_for(DevicePools &device) const;
-    bool is_watched() const;
+    bool is_observed() const;
     static bool enter_moment(void *context);
     static void leave_moment(void *context);
 
@@ -203,7 +203,7 @@ class Adapter final : public CUDAAllocator
     // adapter_spill.cpp
     void let_spill(DevicePools &device, vw_pool_options &options);
 
-    // adapter_watch.cpp
+    // adapter_observe.cpp
     void sweep_contexts(DevicePools &device);
     void tell_profiler(DevicePools &device, void *pointer, int64_t change_bytes);
     void tell_out_of_memory(const vw_oom_report &report, c10::DeviceIndex device);

@@ -201,7 +201,7 @@ vw_pool *Adapter::second_pool(DevicePools &device)
 
 // ---- the quick way, and when it is closed ------------------------------------------------------
 
-bool Adapter::is_watched() const
+bool Adapter::is_observed() const
 {
     return history_.is_enabled() || history_.has_trackers();
 }
@@ -217,7 +217,7 @@ void Adapter::settle_quick_ways(DevicePools &device)
     vw_pool *pool = device.pool.load(std::memory_order_acquire);
     if (pool == nullptr)
         return;
-    bool is_heard = is_watched();
+    bool is_heard = is_observed();
     const vw_event_sink sink = sink_for(device);
     device.for_each_pool(
         [&](vw_pool *each) { vw_pool_set_sink(each, is_heard ? &sink : nullptr); });

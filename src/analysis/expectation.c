@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "format/json_read.h"
+#include "parse/json_read.h"
 
 enum { MOST_BYTES = 64 << 20 }; /* a summary and a few hundred numbers take 10 KB */
 

@@ -4,8 +4,8 @@
 
 #include "vramwise/analysis.h"
 #include "base/byte_buffer.h"
-#include "format/byte_source.h"
-#include "format/torch_snapshot_read.h"
+#include "parse/byte_source.h"
+#include "parse/torch_snapshot_read.h"
 #include "engine/torch/torch_settings.h"
 #include "model/memory_model.h"
 

@@ -1,6 +1,6 @@
 /* doctor.c - the entry points of the doctor.
  *
- * format/file_kind.h says whether the input is a recording or text. Two scanners read a text at the
+ * parse/file_kind.h says whether the input is a recording or text. Two scanners read a text at the
  * same time, in one pass: one for errors, one for steps with their memory. An error wins, since the
  * log of a run that died usually has steps as well; but where the steps grow by enough to explain
  * the error, the verdict is a leak. */
@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/struct_size.h"
-#include "format/byte_source.h"
-#include "format/file_kind.h"
+#include "parse/byte_source.h"
+#include "parse/file_kind.h"
 
 enum {
     PIECE_BYTES = 256 << 10,

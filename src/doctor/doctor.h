@@ -21,8 +21,8 @@
 #include "analysis/roles.h"
 #include "analysis/steps.h"
 #include "analysis/timeline.h"
-#include "format/error_text.h"
-#include "format/step_log.h"
+#include "parse/error_text.h"
+#include "parse/step_log.h"
 
 /* What every door of the doctor's does first, NULL being the defaults, and last: finish the draft,
  * or throw it away where `status` is a failure. */

@@ -13,7 +13,7 @@
 #include "vramwise/doctor.h"
 #include "doctor/diagnosis.h"
 #include "doctor/numbers.h"
-#include "format/error_text.h"
+#include "parse/error_text.h"
 
 typedef struct vw__text_case {
     const vw__error_text_summary *summary;

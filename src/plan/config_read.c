@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/nearest_name.h"
-#include "format/byte_source.h"
-#include "format/json_read.h"
+#include "parse/byte_source.h"
+#include "parse/json_read.h"
 
 /* The largest config.json in the wild, with 21,843 labels, has 2 MB. */
 #define MOST_FILE_BYTES (UINT64_C(32) << 20)

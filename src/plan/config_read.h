@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "vramwise/status.h"
-#include "format/document.h"
+#include "parse/document.h"
 
 #define VW__CONFIG_PLACE_BYTES 64
 

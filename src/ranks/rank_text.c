@@ -8,8 +8,8 @@
 #include "base/byte_buffer.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "format/byte_source.h"
-#include "format/line.h"      /* vw__line_prefix */
+#include "parse/byte_source.h"
+#include "parse/line.h"       /* vw__line_prefix */
 #include "ranks/rank_files.h" /* vw__ranks_make_room */
 
 enum {

@@ -15,8 +15,8 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/struct_size.h"
-#include "format/byte_source.h"
-#include "format/file_kind.h"
+#include "parse/byte_source.h"
+#include "parse/file_kind.h"
 #include "ranks/rank_files.h"
 #include "ranks/rank_parts.h"
 

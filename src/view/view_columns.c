@@ -15,7 +15,7 @@
 #include "base/host_memory.h"
 #include "export/json_write.h"
 #ifdef VW_HAS_ZLIB
-#include "format/zlib_memory.h"
+#include "parse/zlib_memory.h"
 #endif
 
 enum { CHUNK_BYTES = 16 << 10 };

@@ -383,8 +383,8 @@ static void in_a_forked_child_frees_do_nothing_and_requests_say_why(void **)
     Adapter &adapter = new_adapter({"vramwise", "", 1, 1 * GiB, Kind::host});
     void *block = adapter.raw_alloc(4 * MiB);
     c10::DataPtr tensor = adapter.allocate(4 * MiB);
-    for (bool is_watched : {false, true}) {
-        if (is_watched)
+    for (bool is_observed : {false, true}) {
+        if (is_observed)
             adapter.recordHistory(true, gather_numbered, 100, RecordContext::ALL, false, {});
         pid_t child = fork();
         if (child == 0) {

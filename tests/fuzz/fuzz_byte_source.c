@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/byte_source.h"
+#include "parse/byte_source.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,7 +8,7 @@
 
 #include "base/host_memory.h"
 #include "base/utf8.h"
-#include "format/error_text.h"
+#include "parse/error_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

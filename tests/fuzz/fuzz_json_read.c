@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/json_read.h"
+#include "parse/json_read.h"
 #include "base/host_memory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

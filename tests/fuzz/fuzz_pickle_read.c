@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/pickle_read.h"
+#include "parse/pickle_read.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/host_memory.h"
-#include "format/byte_source.h"
+#include "parse/byte_source.h"
 #include "ranks/rank_files.h"
 #include "ranks/rank_text.h"
 

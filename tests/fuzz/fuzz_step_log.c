@@ -8,7 +8,7 @@
 
 #include "doctor/doctor.h"
 #include "base/host_memory.h"
-#include "format/step_log.h"
+#include "parse/step_log.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

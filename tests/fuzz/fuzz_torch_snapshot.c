@@ -8,7 +8,7 @@
 
 #include "vramwise/view.h"
 #include "analysis/recording.h"
-#include "format/torch_snapshot_read.h"
+#include "parse/torch_snapshot_read.h"
 #include "base/host_memory.h"
 #include "model/model_check.h"
 

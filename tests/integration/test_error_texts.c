@@ -3,7 +3,7 @@
  * VRAMWISE_CORPUS names a folder with oom_texts.jsonl: one text a line, with its kind and the
  * numbers it states in bytes. Every kind and every number must come out, and no number that nobody
  * stated; what is no report must not become one. */
-#include "format/error_text.h"
+#include "parse/error_text.h"
 
 #include <inttypes.h>
 #include <jansson.h>

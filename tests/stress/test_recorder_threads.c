@@ -14,7 +14,7 @@
 
 #include "base/address_map.h"
 #include "base/byte_buffer.h"
-#include "format/torch_snapshot_read.h"
+#include "parse/torch_snapshot_read.h"
 #include "support/cmocka_here.h"
 #include "support/pool_fixture.h"
 #include "support/stress_run.h"

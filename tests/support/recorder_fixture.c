@@ -2,7 +2,7 @@
 #include "support/recorder_fixture.h"
 
 #include "base/byte_buffer.h"
-#include "format/torch_snapshot_read.h"
+#include "parse/torch_snapshot_read.h"
 #include "support/cmocka_here.h"
 
 void vw_test_must(vw_status status)

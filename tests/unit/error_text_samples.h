@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "format/error_text.h"
+#include "parse/error_text.h"
 #include "support/cmocka_here.h"
 
 #define KIB UINT64_C(1024)

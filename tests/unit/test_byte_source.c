@@ -1,6 +1,6 @@
 /* test_byte_source.c - the same bytes come out whatever they were compressed with and wherever they
  * came from; damage is named. */
-#include "format/byte_source.h"
+#include "parse/byte_source.h"
 
 #include <fcntl.h>
 #include <lzma.h>

@@ -1,6 +1,6 @@
 /* test_document.c - values keep what was put into them, dicts are folded when they are complete,
  * and what was folded uses no memory. */
-#include "format/document.h"
+#include "parse/document.h"
 
 #include <float.h>
 #include <math.h>

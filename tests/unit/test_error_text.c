@@ -1,6 +1,6 @@
 /* test_error_text.c - PyTorch's messages, in every wording and in every state in which they arrive.
  */
-#include "format/error_text.h"
+#include "parse/error_text.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* test_error_text_kinds.c - everybody else's messages, the host's, and what is none. */
-#include "format/error_text.h"
+#include "parse/error_text.h"
 
 #include "unit/error_text_samples.h"
 

@@ -1,5 +1,5 @@
 /* test_error_text_logs.c - long texts: what counts, what is the first, and where it is found. */
-#include "format/error_text.h"
+#include "parse/error_text.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* test_error_text_mentions.c - the words of an error where there is none, and an error among them.
  */
-#include "format/error_text.h"
+#include "parse/error_text.h"
 
 #include "unit/error_text_samples.h"
 

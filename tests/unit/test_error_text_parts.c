@@ -1,5 +1,5 @@
 /* test_error_text_parts.c - words, regions, numbers and patterns of the error scanner. */
-#include "format/error_text_internal.h"
+#include "parse/error_text_internal.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* test_file_kind.c - recordings, text, and formats that cannot be read. */
-#include "format/file_kind.h"
+#include "parse/file_kind.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* test_json_read.c - JSON becomes the values it says, and what is no JSON is refused with its
  * place. */
-#include "format/json_read.h"
+#include "parse/json_read.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* test_line.c - prefixes, terminal commands, numbers and units of a line. */
-#include "format/line.h"
+#include "parse/line.h"
 
 #include <stdio.h>
 

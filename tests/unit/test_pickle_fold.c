@@ -3,7 +3,7 @@
  * Dicts and lists that are begun with EMPTY_..., MEMOIZE, MARK are not made before somebody looks
  * (pickle_machine.h calls that a promise). The machine does so only with enough bytes ahead, so
  * each pickle here has some behind its end, and begins with a list that sets up mark and memo. */
-#include "format/pickle_read.h"
+#include "parse/pickle_read.h"
 
 #include <string.h>
 

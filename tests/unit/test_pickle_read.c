@@ -1,6 +1,6 @@
 /* test_pickle_read.c - plain data comes through, code is refused, and nothing a file says is
  * believed before it was checked. */
-#include "format/pickle_read.h"
+#include "parse/pickle_read.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "vramwise/doctor.h"
-#include "format/byte_source.h"
+#include "parse/byte_source.h"
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "analysis/recording.h"
-#include "format/torch_snapshot_read.h"
+#include "parse/torch_snapshot_read.h"
 #include "pool/pool.h"
 #include "support/cmocka_here.h"
 #include "support/recorder_fixture.h"

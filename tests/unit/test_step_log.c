@@ -1,5 +1,5 @@
 /* test_step_log.c - which lines are steps with their memory, in which unit, and which are not. */
-#include "format/step_log.h"
+#include "parse/step_log.h"
 
 #include <stdio.h>
 #include <stdlib.h>

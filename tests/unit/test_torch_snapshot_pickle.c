@@ -1,7 +1,7 @@
 /* test_torch_snapshot_pickle.c - what only pickles have: parts that are shared, and so identity.
  *
  * The pickles are written here, instruction by instruction, with just enough of protocol 2. */
-#include "format/torch_snapshot_read.h"
+#include "parse/torch_snapshot_read.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  *
  * Snapshots are written as JSON with ' for ", which takes the same way as a pickle from the first
  * dict on; what only pickles have is in test_torch_snapshot_pickle.c. */
-#include "format/torch_snapshot_read.h"
+#include "parse/torch_snapshot_read.h"
 
 #include <dirent.h>
 #include <stddef.h>

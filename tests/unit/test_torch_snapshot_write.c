@@ -13,7 +13,7 @@
 
 #include "base/byte_buffer.h"
 #include "base/host_memory.h"
-#include "format/torch_snapshot_read.h"
+#include "parse/torch_snapshot_read.h"
 #include "model/model_build.h"
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"

@@ -226,8 +226,8 @@ def a_compiled_step_stays_whole(world: World) -> None:
         print("breaks", sum(torch._dynamo.utils.counters["graph_break"].values()))
         """)
     counts = []
-    for is_watched in (False, True):
-        status = world.run() if is_watched else world.call(sys.executable, "train.py")
+    for is_observed in (False, True):
+        status = world.run() if is_observed else world.call(sys.executable, "train.py")
         world.expect(status == 0, "expected status 0")
         counts.append(re.search(r"breaks (\d+)", world.output).group(1))
     world.expect(counts[0] == counts[1], f"graph breaks plain {counts[0]}, watched {counts[1]}")
