@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""check_links.py - a page's link to another file of the tree leads there.
+"""check_links.py - a page's link to another file of the tree leads there, and files it names exist.
 
 Looks at every [text](target) and every image of our *.md files, outside of code.
 A target is a path from the page's folder, and behind a '#' a heading of the page it names, written
 as GitHub does. What has a scheme (https:) leads out of the tree, and is not looked at: checks ask
-no network. Prints each link that leads nowhere and exits with 1.
+no network. A source that a page names in `code` (`parse/line`, `src/plan/tape*`, `families.c`) exists,
+except in the changelog and in results. Prints each fault and exits with 1.
 """
 import os
 import pathlib
@@ -18,6 +19,10 @@ CODE = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)")
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:")
 HEADING = re.compile(r"^#+\s+(.*?)\s*#*$", re.MULTILINE)
+
+# A source: with a folder of src, or a file name that ends as one.
+NAMED = re.compile(r"`(?:(?:src/)?([a-z]+)/)?([a-z_0-9/]+)(\*?)(\.(?:c|h|cpp|def))?`")
+MAY_BE_GONE = re.compile(r"CHANGELOG\.md$|bench/results/|THIRD_PARTY")
 
 
 def without(pattern, text):
@@ -54,12 +59,32 @@ def fault_of(page, target):
     return None
 
 
+def missing_sources(root, page, text, names):
+    """(line, name) of each source that the page names and that is not there."""
+    for match in NAMED.finditer(text):
+        folder, name, star, ending = match.groups()
+        is_there = True
+        if folder and (root / "src" / folder).is_dir():
+            below = root / "src" / folder
+            is_there = any(below.glob(name + star + (ending or ".*"))) or (below / name).is_dir()
+        elif not folder and ending and not star:
+            is_there = name + ending in names or (page.parent / (name + ending)).exists()
+        if not is_there:
+            yield text.count("\n", 0, match.start()) + 1, match.group()
+
+
 def main():
     root = pathlib.Path(__file__).resolve().parent.parent
     pages = list(pages_under(root))
+    names = {path.name for top in ("src", "include", "cli", "adapters", "tests", "bench", "examples")
+             for path in (root / top).rglob("*.*")}
     link_count = fault_count = 0
     for page in pages:
         text = without(FENCE, page.read_text(encoding="utf-8"))
+        if not MAY_BE_GONE.search(page.relative_to(root).as_posix()):
+            for line, name in missing_sources(root, page, text, names):
+                print(f"{page.relative_to(root)}:{line}: {name} is not there")
+                fault_count += 1
         text = CODE.sub(lambda match: "`" * len(match.group()), text)
         for match in LINK.finditer(text):
             target = match.group(1)
