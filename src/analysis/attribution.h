@@ -26,8 +26,7 @@
 #define VW__CATEGORY_NAME_GRADIENTS "gradients"     /* kept for the optimizer */
 #define VW__CATEGORY_NAME_OPTIMIZER "optimizer"     /* its state, and what its step needs */
 #define VW__CATEGORY_NAME_ACTIVATIONS "activations" /* made by a forward pass */
-#define VW__CATEGORY_NAME_BACKWARD                                                                 \
-    "backward" /* gradients on their way, what computing them needs */
+#define VW__CATEGORY_NAME_BACKWARD "backward"       /* gradients, and what computing them needs */
 #define VW__CATEGORY_NAME_TEMPORARIES "temporaries" /* gone before their own pass was */
 #define VW__CATEGORY_NAME_LOSS "loss"         /* logits, and what is made of them, both ways */
 #define VW__CATEGORY_NAME_KV_CACHE "kv-cache" /* keys and values of earlier tokens */

@@ -1,6 +1,6 @@
 /* job_outlook.c - does a running job leak, and when will it die of it?
  *
- * trend/trend.h has the rule; the log is the page's. What is left is what the allocator holds idle
+ * trend/trend.c has the rule; the log is the page's. What is left is what the allocator holds idle
  * and what the card has free, or less where a limit was set.
  *
  * The guard of a run asks every second, and speaks up unasked. So growth must be firm for it, and
