@@ -22,6 +22,11 @@
 
 #include "device_pools.h"
 
+// Since Linux 5.6, with one number on every machine; headers may be older.
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438
+#endif
+
 namespace vramwise_torch
 {
 
