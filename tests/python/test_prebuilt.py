@@ -131,6 +131,15 @@ class Prebuilt(unittest.TestCase):
         self.assertIn("the headers of PyTorch 2.11.0+cu130 are not those it was compiled against",
                       errors)
 
+    def test_the_guard_around_installed_headers_is_no_difference(self):
+        self.ship()
+        header = self.world.torch / "include/c10/cuda/CUDACachingAllocator.h"
+        guard = "!defined(TORCH_STABLE_ONLY) && !defined(TORCH_TARGET_VERSION)"
+        header.write_text(f"#if {guard}\n{header.read_text()}\n#else\n#error \"This file should not be "
+                          "included when either TORCH_STABLE_ONLY or TORCH_TARGET_VERSION is defined.\"\n"
+                          f"#endif  // {guard}\n")
+        self.assertEqual(self.install()[0][0], "vramwise via adapter")
+
     def test_without_headers_only_the_same_release_fits(self):
         self.ship()
         shutil.rmtree(self.world.torch / "include")

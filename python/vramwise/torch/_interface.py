@@ -149,6 +149,9 @@ HEADERS = (
     "c10/cuda/CUDACachingAllocator.h", "c10/cuda/CUDAStream.h", "c10/util/ApproximateClock.h",
     "c10/util/Exception.h", "c10/util/UniqueVoidPtr.h", "torch/csrc/cuda/CUDAPluggableAllocator.h",
     "torch/headeronly/core/DeviceType.h", "torch/headeronly/util/Exception.h")
+# What PyTorch's build puts around each header that it installs, from 2.10 on.
+_GUARD = re.compile(r"\A#if !defined\(TORCH_STABLE_ONLY\)[^\n]*\n|\n#else\n#error \"This file should not be "
+                    r"included[^\n]*\n#endif[^\n]*\s*\Z")
 _COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*")', re.DOTALL)
 
 
@@ -162,6 +165,7 @@ def header_digest(include: Path) -> Optional[str]:
         except OSError:
             text = ""  # not every version has all of them
         is_there = is_there or bool(text)
+        text = _GUARD.sub("\n", text)
         bare = "".join(_COMMENT.sub(lambda match: match.group(1) or " ", text).split())
         digest.update(f"{name} {len(bare)}\n{bare}\n".encode())
     return digest.hexdigest() if is_there else None

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # try_wheel.sh WHEEL RECORDING - the wheel on a machine with a GPU and PyTorch, as a new user meets it:
-# every command, a program under our allocator, a program that runs out of memory, and a running job.
+# every command, a program under our allocator, a program that runs out of memory, and a running job. No
+# compiler is in PATH: the adapter must be one of the wheel's.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 wheel=$(realpath "$1") recording=$(realpath "$2")
@@ -8,7 +9,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 fail() { echo "try_wheel: $*" >&2; exit 1; }
-unset PYTHONPATH VRAMWISE_LIBRARY_DIR
+unset PYTHONPATH VRAMWISE_LIBRARY_DIR CC CXX
 export XDG_CACHE_HOME=$folder/cache
 
 echo "== $(. /etc/os-release && echo "$PRETTY_NAME"), $(ldd --version | sed -n 1p), $(python3 --version)"
@@ -17,7 +18,13 @@ python3 -m venv environment
 python3 -c 'import os, torch; print(os.path.dirname(os.path.dirname(torch.__file__)))' >torch.pth
 mv torch.pth environment/lib/python3*/site-packages/
 environment/bin/python -m pip install -q --no-index --no-deps "$wheel"
-PATH=$folder/environment/bin:$PATH
+mkdir bin
+echo "$PATH" | tr : '\n' | while read -r place; do
+    find "$place" -maxdepth 1 ! -type d ! -name '*g++*' ! -name '*gcc*' ! -name 'c++*' ! -name 'cc' ! -name 'c[89]9*' \
+        ! -name '*clang*' ! -name 'nvcc*' -exec ln -sn {} bin/ \; 2>/dev/null || true
+done
+PATH=$folder/environment/bin:$folder/bin
+if command -v g++ c++ clang++ gcc cc nvcc; then fail "there is a compiler in PATH"; fi
 command -v vramwise
 python -c 'import torch, vramwise; print("torch", torch.__version__, "vramwise", vramwise.__version__)'
 python "$here/../../install/use.py" installed "$recording"
@@ -40,6 +47,8 @@ for step in range(int(sys.argv[1])):
 live, held = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
 print(f"loss {loss.item():.6f}; {live / 2**20:.0f} MiB live at most, {held / 2**20:.0f} MiB reserved, "
       f"{held / live:.3f} times; allocator: {vramwise.torch.in_force()}")
+if vramwise.torch.in_force():
+    print(f"adapter: {vramwise.torch.in_force().file}, {vramwise.torch.in_force().reason}")
 END
 
 echo "== vramwise run -- python train.py"
@@ -47,6 +56,7 @@ vramwise run -- python train.py 30
 echo "== vramwise run --allocator vramwise -- python train.py"
 vramwise run --allocator vramwise -- python train.py 30 | tee under
 grep -q "allocator: vramwise" under || fail "the program did not run under our allocator"
+grep -q "adapter: .*/vramwise/_adapters/adapter-" under || fail "the adapter is not one of the wheel's"
 
 echo "== a program that runs out of memory"
 cat >crash.py <<'END'
