@@ -38,7 +38,7 @@ class Recording:
 
     @property
     def devices(self) -> Tuple[int, ...]:
-        """The devices it tells of; -1 is pinned host memory."""
+        """The devices it describes; -1 is pinned host memory."""
         return tuple(device["device"] for device in self.summary["devices"])
 
     @property
