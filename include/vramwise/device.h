@@ -5,10 +5,10 @@
  * is created as handles, and a handle is mapped at one or several reserved addresses. An event
  * marks a point in a stream's work.
  *
- * Three devices come with the library: vw_cuda_device_open() (a GPU, through its driver),
- * vw_host_device_create() (real bytes behind mmap, with the same mapping rules) and
- * vw_simulated_device_create() (arithmetic only). To add your own, fill a vw_device: it must
- * pass tests/contract/device_contract.c.
+ * Four devices come with the library: vw_cuda_device_open() (a GPU, through its driver),
+ * vw_hip_device_open() (the same for AMD, untested on hardware), vw_host_device_create() (real
+ * bytes behind mmap, with the same mapping rules) and vw_simulated_device_create() (arithmetic
+ * only). To add your own, fill a vw_device: it must pass tests/contract/device_contract.c.
  *
  * Preconditions, stated once. The caller must keep them, and the engines do. The host and simulated
  * devices check them and return VW_ERR_INVALID_ARGUMENT; a driver returns what it likes:
@@ -183,6 +183,13 @@ VW_API void vw_device_destroy(vw_device *device);
  * VW_ERR_DEVICE         the driver refused otherwise
  * VW_ERR_HOST_MEMORY, VW_ERR_INVALID_ARGUMENT */
 VW_API VW_MUST_CHECK vw_status vw_cuda_device_open(int index, vw_device **out);
+
+/* The same for AMD GPU `index`, through the HIP runtime that the process has loaded, or that is
+ * found on this machine (VRAMWISE_HIP_DRIVER names another library). UNTESTED ON HARDWARE: it
+ * passes the device contract on a stand-in library, and no AMD GPU has run it. Virtual memory needs
+ * ROCm 6.0 or newer; has_shareable_handles, has_rdma_handles and has_host_handles are false, so
+ * such a pool cannot spill; processes() is VW_ERR_UNSUPPORTED. */
+VW_API VW_MUST_CHECK vw_status vw_hip_device_open(int index, vw_device **out);
 
 /* ---- host memory with the same rules --------------------------------------------------------- */
 

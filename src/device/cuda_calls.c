@@ -13,6 +13,7 @@ vw_status vw__cuda_enter(const vw__cuda_gpu *device, vw__cuda_visit *visit)
     vw__cuda_result result = driver->cuCtxGetCurrent(&current);
     if (result != VW__CUDA_SUCCESS)
         return vw__cuda_refusal(device, result, VW_ERR_DEVICE, "cuCtxGetCurrent()");
+    visit->before = current;
     visit->is_pushed = current != device->primary;
     if (visit->is_pushed) {
         result = driver->cuCtxPushCurrent(device->primary);
@@ -34,7 +35,7 @@ void vw__cuda_leave(const vw__cuda_gpu *device, vw__cuda_visit *visit)
     if (visit->is_relaxed)
         device->driver->cuThreadExchangeStreamCaptureMode(&visit->capture_mode);
     if (visit->is_pushed) {
-        vw__cuda_context popped = NULL;
+        vw__cuda_context popped = visit->before; /* where HIP's goes back to: hip_driver_load.c */
         device->driver->cuCtxPopCurrent(&popped);
     }
 }
@@ -54,14 +55,24 @@ static void describe_free_memory(const vw__cuda_gpu *device, char *out, size_t o
     vw__cuda_leave(device, &visit);
 }
 
+void vw__cuda_name_call(const vw__cuda_driver *driver, const char *call, char *out,
+                        size_t out_bytes)
+{
+    const char *rest = call, *name = NULL;
+    if (driver->vendor->call_name != NULL)
+        name = driver->vendor->call_name(call, &rest);
+    snprintf(out, out_bytes, "%s%s", name != NULL ? name : "", name != NULL ? rest : call);
+}
+
 vw_status vw__cuda_refusal(const vw__cuda_gpu *device, vw__cuda_result result, vw_status when_full,
                            const char *call, ...)
 {
-    char call_text[256], free_text[96] = "";
+    char our_text[256], call_text[256], free_text[96] = "";
     va_list arguments;
     va_start(arguments, call);
-    vsnprintf(call_text, sizeof call_text, call, arguments);
+    vsnprintf(our_text, sizeof our_text, call, arguments);
     va_end(arguments);
+    vw__cuda_name_call(device->driver, our_text, call_text, sizeof call_text);
 
     vw_status status = result == VW__CUDA_ERROR_OUT_OF_MEMORY ? when_full : VW_ERR_DEVICE;
     if (status == VW_ERR_OUT_OF_MEMORY)
@@ -71,7 +82,8 @@ vw_status vw__cuda_refusal(const vw__cuda_gpu *device, vw__cuda_result result, v
     const char *name = NULL, *text = NULL;
     device->driver->cuGetErrorName(result, &name);
     device->driver->cuGetErrorString(result, &text);
-    return vw__fail(status, "%s on CUDA device %d failed: %s (%d): %s%s", call_text, device->index,
+    return vw__fail(status, "%s on %s device %d failed: %s (%d): %s%s", call_text,
+                    device->driver->vendor->name, device->index,
                     name != NULL ? name : "unknown error", result,
                     text != NULL ? text : "the driver has no text for it", free_text);
 }

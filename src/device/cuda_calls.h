@@ -16,7 +16,7 @@
  *     after one, every call reports it. We pass that on and keep no state about it.
  *
  * No locks and no books: the driver is thread-safe, and what we hold is read-only after opening,
- * except for the permissions of peers, which are atomic. */
+ * except for the permissions of peers, which are atomic, and vw__hip_mappings, which has a lock. */
 #ifndef VW_DEVICE_CUDA_CALLS_H
 #define VW_DEVICE_CUDA_CALLS_H
 
@@ -27,6 +27,7 @@
 #include "base/error.h" /* VW__TRY */
 #include "device/cuda_driver_load.h"
 #include "device/cuda_virtual_memory.h"
+#include "device/hip_mappings.h"
 
 enum { VW__CUDA_MOST_PEERS = 64 };
 
@@ -38,6 +39,7 @@ typedef struct vw__cuda_gpu {
     int index;                              /* among the devices visible to this process */
     vw__cuda_device ordinal;                /* the driver's number for it */
     char pci_bus_id[32];                    /* "" where the driver would not say */
+    vw__hip_mappings mappings;              /* empty unless vendor->unmaps_one_by_one; changes */
 
     /* By index: calls of allow_peer() that allowed it minus those that took it back; and the
      * driver's number for it. Both change. */
@@ -45,8 +47,12 @@ typedef struct vw__cuda_gpu {
     _Atomic vw__cuda_device peer_ordinals[VW__CUDA_MOST_PEERS];
 } vw__cuda_gpu;
 
+/* vw_cuda_device_open() with any vendor's driver (device_cuda.c). */
+vw_status vw__cuda_open(const vw__cuda_driver *driver, int index, vw_device **out);
+
 /* What vw__cuda_leave() restores. */
 typedef struct vw__cuda_visit {
+    vw__cuda_context before; /* the thread's own context */
     bool is_pushed;
     bool is_relaxed;
     int capture_mode; /* the thread's own, while is_relaxed */
@@ -55,6 +61,10 @@ typedef struct vw__cuda_visit {
 /* Fails if the driver refuses a context; then vw__cuda_leave() must not be called. */
 vw_status vw__cuda_enter(const vw__cuda_gpu *device, vw__cuda_visit *visit);
 void vw__cuda_leave(const vw__cuda_gpu *device, vw__cuda_visit *visit);
+
+/* As `call`, which begins with a name of the table, but with the vendor's own name. */
+void vw__cuda_name_call(const vw__cuda_driver *driver, const char *call, char *out,
+                        size_t out_bytes);
 
 /* Stores a message about the driver's answer to `call`. Returns `when_full` if the memory in
  * question has run out, else VW_ERR_DEVICE. */

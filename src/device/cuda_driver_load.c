@@ -1,4 +1,4 @@
-/* cuda_driver_load.c - finds libcuda once, and remembers how that went.
+/* cuda_driver_load.c - finds a driver's library once, and remembers how that went; libcuda.
  *
  * Both outcomes are kept: a program that asks for a device a thousand times on a machine without
  * one should not search the disk each time. */
@@ -6,9 +6,7 @@
 
 #include <stdio.h>
 
-#include "base/error.h"        /* vw__fail */
-#include "base/ranked_mutex.h" /* vw__mutex_lock, VW__LOCK_REGISTRY */
-#include "device/library_load.h"
+#include "base/error.h" /* vw__fail */
 
 /* As the driver writes and reads them. */
 _Static_assert(sizeof(vw__cuda_location) == 8, "CUmemLocation");
@@ -31,45 +29,76 @@ static const vw__library_symbol symbols[] = {
 #undef SYMBOL
 };
 
-/* Guarded by `lock` until is_tried, then read-only. */
-static vw__mutex lock = VW__MUTEX_INIT(VW__LOCK_REGISTRY);
-static bool is_tried;
-static bool is_loaded;
-static vw__cuda_driver loaded_driver;
-static char failure[1024];
+static const vw__cuda_vendor nvidia = {
+    .name = "CUDA",
+    .driver_text = "CUDA driver",
+    .library_variable = "VRAMWISE_CUDA_DRIVER",
+    .visible_variable = "CUDA_VISIBLE_DEVICES",
+    .library_names = library_names,
+    .symbols = symbols,
+    .symbol_count = sizeof symbols / sizeof symbols[0],
+    .virtual_memory_attribute = VW__CUDA_HAS_VIRTUAL_MEMORY,
+    .rdma_attribute = VW__CUDA_HAS_DIRECT_RDMA_WITH_VIRTUAL,
+    .has_sharing = true,
+    .has_host_memory = true,
+    .has_nvml = true,
+};
 
-static void load(void)
+static vw__cuda_library libcuda = VW__CUDA_LIBRARY_INIT(&nvidia);
+
+/* ---- any vendor's ---------------------------------------------------------------------------- */
+
+static void *open_library(const vw__cuda_vendor *vendor, char *reasons, size_t reasons_bytes)
 {
+    const char *only_loaded[] = {NULL, NULL};
+    if (vendor->prefers_loaded)
+        only_loaded[0] = vw__library_first_loaded(vendor->library_names);
+    return vw__library_open(vendor->library_variable,
+                            only_loaded[0] != NULL ? only_loaded : vendor->library_names, reasons,
+                            reasons_bytes);
+}
+
+static void load(vw__cuda_library *library)
+{
+    const vw__cuda_vendor *vendor = library->vendor;
     char reasons[800];
-    void *library =
-        vw__library_open("VRAMWISE_CUDA_DRIVER", library_names, reasons, sizeof reasons);
-    if (library == NULL) {
-        snprintf(failure, sizeof failure, "no CUDA driver could be loaded; tried %s", reasons);
+    void *opened = open_library(vendor, reasons, sizeof reasons);
+    if (opened == NULL) {
+        snprintf(library->failure, sizeof library->failure, "no %s could be loaded; tried %s",
+                 vendor->driver_text, reasons);
         return;
     }
-    const char *missing = vw__library_find_symbols(
-        library, symbols, sizeof symbols / sizeof symbols[0], &loaded_driver);
+    const char *missing =
+        vw__library_find_symbols(opened, vendor->symbols, vendor->symbol_count, &library->driver);
+    if (missing == NULL && vendor->complete != NULL)
+        missing = vendor->complete(opened, &library->driver);
     if (missing != NULL) {
-        snprintf(failure, sizeof failure,
-                 "the CUDA driver found here has no function %s: it is too old, or no driver",
-                 missing);
+        snprintf(library->failure, sizeof library->failure,
+                 "the %s found here has no function %s: it is too old, or no driver",
+                 vendor->driver_text, missing);
         return;
     }
-    is_loaded = true;
+    library->driver.vendor = vendor;
+    library->is_loaded = true;
+}
+
+vw_status vw__cuda_library_get(vw__cuda_library *library, const vw__cuda_driver **out)
+{
+    vw__mutex_lock(&library->lock);
+    if (!library->is_tried)
+        load(library);
+    library->is_tried = true;
+    vw__mutex_unlock(&library->lock);
+
+    if (!library->is_loaded)
+        return vw__fail(VW_ERR_NO_DEVICE, "%s", library->failure);
+    *out = &library->driver;
+    return VW_OK;
 }
 
 vw_status vw__cuda_driver_get(const vw__cuda_driver **out)
 {
-    vw__mutex_lock(&lock);
-    if (!is_tried)
-        load();
-    is_tried = true;
-    vw__mutex_unlock(&lock);
-
-    if (!is_loaded)
-        return vw__fail(VW_ERR_NO_DEVICE, "%s", failure);
-    *out = &loaded_driver;
-    return VW_OK;
+    return vw__cuda_library_get(&libcuda, out);
 }
 
 bool vw__cuda_driver_has_virtual_memory(const vw__cuda_driver *driver)

@@ -1,4 +1,4 @@
-/* cuda_driver_load.h - the CUDA driver's functions, found at run time.
+/* cuda_driver_load.h - the functions of the CUDA driver, or of another with the same, at run time.
  *
  * We declare the few types, numbers and signatures we use, so that building needs no CUDA kit. They
  * are the driver's binary interface, which NVIDIA keeps: a changed function gets a new symbol
@@ -8,7 +8,11 @@
  *
  * The list below is the only place that names a symbol. A fallback appears only where the older
  * symbol has the same signature: the plain names of the _v2 memory functions take 32-bit sizes and
- * must never be called. */
+ * must never be called.
+ *
+ * AMD's HIP runtime has the same functions with the same types under other names, so that one
+ * device serves both: hip_driver_load.c fills the same table. What differs is in vw__cuda_vendor.
+ */
 #ifndef VW_DEVICE_CUDA_DRIVER_LOAD_H
 #define VW_DEVICE_CUDA_DRIVER_LOAD_H
 
@@ -16,6 +20,8 @@
 #include <stddef.h> /* size_t */
 
 #include "vramwise/status.h" /* vw_status, VW_MUST_CHECK */
+#include "base/ranked_mutex.h"
+#include "device/library_load.h" /* vw__library_symbol */
 
 typedef int vw__cuda_result;                        /* CUresult */
 typedef int vw__cuda_device;                        /* CUdevice */
@@ -163,22 +169,69 @@ typedef struct vw__cuda_access {
     X(cuDeviceCanAccessPeer, "cuDeviceCanAccessPeer", NULL, false,                                 \
       (int *can_access, vw__cuda_device device, vw__cuda_device peer))
 
+typedef struct vw__cuda_vendor vw__cuda_vendor;
+
 /* The functions; those that are not required may be NULL. */
 typedef struct vw__cuda_driver {
 #define VW__CUDA_POINTER(name, newest, fallback, is_required, parameters)                          \
     vw__cuda_result(*name) parameters;
     VW__CUDA_SYMBOL_LIST(VW__CUDA_POINTER)
 #undef VW__CUDA_POINTER
+    const vw__cuda_vendor *vendor; /* static */
 } vw__cuda_driver;
 
-/* The driver of this machine. The first call loads it, from any thread; the table, or the reason
- * why there is none, then stays for the life of the process.
- *
- * The environment variable VRAMWISE_CUDA_DRIVER names another library to load instead, and no
- * other is then tried: for drivers in odd places, and for tests.
+/* Whose driver it is, and how it differs. */
+struct vw__cuda_vendor {
+    const char *name;                 /* "CUDA": in messages, before "device 0" */
+    const char *driver_text;          /* "CUDA driver", of the library */
+    const char *library_variable;     /* names another library to load instead */
+    const char *visible_variable;     /* says which devices the driver shows */
+    const char *const *library_names; /* ends with NULL */
+    const vw__library_symbol *symbols;
+    size_t symbol_count;
+    bool prefers_loaded; /* the library that the process has, under whichever of the names */
+
+    /* Fills what `symbols` cannot; the name of a function that is missing, or NULL. May be NULL. */
+    const char *(*complete)(void *library, vw__cuda_driver *driver);
+
+    /* The vendor's name for the function that begins `call`, and in `*rest` what follows there;
+     * NULL if it is the same. May be NULL. */
+    const char *(*call_name)(const char *call, const char **rest);
+
+    int virtual_memory_attribute; /* numbers of cuDeviceGetAttribute */
+    int rdma_attribute;           /* 0: there is none, and no direct RDMA to ask for */
+    bool has_sharing;             /* exports and imports handles; the device may yet refuse */
+    bool has_host_memory;         /* cuMemCreate is asked for it; likewise */
+    bool has_nvml;                /* NVML lists the processes */
+    bool unmaps_one_by_one;       /* one mapping a call: see hip_mappings.h */
+};
+
+/* A library that is loaded at the first question, from any thread. Static; begins with
+ * VW__CUDA_LIBRARY_INIT. */
+typedef struct vw__cuda_library {
+    const vw__cuda_vendor *vendor;
+    vw__mutex lock; /* guards the rest until is_tried; it is then read-only */
+    bool is_tried;
+    bool is_loaded;
+    vw__cuda_driver driver;
+    char failure[1024];
+} vw__cuda_library;
+
+#define VW__CUDA_LIBRARY_INIT(vendor_)                                                             \
+    {                                                                                              \
+        .vendor = (vendor_), .lock = VW__MUTEX_INIT(VW__LOCK_REGISTRY)                             \
+    }
+
+/* The driver, or why there is none; both stay for the life of the process.
  *
  * VW_ERR_NO_DEVICE   no library could be opened, or it lacks a function we need; vw_last_error()
  *                    names each that was tried, and why it would not do */
+VW_MUST_CHECK vw_status vw__cuda_library_get(vw__cuda_library *library,
+                                             const vw__cuda_driver **out);
+
+/* The same for the CUDA driver of this machine. The environment variable VRAMWISE_CUDA_DRIVER names
+ * another library to load instead, and no other is then tried: for drivers in odd places, and for
+ * tests. */
 VW_MUST_CHECK vw_status vw__cuda_driver_get(const vw__cuda_driver **out);
 
 /* Are all functions for virtual memory there, exporting aside? Whether a device has it is the

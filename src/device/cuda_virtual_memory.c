@@ -101,8 +101,10 @@ static bool has_attribute(const vw__cuda_driver *driver, vw__cuda_device device,
 static void explain(vw__cuda_virtual_memory *found, const vw__cuda_driver *driver, trial done)
 {
     const char *name = NULL; /* stays so for a number the driver does not know itself */
+    char call[64];
     driver->cuGetErrorName(done.result, &name);
-    snprintf(found->reason, sizeof found->reason, "%s failed when tried: %s (%d)", done.call,
+    vw__cuda_name_call(driver, done.call, call, sizeof call);
+    snprintf(found->reason, sizeof found->reason, "%s failed when tried: %s (%d)", call,
              name != NULL ? name : "unknown error", done.result);
 }
 
@@ -112,8 +114,8 @@ static void find_plain(vw__cuda_virtual_memory *found, const vw__cuda_driver *dr
     found->plain = (vw__cuda_allocation){
         .type = VW__CUDA_ALLOCATION_PINNED,
         .location = {.type = VW__CUDA_LOCATION_DEVICE, .id = device},
-        .is_direct_rdma_capable =
-            has_attribute(driver, device, VW__CUDA_HAS_DIRECT_RDMA_WITH_VIRTUAL),
+        .is_direct_rdma_capable = driver->vendor->rdma_attribute != 0 &&
+                                  has_attribute(driver, device, driver->vendor->rdma_attribute),
     };
     trial done = try_allocation(driver, device, &found->plain, &found->granularity_bytes);
     if (!has_passed(done) && found->plain.is_direct_rdma_capable) {
@@ -132,7 +134,7 @@ static void find_shareable(vw__cuda_virtual_memory *found, const vw__cuda_driver
     size_t granularity_bytes = 0;
     found->shareable = found->plain;
     found->shareable.requested_handle_types = VW__CUDA_HANDLE_FILE_DESCRIPTOR;
-    if (driver->cuMemExportToShareableHandle == NULL ||
+    if (!driver->vendor->has_sharing || driver->cuMemExportToShareableHandle == NULL ||
         !has_attribute(driver, device, VW__CUDA_HAS_FILE_DESCRIPTOR_HANDLES))
         return;
     trial done = try_allocation(driver, device, &found->shareable, &granularity_bytes);
@@ -155,6 +157,8 @@ static void find_host(vw__cuda_virtual_memory *found, const vw__cuda_driver *dri
                       vw__cuda_device device)
 {
     int node = -1;
+    if (!driver->vendor->has_host_memory)
+        return;
     if (driver->cuDeviceGetAttribute(&node, VW__CUDA_NEAREST_HOST_NODE, device) ==
             VW__CUDA_SUCCESS &&
         node >= 0)
@@ -173,7 +177,7 @@ void vw__cuda_find_virtual_memory(const vw__cuda_driver *driver, vw__cuda_device
         snprintf(out->reason, sizeof out->reason, "the driver is too old for it");
         return;
     }
-    if (!has_attribute(driver, device, VW__CUDA_HAS_VIRTUAL_MEMORY)) {
+    if (!has_attribute(driver, device, driver->vendor->virtual_memory_attribute)) {
         snprintf(out->reason, sizeof out->reason, "the driver says so");
         return;
     }
@@ -186,12 +190,17 @@ void vw__cuda_find_virtual_memory(const vw__cuda_driver *driver, vw__cuda_device
 
 /* ---- calls of the device table --------------------------------------------------------------- */
 
+static const char *name_of(const vw__cuda_gpu *device)
+{
+    return device->driver->vendor->name;
+}
+
 static vw_status require_virtual_memory(const vw__cuda_gpu *device)
 {
     if (device->virtual_memory.is_usable)
         return VW_OK;
-    return vw__fail(VW_ERR_UNSUPPORTED, "CUDA device %d has no virtual memory: %s", device->index,
-                    device->virtual_memory.reason);
+    return vw__fail(VW_ERR_UNSUPPORTED, "%s device %d has no virtual memory: %s", name_of(device),
+                    device->index, device->virtual_memory.reason);
 }
 
 static vw_status require_sharing(const vw__cuda_gpu *device)
@@ -199,8 +208,8 @@ static vw_status require_sharing(const vw__cuda_gpu *device)
     VW__TRY(require_virtual_memory(device));
     if (device->virtual_memory.is_shareable)
         return VW_OK;
-    return vw__fail(VW_ERR_UNSUPPORTED, "CUDA device %d has no shareable handles here",
-                    device->index);
+    return vw__fail(VW_ERR_UNSUPPORTED, "%s device %d has no shareable handles here",
+                    name_of(device), device->index);
 }
 
 vw_status vw__cuda_reserve(void *context, uint64_t size_bytes, vw_device_ptr *out)
@@ -252,8 +261,11 @@ vw_status vw__cuda_create_on_host(void *context, uint64_t size_bytes, vw_handle 
     const vw__cuda_gpu *device = context;
     VW__TRY(require_virtual_memory(device));
     if (!device->virtual_memory.has_host)
-        return vw__fail(VW_ERR_UNSUPPORTED, "CUDA device %d has no handles on the host here",
-                        device->index);
+        return vw__fail(VW_ERR_UNSUPPORTED, "%s device %d has no handles on the host%s",
+                        name_of(device), device->index,
+                        device->driver->vendor->has_host_memory
+                            ? " here"
+                            : ": its driver is not known to create memory there");
     return create(device, size_bytes, &device->virtual_memory.on_host, VW_ERR_HOST_MEMORY,
                   ", on the host", out);
 }
@@ -279,8 +291,8 @@ vw_status vw__cuda_import_handle(void *context, int file_descriptor, uint64_t si
     (void)size_bytes;
     VW__TRY(require_sharing(device));
     if (device->driver->cuMemImportFromShareableHandle == NULL)
-        return vw__fail(VW_ERR_UNSUPPORTED, "CUDA device %d: the driver imports no memory",
-                        device->index);
+        return vw__fail(VW_ERR_UNSUPPORTED, "%s device %d: the driver imports no memory",
+                        name_of(device), device->index);
     VW__CUDA_TRY(device, VW_ERR_DEVICE,
                  cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)file_descriptor,
                                                 VW__CUDA_HANDLE_FILE_DESCRIPTOR),
@@ -297,22 +309,42 @@ vw_status vw__cuda_release(void *context, vw_handle handle)
                     handle);
 }
 
-vw_status vw__cuda_map(void *context, vw_device_ptr address, uint64_t size_bytes, vw_handle handle)
+static vw_status map(void *context, vw_device_ptr address, uint64_t size_bytes, vw_handle handle)
 {
-    VW__TRY(require_virtual_memory(context));
     VW__CUDA_RETURN(context, VW_ERR_DEVICE, cuMemMap(address, (size_t)size_bytes, 0, handle, 0),
                     "cuMemMap(%#" PRIx64 ", %" PRIu64 " bytes, handle %#" PRIx64 ")", address,
                     size_bytes, handle);
 }
 
-vw_status vw__cuda_unmap(void *context, vw_device_ptr address, uint64_t size_bytes)
+vw_status vw__cuda_map(void *context, vw_device_ptr address, uint64_t size_bytes, vw_handle handle)
 {
-    VW__TRY(require_virtual_memory(context));
+    vw__cuda_gpu *device = context;
+    VW__TRY(require_virtual_memory(device));
+    if (!device->driver->vendor->unmaps_one_by_one)
+        return map(device, address, size_bytes, handle);
+    VW__TRY(vw__hip_mappings_add(&device->mappings, address, size_bytes));
+    vw_status status = map(device, address, size_bytes, handle);
+    if (status != VW_OK)
+        vw__hip_mappings_remove(&device->mappings, address);
+    return status;
+}
+
+static vw_status unmap(void *context, vw_device_ptr address, uint64_t size_bytes)
+{
     VW__CUDA_RETURN(context, VW_ERR_DEVICE, cuMemUnmap(address, (size_t)size_bytes),
                     "cuMemUnmap(%#" PRIx64 ", %" PRIu64 " bytes)", address, size_bytes);
 }
 
-vw_status vw__cuda_set_access(void *context, vw_device_ptr address, uint64_t size_bytes)
+vw_status vw__cuda_unmap(void *context, vw_device_ptr address, uint64_t size_bytes)
+{
+    vw__cuda_gpu *device = context;
+    VW__TRY(require_virtual_memory(device));
+    if (!device->driver->vendor->unmaps_one_by_one)
+        return unmap(device, address, size_bytes);
+    return vw__hip_mappings_end_each(&device->mappings, address, size_bytes, unmap, device);
+}
+
+static vw_status set_access(void *context, vw_device_ptr address, uint64_t size_bytes)
 {
     vw__cuda_gpu *device = context;
     vw__cuda_access accesses[1 + VW__CUDA_MOST_PEERS];
@@ -326,12 +358,20 @@ vw_status vw__cuda_set_access(void *context, vw_device_ptr address, uint64_t siz
         accesses[count++] =
             (vw__cuda_access){{VW__CUDA_LOCATION_DEVICE, ordinal}, VW__CUDA_ACCESS_READ_WRITE};
     }
-    VW__TRY(require_virtual_memory(device));
     VW__CUDA_TRY(device, VW_ERR_DEVICE,
                  cuMemSetAccess(address, (size_t)size_bytes, accesses, count),
                  "cuMemSetAccess(%#" PRIx64 ", %" PRIu64 " bytes, for %zu devices)", address,
                  size_bytes, count);
     return VW_OK;
+}
+
+vw_status vw__cuda_set_access(void *context, vw_device_ptr address, uint64_t size_bytes)
+{
+    vw__cuda_gpu *device = context;
+    VW__TRY(require_virtual_memory(device));
+    if (!device->driver->vendor->unmaps_one_by_one)
+        return set_access(device, address, size_bytes);
+    return vw__hip_mappings_each(&device->mappings, address, size_bytes, set_access, device);
 }
 
 /* ---- peers ----------------------------------------------------------------------------------- */
@@ -345,11 +385,11 @@ static vw_status find_peer(const vw__cuda_gpu *device, int peer_index, vw__cuda_
         return vw__cuda_refusal(device, result, VW_ERR_DEVICE, "cuDeviceGetCount()");
     if (peer_index < 0 || peer_index >= count)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                        "no CUDA device %d to be a peer of device %d: the driver shows %d",
-                        peer_index, device->index, count);
+                        "no %s device %d to be a peer of device %d: the driver shows %d",
+                        name_of(device), peer_index, device->index, count);
     if (peer_index >= VW__CUDA_MOST_PEERS || driver->cuDeviceCanAccessPeer == NULL)
-        return vw__fail(VW_ERR_UNSUPPORTED, "CUDA device %d cannot be asked about peer %d",
-                        device->index, peer_index);
+        return vw__fail(VW_ERR_UNSUPPORTED, "%s device %d cannot be asked about peer %d",
+                        name_of(device), device->index, peer_index);
     result = driver->cuDeviceGet(out, peer_index);
     if (result != VW__CUDA_SUCCESS)
         return vw__cuda_refusal(device, result, VW_ERR_DEVICE, "cuDeviceGet(%d)", peer_index);
@@ -358,8 +398,8 @@ static vw_status find_peer(const vw__cuda_gpu *device, int peer_index, vw__cuda_
         return vw__cuda_refusal(device, result, VW_ERR_DEVICE, "cuDeviceCanAccessPeer(%d)",
                                 peer_index);
     if (can_access == 0)
-        return vw__fail(VW_ERR_UNSUPPORTED, "CUDA device %d cannot reach the memory of device %d",
-                        peer_index, device->index);
+        return vw__fail(VW_ERR_UNSUPPORTED, "%s device %d cannot reach the memory of device %d",
+                        name_of(device), peer_index, device->index);
     return VW_OK;
 }
 

@@ -1,4 +1,4 @@
-/* device_cuda.c - a GPU behind the device table, through the CUDA driver.
+/* device_cuda.c - a GPU behind the device table, through the CUDA driver, or one like it.
  *
  * Each function of the table is one driver call, with what must be done around it (cuda_calls.h).
  * Virtual memory is in cuda_virtual_memory.c.
@@ -216,6 +216,9 @@ static vw_status processes(void *context, vw_process_memory *entries, size_t cap
                            size_t *count)
 {
     vw__cuda_gpu *device = context;
+    if (!device->driver->vendor->has_nvml)
+        return vw__fail(VW_ERR_UNSUPPORTED, "nobody lists the processes on %s device %d",
+                        device->driver->vendor->name, device->index);
     if (device->pci_bus_id[0] == '\0')
         return vw__fail(VW_ERR_UNSUPPORTED, "the driver does not tell CUDA device %d's bus id",
                         device->index);
@@ -228,9 +231,11 @@ static void destroy(void *context)
 {
     vw__cuda_gpu *device = context;
     device->driver->cuDevicePrimaryCtxRelease(device->ordinal);
+    vw__hip_mappings_deinit(&device->mappings);
     vw__host_free(device);
 }
 
+/* For every vendor. */
 static const vw_device_table cuda_table = {
     .struct_size = sizeof(vw_device_table),
     .take = take,
@@ -276,29 +281,34 @@ const vw_device_table *vw__cuda_device_table(void)
     return &cuda_table;
 }
 
+/* CUDA says that there is no GPU when it is started, HIP when they are counted. */
+static vw_status absence_or_refusal(const vw__cuda_gpu *device, vw__cuda_result result,
+                                    const char *call)
+{
+    vw_status status = vw__cuda_refusal(device, result, VW_ERR_DEVICE, "%s", call);
+    bool is_absent = result == VW__CUDA_ERROR_NO_DEVICE || result == VW__CUDA_ERROR_STUB_LIBRARY;
+    return is_absent ? VW_ERR_NO_DEVICE : status;
+}
+
 /* Starts the driver and finds the device. VW_ERR_NO_DEVICE for a stub library and for a driver that
  * sees no GPU; VW_ERR_DEVICE for other failures. */
 static vw_status find_device(vw__cuda_gpu *device)
 {
     const vw__cuda_driver *driver = device->driver;
-    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    const vw__cuda_vendor *vendor = driver->vendor;
+    const char *visible = getenv(vendor->visible_variable);
     int count = 0;
     vw__cuda_result result = driver->cuInit(0);
-    if (result != VW__CUDA_SUCCESS) {
-        vw_status status = vw__cuda_refusal(device, result, VW_ERR_DEVICE, "cuInit(0)");
-        bool is_absent =
-            result == VW__CUDA_ERROR_NO_DEVICE || result == VW__CUDA_ERROR_STUB_LIBRARY;
-        return is_absent ? VW_ERR_NO_DEVICE : status;
-    }
+    if (result != VW__CUDA_SUCCESS)
+        return absence_or_refusal(device, result, "cuInit(0)");
     result = driver->cuDeviceGetCount(&count);
     if (result != VW__CUDA_SUCCESS)
-        return vw__cuda_refusal(device, result, VW_ERR_DEVICE, "cuDeviceGetCount()");
+        return absence_or_refusal(device, result, "cuDeviceGetCount()");
     if (device->index < 0 || device->index >= count)
         return vw__fail(VW_ERR_NO_DEVICE,
-                        "no CUDA device %d: the driver shows %d, counted from 0 "
-                        "(CUDA_VISIBLE_DEVICES is %s%s)",
-                        device->index, count, visible != NULL ? "set: " : "not set",
-                        visible != NULL ? visible : "");
+                        "no %s device %d: the driver shows %d, counted from 0 (%s is %s%s)",
+                        vendor->name, device->index, count, vendor->visible_variable,
+                        visible != NULL ? "set: " : "not set", visible != NULL ? visible : "");
     result = driver->cuDeviceGet(&device->ordinal, device->index);
     if (result != VW__CUDA_SUCCESS)
         return vw__cuda_refusal(device, result, VW_ERR_DEVICE, "cuDeviceGet(%d)", device->index);
@@ -344,22 +354,18 @@ static vw_status set_up_virtual_memory(vw__cuda_gpu *device, vw_device_propertie
     return VW_OK;
 }
 
-vw_status vw_cuda_device_open(int index, vw_device **out)
+vw_status vw__cuda_open(const vw__cuda_driver *driver, int index, vw_device **out)
 {
-    const vw__cuda_driver *driver = NULL;
-    if (out == NULL)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT, "vw_cuda_device_open: out is NULL");
-    VW__TRY(vw__cuda_driver_get(&driver));
-
     vw_device *opened = vw__host_alloc_zeroed(1, sizeof *opened);
     vw__cuda_gpu *device = vw__host_alloc_zeroed(1, sizeof *device);
     vw_status status;
     if (opened == NULL || device == NULL) {
-        status = vw__fail_host_memory(sizeof *opened + sizeof *device, "a CUDA device");
+        status = vw__fail_host_memory(sizeof *opened + sizeof *device, "a GPU");
         goto free_both;
     }
     device->driver = driver;
     device->index = index;
+    vw__hip_mappings_init(&device->mappings);
     opened->table = &cuda_table;
     opened->context = device;
     if ((status = find_device(device)) != VW_OK)
@@ -383,4 +389,13 @@ free_both:
     vw__host_free(device);
     vw__host_free(opened);
     return status;
+}
+
+vw_status vw_cuda_device_open(int index, vw_device **out)
+{
+    const vw__cuda_driver *driver = NULL;
+    if (out == NULL)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "vw_cuda_device_open: out is NULL");
+    VW__TRY(vw__cuda_driver_get(&driver));
+    return vw__cuda_open(driver, index, out);
 }

@@ -41,6 +41,18 @@ void *vw__library_open(const char *variable, const char *const *names, char *rea
     return NULL;
 }
 
+const char *vw__library_first_loaded(const char *const *names)
+{
+    for (; *names != NULL; names++) {
+        void *library = dlopen(*names, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+        if (library != NULL) {
+            dlclose(library); /* whoever loaded it has it still */
+            return *names;
+        }
+    }
+    return NULL;
+}
+
 const char *vw__library_find_symbols(void *library, const vw__library_symbol *symbols,
                                      size_t symbol_count, void *table)
 {

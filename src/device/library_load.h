@@ -26,6 +26,9 @@ typedef struct vw__library_symbol {
 void *vw__library_open(const char *variable, const char *const *names, char *reasons,
                        size_t reasons_bytes);
 
+/* The first of `names` (ends with NULL) that the process has loaded already, or NULL. */
+const char *vw__library_first_loaded(const char *const *names);
+
 /* Stores the address of every symbol found in `table`. Returns the newest name of the first
  * required symbol that is missing, or NULL. */
 const char *vw__library_find_symbols(void *library, const vw__library_symbol *symbols,

@@ -11,6 +11,8 @@
  * paged_return.c decides when it comes back. */
 #include "engine/paged/paged_spill.h"
 
+#include <stdio.h>
+
 #include "base/checked_math.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -54,6 +56,25 @@ static bool keeps_to(const vw_device *device, uint64_t locked_bytes)
     return false;
 }
 
+/* With the device's own words for why, where it has some. */
+static vw_status refuse(const vw_device *device)
+{
+    char why[256] = "";
+    vw_handle handle = 0;
+    if (device->properties.has_virtual_memory &&
+        VW__DEVICE_TABLE_HAS(device->table, create_on_host)) {
+        if (device->table->create_on_host(device->context, device->properties.granularity_bytes,
+                                          &handle) == VW_OK)
+            (void)device->table->release(device->context, handle);
+        else
+            snprintf(why, sizeof why, ": %s", vw_last_error());
+    }
+    return vw__fail(VW_ERR_UNSUPPORTED,
+                    "device %s cannot use host memory in the place of its own: nothing can be "
+                    "spilled%s",
+                    device->properties.name, why);
+}
+
 vw_status vw__paged_check_spill(const vw_device *device, const vw_pool_options *options)
 {
     vw__host_limits limits;
@@ -65,10 +86,7 @@ vw_status vw__paged_check_spill(const vw_device *device, const vw_pool_options *
     if (options->spill_bytes == 0)
         return VW_OK;
     if (!vw__device_has_host_handles(device))
-        return vw__fail(VW_ERR_UNSUPPORTED,
-                        "device %s cannot use host memory in the place of its own: nothing can be "
-                        "spilled",
-                        device->properties.name);
+        return refuse(device);
     if (!device->properties.has_bytes) /* there is no memory behind it */
         return VW_OK;
     vw__host_limits_read("", &limits);

@@ -5,6 +5,8 @@
  *   fake_kernels.c          kernels known by name, and the stream-ordered allocator; the same
  *   fake_nvml.c             NVML, in the same library
  *
+ * The first two are also the greater part of a fake HIP runtime (FAKE_HIP): see fake_hip.
+ *
  * One lock guards everything; a thread's stack of contexts and its capture mode are its own. */
 #ifndef VW_TESTS_FAKE_INTERNAL_H
 #define VW_TESTS_FAKE_INTERNAL_H
@@ -48,6 +50,9 @@ extern struct vw__cuda_context_ fake_primaries[FAKE_CUDA_DEVICES];
 bool fake_is_set(const char *variable);
 int fake_ordered_result(const char *function); /* SUCCESS: nothing ordered */
 vw__cuda_context fake_current_context(void);   /* NULL: none */
+#ifdef FAKE_HIP
+void fake_set_current_context(vw__cuda_context context);
+#endif
 
 #define OBEY_ORDERS()                                                                              \
     do {                                                                                           \

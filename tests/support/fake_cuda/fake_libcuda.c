@@ -24,8 +24,20 @@ bool fake_is_set(const char *variable)
     return value != NULL && value[0] != '\0';
 }
 
+static _Atomic int calls_until_failure; /* 0: none */
+static _Atomic int failure_result;
+
+EXPORT void fake_cuda_fail_call(int nth, int result);
+void fake_cuda_fail_call(int nth, int result)
+{
+    failure_result = result;
+    calls_until_failure = nth;
+}
+
 int fake_ordered_result(const char *function)
 {
+    if (calls_until_failure > 0 && --calls_until_failure == 0)
+        return failure_result;
     const char *order = getenv("FAKE_CUDA_FAIL");
     size_t length = strlen(function);
     if (order == NULL || strncmp(order, function, length) != 0 || order[length] != '=')
@@ -44,6 +56,14 @@ vw__cuda_context fake_current_context(void)
 {
     return context_depth > 0 ? context_stack[context_depth - 1] : NULL;
 }
+
+#ifdef FAKE_HIP
+void fake_set_current_context(vw__cuda_context context)
+{
+    context_stack[0] = context;
+    context_depth = 1;
+}
+#endif
 
 #define REFUSE_DURING_CAPTURE()                                                                    \
     do {                                                                                           \

@@ -68,4 +68,8 @@ typedef struct fake_cuda_state {
 #define FAKE_CUDA_GET_STATE "fake_cuda_get_state"
 typedef void (*fake_cuda_get_state_function)(fake_cuda_state *out);
 
+/* Likewise: the nth call from now (1: the next) answers `result` and does nothing; 0: none does. */
+#define FAKE_CUDA_FAIL_CALL "fake_cuda_fail_call"
+typedef void (*fake_cuda_fail_call_function)(int nth, int result);
+
 #endif /* VW_TESTS_FAKE_LIBCUDA_H */

@@ -55,9 +55,13 @@ static void handle_drop_if_unused(handle *unused)
     free(unused);
 }
 
-/* Is [start, start + size_bytes) tiled by whole mappings? */
+/* Is [start, start + size_bytes) tiled by whole mappings? HIP takes no more than one. */
 static bool is_tiled(uintptr_t start, size_t size_bytes)
 {
+#ifdef FAKE_HIP
+    fake_range *only = *fake_range_find(&mappings, start);
+    return only != NULL && only->size_bytes == size_bytes;
+#else
     uintptr_t end = start + size_bytes;
     while (start < end) {
         fake_range *mapping = *fake_range_find(&mappings, start);
@@ -66,6 +70,7 @@ static bool is_tiled(uintptr_t start, size_t size_bytes)
         start += mapping->size_bytes;
     }
     return true;
+#endif
 }
 
 static bool is_free_of_mappings(uintptr_t start, size_t size_bytes)
@@ -89,10 +94,31 @@ static bool is_granular(uint64_t value)
     return value != 0 && value % FAKE_CUDA_GRANULARITY_BYTES == 0;
 }
 
+/* Memory of the current device, of a node of the host, or of the host. */
+static bool is_good_location(vw__cuda_location location)
+{
+#ifdef FAKE_HIP
+    if (location.type != VW__CUDA_LOCATION_DEVICE)
+        return false;
+#endif
+    switch (location.type) {
+    case VW__CUDA_LOCATION_DEVICE:
+        return &fake_primaries[location.id] == fake_current_context();
+    case VW__CUDA_LOCATION_HOST_NODE:
+        return location.id == FAKE_CUDA_HOST_NODE;
+    default:
+        return location.type == VW__CUDA_LOCATION_HOST;
+    }
+}
+
 DRIVER(cuMemGetAllocationGranularity,
        (size_t * granularity_bytes, const vw__cuda_allocation *allocation, int option))
 {
     OBEY_ORDERS();
+#ifdef FAKE_HIP
+    if (!is_good_location(allocation->location))
+        return INVALID_VALUE;
+#endif
     if (allocation->type != VW__CUDA_ALLOCATION_PINNED || option != VW__CUDA_GRANULARITY_MINIMUM)
         return INVALID_VALUE;
     *granularity_bytes = FAKE_CUDA_GRANULARITY_BYTES;
@@ -171,19 +197,6 @@ static int create_handle(size_t size_bytes, const vw__cuda_allocation *allocatio
     fake_state.handle_count++;
     *out = (vw__cuda_handle)(uintptr_t)created;
     return SUCCESS;
-}
-
-/* Memory of the current device, of a node of the host, or of the host. */
-static bool is_good_location(vw__cuda_location location)
-{
-    switch (location.type) {
-    case VW__CUDA_LOCATION_DEVICE:
-        return &fake_primaries[location.id] == fake_current_context();
-    case VW__CUDA_LOCATION_HOST_NODE:
-        return location.id == FAKE_CUDA_HOST_NODE;
-    default:
-        return location.type == VW__CUDA_LOCATION_HOST;
-    }
 }
 
 DRIVER(cuMemCreate, (vw__cuda_handle * out, size_t size_bytes,
