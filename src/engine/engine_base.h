@@ -48,7 +48,8 @@ struct vw__engine {
     uint64_t max_split_bytes; /* blocks from this size on are "oversize"; UINT64_MAX = none */
     uint64_t held_bytes;  /* reserved from the device, all pools: what the limit is compared with */
     vw__shelf shelves[2]; /* the default pool, by vw__engine_size_kind */
-    vw__tree_node *segments; /* by address */
+    vw__tree_node *segments;  /* by address */
+    uint32_t segment_numbers; /* the next segment's */
     struct vw__private_pool *private_pools;
     struct vw__scope *scopes;          /* newest first */
     const vw__engine_request *serving; /* the request in progress, or NULL */
