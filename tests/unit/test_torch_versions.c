@@ -94,6 +94,7 @@ static void every_feature_appears_in_its_release(void **state)
     FIRST_IN(210, scopes_newest_first);
     FIRST_IN(210, roundup_rest_keeps_last);
     FIRST_IN(211, parse_resets_oversize_slack);
+    FIRST_IN(212, frees_deferred_at_scope_end);
     FIRST_IN(212, has_rejection_count);
     FIRST_IN(213, has_private_pool_stats);
     FIRST_IN(215, reserve_is_configurable);

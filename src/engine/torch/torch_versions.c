@@ -131,6 +131,7 @@ vw_status vw__torch_rules_for(int version, vw__torch_rules *out)
         .scopes_newest_first = v >= 210,
         .capturing = v >= 213 ? VW__TORCH_CAPTURING_CURRENT_STREAM : VW__TORCH_CAPTURING_ANY_SCOPE,
         .scope_release = scope_release_of(v),
+        .frees_deferred_at_scope_end = v >= 212,
 
         .grammar = grammar_of(v),
         .max_split_must_be_larger = v < 210,

@@ -122,6 +122,8 @@ typedef struct vw__torch_rules {
     bool scopes_newest_first;              /* 2.10: oldest first before */
     vw__torch_capturing capturing;         /* 2.13 */
     vw__torch_scope_release scope_release; /* 2.8, 2.13 */
+    bool frees_deferred_at_scope_end;      /* 2.12, with graph_capture_record_stream_reuse: the
+                                              blocks of the scope's pool that wait for its end */
 
     /* The option string. */
     vw__torch_grammar grammar;        /* 1.10, 2.0, 2.10; the wording of errors goes with it */
