@@ -168,6 +168,7 @@ SegmentInfo segment_of(const DevicePools &device, const vw_segment_info &from)
     segment.stream = reinterpret_cast<cudaStream_t>(from.stream);
     segment.is_large = from.is_large;
     segment.is_expandable = from.is_expandable;
+    set_registration(segment, static_cast<int32_t>(from.number & INT32_MAX), 0);
     segment.owner_private_pool_id = {from.private_id.first, from.private_id.second};
     segment.context_when_allocated = device.history.contexts.find(from.tag);
     segment.blocks.reserve(from.block_count);

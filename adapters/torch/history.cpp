@@ -286,8 +286,9 @@ void History::annotate_block(DeviceHistory &device, c10::DeviceIndex index,
     file(device,
          made_entry<TraceEntry>(Annotating<TraceEntry>::action, index, block.block_address,
                                 block.requested_bytes, reinterpret_cast<cudaStream_t>(block.stream),
-                                MempoolId_t{0, 0}, c10::getApproximateTime(),
-                                gather(RecordContext::ALL), compile_context(), metadata));
+                                MempoolId_t{block.private_id.first, block.private_id.second},
+                                c10::getApproximateTime(), gather(RecordContext::ALL),
+                                compile_context(), metadata));
 }
 
 // To the trackers, and into the trace.

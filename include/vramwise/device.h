@@ -47,6 +47,7 @@ typedef uint64_t vw_device_ptr;   /* an address on the device: never dereference
 typedef uint64_t vw_stream;       /* the driver's stream handle, passed through; 0 = default */
 typedef uint64_t vw_device_event; /* a device's event; 0 = none */
 typedef uint64_t vw_handle;       /* physical memory without an address; 0 = none */
+typedef uint64_t vw_graph_node;   /* work in a graph that is being captured; 0 = none */
 
 #define VW_NULL ((vw_device_ptr)0)
 
@@ -159,6 +160,15 @@ typedef struct vw_device_table {
      * memory. Slow: a third of a millisecond per MiB. VW_ERR_HOST_MEMORY if the host has no room.
      * NULL or VW_ERR_UNSUPPORTED without has_host_handles. */
     vw_status (*create_on_host)(void *context, uint64_t size_bytes, vw_handle *out);
+
+    /* Graphs that are being captured. stream_capture_nodes(): the number of the capture that
+     * `stream` is part of, 0 if none, and the nodes which its next work will wait for.
+     * graph_node_parents(): the nodes that `node` waits for. Both store at most `capacity` nodes,
+     * and in `*count` how many there are. NULL, or a failure of any kind: unknown. */
+    vw_status (*stream_capture_nodes)(void *context, vw_stream stream, uint64_t *capture,
+                                      vw_graph_node *nodes, size_t capacity, size_t *count);
+    vw_status (*graph_node_parents)(void *context, vw_graph_node node, vw_graph_node *parents,
+                                    size_t capacity, size_t *count);
 } vw_device_table;
 
 /* A device. Filled by whoever makes it; read-only afterwards. */
@@ -304,6 +314,18 @@ VW_API VW_MUST_CHECK vw_status vw_device_complete(vw_device *device, vw_stream s
 /* Sets the answer of stream_is_capturing() for `stream`. */
 VW_API VW_MUST_CHECK vw_status vw_device_set_capturing(vw_device *device, vw_stream stream,
                                                        bool is_capturing);
+
+/* Sets the answers of stream_capture_nodes() for `stream`, until it is no longer capturing, and of
+ * graph_node_parents() for `node`. Captures and nodes are made-up numbers, except 0. A capturing
+ * stream of which nothing was said is part of capture 1 and has no nodes; such a node has no
+ * parents. VW_ERR_HOST_MEMORY. */
+VW_API VW_MUST_CHECK vw_status vw_device_set_capture_nodes(vw_device *device, vw_stream stream,
+                                                           uint64_t capture,
+                                                           const vw_graph_node *nodes,
+                                                           size_t count);
+VW_API VW_MUST_CHECK vw_status vw_device_set_node_parents(vw_device *device, vw_graph_node node,
+                                                          const vw_graph_node *parents,
+                                                          size_t count);
 
 #ifdef __cplusplus
 }

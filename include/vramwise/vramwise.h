@@ -297,6 +297,11 @@ typedef void (*vw_conf_visitor)(void *context, const char *key, const char *valu
 VW_API VW_MUST_CHECK vw_status vw_pool_walk_conf(const vw_pool *pool, vw_conf_visitor visit,
                                                  void *context);
 
+typedef struct vw_private_id {
+    uint64_t first; /* (0, 0) is the default pool */
+    uint64_t second;
+} vw_private_id;
+
 /* Where an address lies: its live block, and the segment around that (what PyTorch calls the base
  * allocation). */
 typedef struct vw_block_place {
@@ -308,6 +313,7 @@ typedef struct vw_block_place {
     vw_device_ptr segment_address; /* the segment, or the mapped range of an expandable one */
     uint64_t segment_bytes;
     bool is_expandable;
+    vw_private_id private_id;
 } vw_block_place;
 
 /* `address` may point inside a block. VW_ERR_UNKNOWN_ADDRESS if no live block holds it. */
@@ -461,11 +467,6 @@ VW_API VW_MUST_CHECK vw_status vw_last_out_of_memory(vw_oom_report *report);
 
 /* ---- walking --------------------------------------------------------------------------------- */
 
-typedef struct vw_private_id {
-    uint64_t first; /* (0, 0) is the default pool */
-    uint64_t second;
-} vw_private_id;
-
 typedef enum vw_block_state {
     VW_BLOCK_LIVE,         /* PyTorch: active_allocated */
     VW_BLOCK_PENDING_FREE, /* freed, but another stream may still use it: active_pending_free */
@@ -485,6 +486,7 @@ typedef struct vw_segment_info {
     size_t block_count;
     bool is_large;
     bool is_expandable;
+    uint32_t number; /* in order of creation, from 0; the mapped ranges of one share it */
 } vw_segment_info;
 
 typedef struct vw_block_info {

@@ -9,7 +9,7 @@
  * allocation (context="alloc"); if frees show their own (context="all"), it is unknown. Blocks with
  * both ends in the trace show which of the two it is.
  *
- * A trace may lack events (skip_actions of PyTorch 2.10). An alloc on a live block then means that
+ * A trace may lack events (skip_actions of PyTorch 2.11). An alloc on a live block then means that
  * it was freed in between: the old lifetime ends there, and it is counted, but nothing fails,
  * since a look at the recording must be possible.
  *

@@ -25,9 +25,11 @@
 
 typedef int vw__cuda_result;                        /* CUresult */
 typedef int vw__cuda_device;                        /* CUdevice */
-typedef struct vw__cuda_context_ *vw__cuda_context; /* CUcontext; opaque, as the next two */
+typedef struct vw__cuda_context_ *vw__cuda_context; /* CUcontext; opaque, as the next four */
 typedef struct vw__cuda_stream_ *vw__cuda_stream;   /* CUstream */
 typedef struct vw__cuda_event_ *vw__cuda_event;     /* CUevent */
+typedef struct vw__cuda_graph_ *vw__cuda_graph;     /* CUgraph */
+typedef struct vw__cuda_node_ *vw__cuda_node;       /* CUgraphNode */
 typedef unsigned long long vw__cuda_ptr;            /* CUdeviceptr */
 typedef unsigned long long vw__cuda_handle;         /* CUmemGenericAllocationHandle */
 
@@ -53,6 +55,7 @@ enum {
     VW__CUDA_STREAM_NON_BLOCKING = 1,    /* CU_STREAM_NON_BLOCKING */
     VW__CUDA_EVENT_DISABLE_TIMING = 2,   /* CU_EVENT_DISABLE_TIMING */
     VW__CUDA_CAPTURE_STATUS_NONE = 0,    /* CU_STREAM_CAPTURE_STATUS_NONE */
+    VW__CUDA_CAPTURE_STATUS_ACTIVE = 1,  /* CU_STREAM_CAPTURE_STATUS_ACTIVE */
     VW__CUDA_CAPTURE_MODE_RELAXED = 2,   /* CU_STREAM_CAPTURE_MODE_RELAXED */
     VW__CUDA_ALLOCATION_PINNED = 1,      /* CU_MEM_ALLOCATION_TYPE_PINNED */
     VW__CUDA_HANDLE_FILE_DESCRIPTOR = 1, /* CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR */
@@ -88,8 +91,9 @@ typedef struct vw__cuda_access {
 } vw__cuda_access;
 
 /* X(name, newest symbol, fallback or NULL, is it required, parameters). Every function returns
- * vw__cuda_result. Not required: what came with CUDA 10.0 (cuStreamIsCapturing), 10.1
- * (cuThreadExchangeStreamCaptureMode) and 10.2 (virtual memory). */
+ * vw__cuda_result. Not required: what came with CUDA 10.0 (cuStreamIsCapturing,
+ * cuGraphNodeGetDependencies), 10.1 (cuThreadExchangeStreamCaptureMode), 10.2 (virtual memory) and
+ * 11.3 (cuStreamGetCaptureInfo; its other versions have other parameters). */
 #define VW__CUDA_SYMBOL_LIST(X)                                                                    \
     X(cuInit, "cuInit", NULL, true, (unsigned flags))                                              \
     X(cuDriverGetVersion, "cuDriverGetVersion", NULL, true, (int *version))                        \
@@ -143,6 +147,11 @@ typedef struct vw__cuda_access {
     X(cuEventSynchronize, "cuEventSynchronize", NULL, true, (vw__cuda_event event))                \
     X(cuStreamIsCapturing, "cuStreamIsCapturing", NULL, false,                                     \
       (vw__cuda_stream stream, int *status))                                                       \
+    X(cuStreamGetCaptureInfo, "cuStreamGetCaptureInfo_v2", NULL, false,                            \
+      (vw__cuda_stream stream, int *status, unsigned long long *id, vw__cuda_graph *graph,         \
+       const vw__cuda_node **nodes, size_t *count))                                                \
+    X(cuGraphNodeGetDependencies, "cuGraphNodeGetDependencies", NULL, false,                       \
+      (vw__cuda_node node, vw__cuda_node * parents, size_t * count))                               \
     X(cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", NULL, false,         \
       (int *mode))                                                                                 \
     X(cuMemGetAllocationGranularity, "cuMemGetAllocationGranularity", NULL, false,                 \

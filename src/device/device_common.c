@@ -243,6 +243,28 @@ static vw_status stand_in_stream_is_capturing(void *context, vw_stream stream, b
     return leave(device, VW_DEVICE_CALL_STREAM, 1, 0, status);
 }
 
+static vw_status stand_in_stream_capture_nodes(void *context, vw_stream stream, uint64_t *capture,
+                                               vw_graph_node *nodes, size_t capacity, size_t *count)
+{
+    vw__stand_in *device = context;
+    vw_status status = enter(device, VW_DEVICE_CALL_STREAM);
+    if (status == VW_OK && vw__streams_is_capturing(&device->streams, stream))
+        vw__device_graphs_get_terminals(&device->graphs, stream, capture, nodes, capacity, count);
+    else if (status == VW_OK)
+        *capture = *count = 0;
+    return leave(device, VW_DEVICE_CALL_STREAM, 1, 0, status);
+}
+
+static vw_status stand_in_graph_node_parents(void *context, vw_graph_node node,
+                                             vw_graph_node *parents, size_t capacity, size_t *count)
+{
+    vw__stand_in *device = context;
+    vw_status status = enter(device, VW_DEVICE_CALL_STREAM);
+    if (status == VW_OK)
+        vw__device_graphs_get_parents(&device->graphs, node, parents, capacity, count);
+    return leave(device, VW_DEVICE_CALL_STREAM, 1, 0, status);
+}
+
 static vw_status stand_in_event_create(void *context, vw_device_event *out)
 {
     COUNTED(EVENT_CREATE, 1, 0, vw__streams_event_create(&device->streams, out));
@@ -453,6 +475,7 @@ static vw_status stand_in_processes(void *context, vw_process_memory *entries, s
 static void stand_in_destroy(void *context)
 {
     vw__stand_in *device = context;
+    vw__device_graphs_deinit(&device->graphs);
     vw__streams_deinit(&device->streams);
     vw__books_deinit(&device->books);
     device->books.backing->destroy(device);
@@ -496,6 +519,8 @@ static const vw_device_table stand_in_table = {
     .import_handle = stand_in_import_handle,
     .allow_peer = stand_in_allow_peer,
     .create_on_host = stand_in_create_on_host,
+    .stream_capture_nodes = stand_in_stream_capture_nodes,
+    .graph_node_parents = stand_in_graph_node_parents,
 };
 
 /* ---- making and ending ----------------------------------------------------------------------- */

@@ -7,7 +7,8 @@
  *
  * Which calls count as which kind:
  *   CREATE        create, create_shareable, import_handle
- *   STREAM        stream_create, stream_destroy, stream_wait_event, stream_is_capturing
+ *   STREAM        stream_create, stream_destroy, stream_wait_event, stream_is_capturing,
+ *                 stream_capture_nodes, graph_node_parents
  *   SYNCHRONIZE   stream_synchronize, event_synchronize, synchronize
  *   HOST_TAKE     host_take, host_register; HOST_GIVE_BACK likewise
  *   ACCESS_ON_HOST, COPY_ON_HOST   set_access and copy where memory from create_on_host is touched
@@ -21,6 +22,7 @@
 
 #include "base/ranked_mutex.h"
 #include "device/device_books.h"
+#include "device/device_graphs.h"
 #include "device/device_streams.h"
 #include "vramwise/device.h"
 
@@ -32,6 +34,7 @@ typedef struct vw__stand_in {
     int peer_count;                           /* set at creation, then read-only */
     vw__books books;
     vw__streams streams;
+    vw__device_graphs graphs;
     vw_device_calls calls;        /* without in_use_bytes and peak_use_bytes: see the books */
     uint64_t calls_until_failure; /* 0: none; 1: the next call fails */
     uint64_t failure_order;       /* argument of vw_device_fail_call(), for the message */

@@ -87,6 +87,29 @@ vw_status vw_device_set_capturing(vw_device *device, vw_stream stream, bool is_c
     vw__stand_in *stand_in = NULL;
     VW__TRY(lock_stand_in(device, "vw_device_set_capturing", &stand_in));
     vw_status status = vw__streams_set_capturing(&stand_in->streams, stream, is_capturing);
+    if (status == VW_OK && !is_capturing)
+        vw__device_graphs_forget(&stand_in->graphs, stream);
+    vw__mutex_unlock(&stand_in->lock);
+    return status;
+}
+
+vw_status vw_device_set_capture_nodes(vw_device *device, vw_stream stream, uint64_t capture,
+                                      const vw_graph_node *nodes, size_t count)
+{
+    vw__stand_in *stand_in = NULL;
+    VW__TRY(lock_stand_in(device, "vw_device_set_capture_nodes", &stand_in));
+    vw_status status =
+        vw__device_graphs_set_terminals(&stand_in->graphs, stream, capture, nodes, count);
+    vw__mutex_unlock(&stand_in->lock);
+    return status;
+}
+
+vw_status vw_device_set_node_parents(vw_device *device, vw_graph_node node,
+                                     const vw_graph_node *parents, size_t count)
+{
+    vw__stand_in *stand_in = NULL;
+    VW__TRY(lock_stand_in(device, "vw_device_set_node_parents", &stand_in));
+    vw_status status = vw__device_graphs_set_parents(&stand_in->graphs, node, parents, count);
     vw__mutex_unlock(&stand_in->lock);
     return status;
 }

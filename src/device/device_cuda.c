@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h> /* getenv */
+#include <string.h>
 
 #include "base/error.h" /* vw__fail, VW__TRY */
 #include "base/host_memory.h"
@@ -43,7 +44,7 @@ static vw_status give_back(void *context, vw_device_ptr address)
     VW__CUDA_RETURN(context, VW_ERR_DEVICE, cuMemFree(address), "cuMemFree(%#" PRIx64 ")", address);
 }
 
-/* ---- streams and events ---------------------------------------------------------------------- */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 static vw_status stream_create(void *context, vw_stream *out)
 {
@@ -84,6 +85,64 @@ static vw_status stream_is_capturing(void *context, vw_stream stream, bool *out)
     *out = status != VW__CUDA_CAPTURE_STATUS_NONE; /* a spoilt capture is one until it is ended */
     return VW_OK;
 }
+
+/* ---- graphs that are being captured ---------------------------------------------------------- */
+
+static vw_status no_graphs(const char *what)
+{
+    return vw__fail(VW_ERR_UNSUPPORTED, "%s: the driver is too old", what);
+}
+
+/* The driver's list is its own, and stays only until more work is captured. A node that waits in a
+ * way this version of the call cannot tell makes it fail. */
+static vw_status stream_capture_nodes(void *context, vw_stream stream, uint64_t *capture,
+                                      vw_graph_node *nodes, size_t capacity, size_t *count)
+{
+    vw__cuda_gpu *device = context;
+    int status = VW__CUDA_CAPTURE_STATUS_NONE;
+    unsigned long long id = 0;
+    vw__cuda_graph graph = NULL;
+    const vw__cuda_node *found = NULL;
+    size_t found_count = 0;
+    if (device->driver->cuStreamGetCaptureInfo == NULL)
+        return no_graphs("stream_capture_nodes");
+    VW__CUDA_TRY(
+        device, VW_ERR_DEVICE,
+        cuStreamGetCaptureInfo(stream_of(stream), &status, &id, &graph, &found, &found_count),
+        "cuStreamGetCaptureInfo(%#" PRIx64 ")", stream);
+    bool is_active = status == VW__CUDA_CAPTURE_STATUS_ACTIVE; /* in a spoilt one nothing is */
+    *capture = is_active ? id : 0;
+    *count = is_active ? found_count : 0;
+    for (size_t i = 0; i < *count && i < capacity; i++)
+        nodes[i] = (vw_graph_node)(uintptr_t)found[i];
+    return VW_OK;
+}
+
+static vw_status graph_node_parents(void *context, vw_graph_node node, vw_graph_node *parents,
+                                    size_t capacity, size_t *count)
+{
+    vw__cuda_gpu *device = context;
+    vw__cuda_node asked = (vw__cuda_node)(uintptr_t)node;
+    size_t all = 0;
+    if (device->driver->cuGraphNodeGetDependencies == NULL)
+        return no_graphs("graph_node_parents");
+    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuGraphNodeGetDependencies(asked, NULL, &all),
+                 "cuGraphNodeGetDependencies(%#" PRIx64 ")", node);
+    size_t wanted = all < capacity ? all : capacity;
+    if (wanted != 0) /* none would mean: how many */
+        VW__CUDA_TRY(device, VW_ERR_DEVICE,
+                     cuGraphNodeGetDependencies(asked, (vw__cuda_node *)(void *)parents, &wanted),
+                     "cuGraphNodeGetDependencies(%#" PRIx64 ")", node);
+    for (size_t i = wanted; i-- > 0;) { /* from the driver's form to ours, in place */
+        vw__cuda_node parent;
+        memcpy(&parent, (const char *)parents + i * sizeof parent, sizeof parent);
+        parents[i] = (vw_graph_node)(uintptr_t)parent;
+    }
+    *count = all;
+    return VW_OK;
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static vw_status event_create(void *context, vw_device_event *out)
 {
@@ -274,6 +333,8 @@ static const vw_device_table cuda_table = {
     .import_handle = vw__cuda_import_handle,
     .allow_peer = vw__cuda_allow_peer,
     .create_on_host = vw__cuda_create_on_host,
+    .stream_capture_nodes = stream_capture_nodes,
+    .graph_node_parents = graph_node_parents,
 };
 
 const vw_device_table *vw__cuda_device_table(void)

@@ -85,6 +85,7 @@ struct vw__segment {
     vw__block *first;
     uint32_t tie_break; /* for the blocks made in it, where the version counts segments */
     uint8_t nature;     /* vw__block_nature, for the blocks made in it */
+    uint32_t number;    /* in order of creation, from 0 */
     void *detail;       /* what the engine keeps with it: the memory under its addresses */
 };
 

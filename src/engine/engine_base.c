@@ -46,6 +46,7 @@ vw__segment *vw__engine_add_segment(vw__engine *engine, vw__lane *lane, uint64_t
     segment->size_bytes = size_bytes;
     segment->lane = lane;
     segment->tie_break = tie_break;
+    segment->number = engine->segment_numbers++;
     segment->nature = (uint8_t)(lane->shelf->kind | nature);
     segment->first = vw__block_make(&engine->records, segment, address, size_bytes, tie_break);
     vw__tree_insert(&engine->segments, &segment->node, segment_before);

@@ -36,11 +36,19 @@ typedef struct vw__engine_routing {
     vw__engine_keep keeps_default;
 } vw__engine_routing;
 
+/* Which blocks that several streams used in a capture are free before events can be looked at. */
+typedef enum vw__engine_reuse {
+    VW__ENGINE_REUSE_NOTHING,     /* none */
+    VW__ENGINE_REUSE_ORDERED,     /* those whose uses the captured graph has put in order */
+    VW__ENGINE_REUSE_ALSO_AT_END, /* and, at a scope's end, all that its pool deferred */
+} vw__engine_reuse;
+
 /* What every engine begins with. */
 struct vw__engine {
     const vw__engine_table *table; /* an engine may exchange it for one of the same capabilities */
-    vw__engine_owner owner;        /* set at creation, then read-only, like the next two */
+    vw__engine_owner owner;        /* set at creation, then read-only, like the next */
     vw__engine_routing routing;
+    vw__engine_reuse reuse; /* by the settings; the owner looks at it */
     bool is_fallback; /* serves in the place of the engine that was asked for: engine_list.h */
     vw__block_source records;
     uint64_t limit_bytes;     /* reserve at most this; UINT64_MAX = no limit */
@@ -48,7 +56,8 @@ struct vw__engine {
     uint64_t max_split_bytes; /* blocks from this size on are "oversize"; UINT64_MAX = none */
     uint64_t held_bytes;  /* reserved from the device, all pools: what the limit is compared with */
     vw__shelf shelves[2]; /* the default pool, by vw__engine_size_kind */
-    vw__tree_node *segments; /* by address */
+    vw__tree_node *segments;  /* by address */
+    uint32_t segment_numbers; /* the next segment's */
     struct vw__private_pool *private_pools;
     struct vw__scope *scopes;          /* newest first */
     const vw__engine_request *serving; /* the request in progress, or NULL */

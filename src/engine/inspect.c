@@ -70,6 +70,7 @@ static vw_segment_info describe_range(const vw__block *block, const vw__block **
         .tag = block->segment_tag,
         .is_large = segment->lane->shelf->kind == VW__ENGINE_LARGE,
         .is_expandable = vw__segment_is_expandable(segment),
+        .number = segment->number,
     };
     for (; block != NULL && vw__block_has_memory(block); block = block->next) {
         info.total_bytes += block->size_bytes;

@@ -78,9 +78,8 @@ static inline vw_status serve(vw_pool *pool, const vw__engine_request *request, 
                          0))
         status = get_ready(pool, 1);
     vw__pool_begin_request(pool, caller);
-    if (__builtin_expect(pool->order.pending_count != 0, 0) && status == VW_OK &&
-        !engine->table->is_capturing(engine, request->stream))
-        status = vw__stream_order_advance(pool);
+    if (__builtin_expect(pool->order.pending_count != 0, 0) && status == VW_OK)
+        status = vw__stream_order_advance(pool, request->stream);
     if (__builtin_expect(status != VW_OK, 0))
         return give_up(pool, status);
     vw__block *block;
@@ -169,9 +168,8 @@ static vw_status serve_at(vw_pool *pool, const vw__engine_request *request, vw_d
                            ? get_ready(pool, 2)
                            : vw__pool_unsupported(pool, "exact addresses");
     vw__pool_begin_request(pool, caller);
-    if (status == VW_OK && pool->order.pending_count != 0 &&
-        !engine->table->is_capturing(engine, request->stream))
-        status = vw__stream_order_advance(pool);
+    if (status == VW_OK && pool->order.pending_count != 0)
+        status = vw__stream_order_advance(pool, request->stream);
     vw__block *prefix = NULL, *block = NULL;
     if (status == VW_OK)
         status = engine->table->allocate_at(engine, request, address, &prefix, &block);

@@ -3,7 +3,7 @@
  *   pool.c             the two hot paths: vw_alloc, vw_free
  *   pool_lifecycle.c   create, destroy, settings
  *   pool_conf.c        the settings in force
- *   stream_order.c     frees that wait for other streams
+ *   stream_order.c     frees that wait for other streams; graph_order.c: or for a captured graph
  *   pool_private.c     private pools
  *   pool_stats.c       statistics, put together from counters
  *   pool_summary.c     memory_summary()'s text

@@ -43,7 +43,10 @@ vw_status vw_private_pool_begin(vw_pool *pool, vw_private_id id, vw_scope_filter
 vw_status vw_private_pool_end(vw_pool *pool, vw_private_id id)
 {
     VW__TRY(begin(pool));
-    return end(pool, pool->engine->table->scope_end(pool->engine, id));
+    vw_status status = pool->engine->table->scope_end(pool->engine, id);
+    if (status == VW_OK)
+        vw__stream_order_end_scope(pool, id);
+    return end(pool, status);
 }
 
 vw_status vw_private_pool_release(vw_pool *pool, vw_private_id id)

@@ -51,6 +51,7 @@ vw_status vw_pool_find(vw_pool *pool, vw_device_ptr address, vw_block_place *out
             .stream = vw__block_stream(block),
             .tag = block->tag,
             .is_expandable = vw__block_is_expandable(block),
+            .private_id = vw__block_private_id(block),
         };
         measure_segment(block, out);
     }

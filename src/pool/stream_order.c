@@ -148,11 +148,28 @@ static uint32_t enqueue_all(vw__stream_order *order, vw__stream_order_use *uses)
     return count;
 }
 
+/* ---- deferred frees -------------------------------------------------------------------------- */
+
 static void append_deferred(vw__stream_order *order, vw__block *block)
 {
     block->node.left = NULL;
     *order->deferred_end = block;
     order->deferred_end = (vw__block **)(void *)&block->node.left;
+}
+
+/* All of them, off the list: each goes on, or is appended again. */
+static vw__block *take_deferred(vw__stream_order *order)
+{
+    vw__block *first = order->deferred;
+    order->deferred = NULL;
+    order->deferred_end = &order->deferred;
+    return first;
+}
+
+static void unmark(vw__block *block)
+{
+    vw__host_free(block->uses->marks);
+    block->uses->marks = NULL;
 }
 
 vw_status vw__stream_order_defer(vw_pool *pool, vw__block *block)
@@ -161,6 +178,8 @@ vw_status vw__stream_order_defer(vw_pool *pool, vw__block *block)
     block->state = VW__BLOCK_PENDING;
     order->pending_count++;
     if (pool->engine->table->is_capturing(pool->engine, vw__block_stream(block))) {
+        if (pool->engine->reuse != VW__ENGINE_REUSE_NOTHING)
+            block->uses->marks = vw__graph_order_mark(pool->device, block);
         append_deferred(order, block);
         return VW_OK;
     }
@@ -218,15 +237,14 @@ static void resume_deferred(vw_pool *pool)
 {
     vw__stream_order *order = &pool->order;
     vw__engine *engine = pool->engine;
-    vw__block *block = order->deferred;
-    order->deferred = NULL;
-    order->deferred_end = &order->deferred;
+    vw__block *block = take_deferred(order);
     for (vw__block *next; block != NULL; block = next) {
         next = vw__block_of_node(block->node.left);
         if (engine->table->is_capturing(engine, vw__block_stream(block))) {
             append_deferred(order, block);
             continue;
         }
+        unmark(block);
         vw__stream_order_use *uses = keep_uses_outside_capture(order, block->uses);
         block->uses = NULL;
         (void)record(pool, uses); /* what failed waits for vw__stream_order_finish() */
@@ -236,9 +254,91 @@ static void resume_deferred(vw_pool *pool)
     }
 }
 
-vw_status vw__stream_order_advance(vw_pool *pool)
+/* The graph has the uses in order, or they are part of one that was captured: nobody waits. */
+static void complete_without_events(vw_pool *pool, vw__block *block)
+{
+    unmark(block);
+    vw__stream_order_forget_uses(pool, block);
+    complete(pool, block);
+}
+
+static bool is_marked_on(const vw__block *block, vw_stream stream)
+{
+    return block->uses->marks != NULL && vw__block_stream(block) == stream;
+}
+
+static bool has_marked_on(const vw__stream_order *order, vw_stream stream)
+{
+    const vw__block *block = order->deferred;
+    while (block != NULL && !is_marked_on(block, stream))
+        block = vw__block_of_node(block->node.left);
+    return block != NULL;
+}
+
+static __attribute__((cold, noinline)) void free_what_the_graph_orders(vw_pool *pool,
+                                                                       vw_stream stream)
+{
+    vw__stream_order *order = &pool->order;
+    const vw__graph_order_past *past =
+        has_marked_on(order, stream)
+            ? vw__graph_order_look(&order->graph_order, pool->device, stream)
+            : NULL;
+    if (past == NULL)
+        return;
+    vw__block *block = take_deferred(order);
+    for (vw__block *next; block != NULL; block = next) {
+        next = vw__block_of_node(block->node.left);
+        if (is_marked_on(block, stream) && vw__graph_order_is_over(past, block->uses->marks))
+            complete_without_events(pool, block);
+        else
+            append_deferred(order, block);
+    }
+}
+
+/* A use from before the capture is none of the graph's, and its event can be recorded only when the
+ * pool looks at events again. */
+static bool is_used_by_captures_only(const vw__block *block)
+{
+    for (const vw__stream_order_use *use = block->uses; use != NULL; use = use->next)
+        if (!use->is_from_capture)
+            return false;
+    return true;
+}
+
+/* A scope may end while a graph is still captured in another. */
+static bool is_captured(const vw_pool *pool, vw_stream stream)
+{
+    bool is_capturing = true;
+    return pool->device->table->stream_is_capturing(pool->device->context, stream, &is_capturing) !=
+               VW_OK ||
+           is_capturing;
+}
+
+void vw__stream_order_end_scope(vw_pool *pool, vw_private_id id)
+{
+    vw__stream_order *order = &pool->order;
+    vw__graph_order_forget(&order->graph_order);
+    if (pool->engine->reuse != VW__ENGINE_REUSE_ALSO_AT_END)
+        return;
+    vw__block *block = take_deferred(order);
+    for (vw__block *next; block != NULL; block = next) {
+        next = vw__block_of_node(block->node.left);
+        if (vw__private_id_same(vw__block_private_id(block), id) &&
+            is_used_by_captures_only(block) && !is_captured(pool, vw__block_stream(block)))
+            complete_without_events(pool, block);
+        else
+            append_deferred(order, block);
+    }
+}
+
+vw_status vw__stream_order_advance(vw_pool *pool, vw_stream stream)
 {
     const vw_device *device = pool->device;
+    if (pool->engine->table->is_capturing(pool->engine, stream)) {
+        if (pool->engine->reuse != VW__ENGINE_REUSE_NOTHING)
+            free_what_the_graph_orders(pool, stream);
+        return VW_OK;
+    }
     resume_deferred(pool);
     for (vw__stream_order_queue *queue = pool->order.queues; queue != NULL; queue = queue->next) {
         while (queue->first != NULL && queue->first->is_recorded) {
@@ -325,6 +425,7 @@ static void end_uses(const vw_device *device, vw__stream_order_use *use)
     for (vw__stream_order_use *next; use != NULL; use = next) {
         next = use->next;
         (void)device->table->event_destroy(device->context, use->event);
+        vw__host_free(use->marks);
         vw__host_free(use);
     }
 }
@@ -344,6 +445,7 @@ void vw__stream_order_deinit(vw_pool *pool)
         vw__host_free(queue);
     }
     end_uses(pool->device, order->spare);
+    vw__graph_order_forget(&order->graph_order);
     vw__stream_order_init(order);
 }
 

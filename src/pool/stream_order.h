@@ -12,7 +12,8 @@
  * blocks that came free.
  *
  * While a graph is captured no event may be looked at: frees are deferred until it ends, and uses
- * announced during the capture are dropped then, as PyTorch does. */
+ * announced during the capture are dropped then, as PyTorch does. If the engine reuses blocks in
+ * captures, the graph itself may say earlier that a block's uses are over (graph_order.h). */
 #ifndef VW_POOL_STREAM_ORDER_H
 #define VW_POOL_STREAM_ORDER_H
 
@@ -21,6 +22,7 @@
 
 #include "vramwise/vramwise.h"
 #include "engine/block.h"
+#include "pool/graph_order.h"
 
 typedef struct vw__stream_order_use {
     struct vw__stream_order_use *next; /* of the block's uses, its queue, or the spare ones */
@@ -29,6 +31,7 @@ typedef struct vw__stream_order_use {
     vw__block *block;
     bool is_recorded;     /* false in a queue: recording failed, only waiting for all helps */
     bool is_from_capture; /* announced while capturing */
+    vw__graph_order_marks *marks; /* owned; with the first use of a deferred block, else NULL */
 } vw__stream_order_use;
 
 typedef struct vw__stream_order_queue {
@@ -43,8 +46,9 @@ typedef struct vw__stream_order {
     size_t recording_count; /* of those, blocks whose events are being recorded without the lock */
     vw__stream_order_queue *queues; /* one per stream that was ever named */
     vw__stream_order_use *spare;
-    vw__block *deferred;      /* freed while capturing, linked through node.left, oldest first */
-    vw__block **deferred_end; /* where the next one goes */
+    vw__block *deferred;         /* freed while capturing, linked through node.left, oldest first */
+    vw__block **deferred_end;    /* where the next one goes */
+    vw__graph_order graph_order; /* for the marks of those */
 } vw__stream_order;
 
 void vw__stream_order_init(vw__stream_order *order);
@@ -52,8 +56,12 @@ void vw__stream_order_init(vw__stream_order *order);
 /* Ends every event; the blocks are the engine's. */
 void vw__stream_order_deinit(vw_pool *pool);
 
-/* Finishes the frees whose streams have come far enough. Under the lock. */
-vw_status vw__stream_order_advance(vw_pool *pool);
+/* Before a request on `stream`: finishes the frees whose streams have come far enough; while the
+ * stream is captured, those of its own that the graph has put in order. Under the lock. */
+vw_status vw__stream_order_advance(vw_pool *pool, vw_stream stream);
+
+/* After the end of a scope that routed to `id`. Under the lock. */
+void vw__stream_order_end_scope(vw_pool *pool, vw_private_id id);
 
 /* Waits for all of them, or for those of one private pool. Under the lock. */
 vw_status vw__stream_order_finish(vw_pool *pool, const vw_private_id *only);

@@ -118,6 +118,36 @@ static void the_source_of_the_threads_pool_serves_its_scope(void **)
 }
 #endif
 
+#if STAND_IN_TORCH >= 211
+// Whoever registers a pool's segments elsewhere does it in this order.
+static void segments_are_numbered_in_order_of_creation(void **)
+{
+    for (const char *engine : {"torch", "vramwise"}) {
+        Adapter &adapter = new_adapter({engine, "", 1, 1 * GiB, Kind::host});
+        CUDAAllocator &allocator = adapter;
+        make_pool(allocator);
+        allocator.beginAllocateToPool(0, one_pool, [](cudaStream_t) { return true; });
+        void *first = allocator.raw_alloc(2 * MiB);
+        void *second = allocator.raw_alloc(512); // small: a segment of its own
+        allocator.endAllocateToPool(0, one_pool);
+        void *third = allocator.raw_alloc(512);
+        auto number_of_segment_with = [&](void *block) {
+            auto address = reinterpret_cast<size_t>(block);
+            for (const auto &segment : allocator.snapshot().segments)
+                if (segment.address <= address && address < segment.address + segment.total_size)
+                    return segment.registration_counter;
+            return -1;
+        };
+        assert_int_equal(number_of_segment_with(first), 0);
+        assert_int_equal(number_of_segment_with(second), 1);
+        assert_int_equal(number_of_segment_with(third), 2);
+        for (void *block : {first, second, third})
+            allocator.raw_delete(block);
+        release_pool(allocator);
+    }
+}
+#endif
+
 #if STAND_IN_TORCH >= 212
 static void a_rejected_request_is_counted_and_reported(void **)
 {
@@ -230,6 +260,23 @@ static void a_live_block_can_be_annotated(void **)
     std::string text = text_of<c10::Error>([&] { allocator.annotateMemory(block, "too late"); });
     assert_true(contains(text, "invalid device pointer"));
 }
+
+static void an_annotation_names_the_pool_of_its_block(void **)
+{
+    Adapter &adapter = new_adapter();
+    CUDAAllocator &allocator = adapter;
+    make_pool(allocator);
+    allocator.beginAllocateToPool(0, one_pool, [](cudaStream_t) { return true; });
+    void *block = allocator.raw_alloc(512);
+    allocator.endAllocateToPool(0, one_pool);
+    record(allocator, 100);
+    allocator.annotateMemory(block, "of a graph");
+    auto trace = allocator.snapshot().device_traces[0];
+    assert_int_equal(trace.size(), 1);
+    assert_true(trace[0].mempool_ == one_pool);
+    allocator.raw_delete(block);
+    release_pool(allocator);
+}
 #endif
 
 int main()
@@ -240,6 +287,9 @@ int main()
         cmocka_unit_test(pools_follow_the_version_of_the_process),
 #if STAND_IN_TORCH < 208
         cmocka_unit_test(the_source_of_the_threads_pool_serves_its_scope),
+#endif
+#if STAND_IN_TORCH >= 211
+        cmocka_unit_test(segments_are_numbered_in_order_of_creation),
 #endif
 #if STAND_IN_TORCH >= 212
         cmocka_unit_test(a_rejected_request_is_counted_and_reported),
@@ -252,6 +302,7 @@ int main()
 #endif
 #if STAND_IN_TORCH >= 214
         cmocka_unit_test(a_live_block_can_be_annotated),
+        cmocka_unit_test(an_annotation_names_the_pool_of_its_block),
 #endif
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

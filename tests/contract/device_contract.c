@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "device/device_table.h"
+
 #define MIB (UINT64_C(1) << 20)
 #define UNTOUCHED UINT64_C(0x5a5a5a5a5a5a5a5a) /* what out-parameters hold before a call */
 
@@ -447,6 +449,15 @@ static void a_stream_can_wait_for_an_event_of_another_and_is_not_capturing(void 
     bool is_capturing = true;
     assert_ok(table->stream_is_capturing(device->context, first, &is_capturing));
     assert_false(is_capturing);
+    uint64_t capture = 77;
+    size_t node_count = 77;
+    vw_status told = VW_ERR_UNSUPPORTED;
+    if (VW__DEVICE_TABLE_HAS(table, stream_capture_nodes))
+        told = table->stream_capture_nodes(device->context, first, &capture, NULL, 0, &node_count);
+    if (told != VW_ERR_UNSUPPORTED) {
+        assert_ok(told);
+        assert_true(capture == 0 && node_count == 0);
+    }
     assert_ok(table->event_destroy(device->context, event));
     assert_ok(table->stream_destroy(device->context, first));
     assert_ok(table->stream_destroy(device->context, second));

@@ -313,6 +313,36 @@ static void a_stream_is_capturing_when_the_test_says_so(void **state)
     assert_false(is_capturing);
 }
 
+static void a_captured_graph_is_as_the_test_says(void **state)
+{
+    vw_device *device = *state;
+    need_script(device);
+    const vw_device_table *table = device->table;
+    const vw_graph_node last[] = {11, 12}, before[] = {10};
+    vw_graph_node nodes[2] = {77, 77};
+    uint64_t capture = 77;
+    size_t count = 77;
+    assert_ok(vw_device_set_capture_nodes(device, 7, 5, last, 2));
+    assert_ok(table->stream_capture_nodes(device->context, 7, &capture, nodes, 2, &count));
+    assert_true(capture == 0 && count == 0 && nodes[0] == 77); /* it is not capturing */
+    assert_ok(vw_device_set_capturing(device, 7, true));
+    assert_ok(table->stream_capture_nodes(device->context, 7, &capture, nodes, 1, &count));
+    assert_true(capture == 5 && count == 2 && nodes[0] == 11 && nodes[1] == 77);
+    assert_ok(table->stream_capture_nodes(device->context, 7, &capture, nodes, 2, &count));
+    assert_true(count == 2 && nodes[1] == 12);
+    assert_ok(vw_device_set_node_parents(device, 11, last, 2));
+    assert_ok(vw_device_set_node_parents(device, 11, before, 1)); /* the last word counts */
+    assert_ok(table->graph_node_parents(device->context, 11, nodes, 2, &count));
+    assert_true(count == 1 && nodes[0] == 10 && nodes[1] == 12);
+    assert_ok(table->graph_node_parents(device->context, 10, nodes, 2, &count));
+    assert_int_equal(count, 0);
+    assert_ok(vw_device_set_capturing(device, 7, false)); /* forgets */
+    assert_ok(vw_device_set_capturing(device, 7, true));
+    assert_ok(table->stream_capture_nodes(device->context, 7, &capture, nodes, 2, &count));
+    assert_true(capture == 1 && count == 0);
+    assert_ok(vw_device_set_capturing(device, 7, false));
+}
+
 /* ---- contents -------------------------------------------------------------------------------- */
 
 #define check(name) cmocka_unit_test_setup_teardown(name, vw_test_make_device, vw_test_end_device)
@@ -331,6 +361,7 @@ int vw_test_held_streams_contract(const vw_test_device_factory *factory)
         check(waiting_for_what_is_complete_or_ones_own_holds_nothing_up),
         check(a_stream_that_is_destroyed_finishes_what_others_wait_for),
         check(a_stream_is_capturing_when_the_test_says_so),
+        check(a_captured_graph_is_as_the_test_says),
     };
     vw_test_use_factory(factory);
     return cmocka_run_group_tests_name(factory->name, tests, NULL, NULL);

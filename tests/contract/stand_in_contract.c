@@ -38,6 +38,8 @@ typedef struct hands {
     void *pinned;
     uint64_t free_bytes, total_bytes;
     bool is_capturing;
+    uint64_t capture;
+    size_t node_count;
 } hands;
 
 static char nothing;           /* its address stands for no pinned memory yet */
@@ -53,6 +55,8 @@ static const hands empty_hands = {
     .free_bytes = UNTOUCHED,
     .total_bytes = UNTOUCHED,
     .is_capturing = true,
+    .capture = UNTOUCHED,
+    .node_count = UNTOUCHED,
 };
 
 static bool are_same_hands(const hands *a, const hands *b)
@@ -60,7 +64,8 @@ static bool are_same_hands(const hands *a, const hands *b)
     return a->plain == b->plain && a->reserved == b->reserved && a->handle == b->handle &&
            a->stream == b->stream && a->event == b->event && a->pinned == b->pinned &&
            a->free_bytes == b->free_bytes && a->total_bytes == b->total_bytes &&
-           a->is_capturing == b->is_capturing;
+           a->is_capturing == b->is_capturing && a->capture == b->capture &&
+           a->node_count == b->node_count;
 }
 
 /* Every counted call, in an order in which each is right. The expression is one line of a function
@@ -92,6 +97,9 @@ static bool are_same_hands(const hands *a, const hands *b)
     X(SYNCHRONIZE, stream_synchronize, d->table->stream_synchronize(d->context, h->stream))        \
     X(SYNCHRONIZE, synchronize, d->table->synchronize(d->context))                                 \
     X(STREAM, capturing, d->table->stream_is_capturing(d->context, h->stream, &h->is_capturing))   \
+    X(STREAM, capture_nodes,                                                                       \
+      d->table->stream_capture_nodes(d->context, h->stream, &h->capture, NULL, 0, &h->node_count)) \
+    X(STREAM, node_parents, d->table->graph_node_parents(d->context, 1, NULL, 0, &h->node_count))  \
     X(STREAM, stream_destroy, d->table->stream_destroy(d->context, h->stream))                     \
     X(HOST_TAKE, host_take, d->table->host_take(d->context, MIB, &h->pinned))                      \
     X(HOST_GIVE_BACK, host_give_back, d->table->host_give_back(d->context, h->pinned))             \

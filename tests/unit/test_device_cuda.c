@@ -193,6 +193,14 @@ static void an_old_driver_cannot_capture(void **state)
     bool is_capturing = true;
     assert_ok(device->table->stream_is_capturing(device->context, 0, &is_capturing));
     assert_false(is_capturing);
+    uint64_t capture = 77;
+    size_t count = 77;
+    vw_graph_node node = 77;
+    assert_status(VW_ERR_UNSUPPORTED, device->table->stream_capture_nodes(
+                                          device->context, 0, &capture, &node, 1, &count));
+    assert_status(VW_ERR_UNSUPPORTED,
+                  device->table->graph_node_parents(device->context, 1, &node, 1, &count));
+    assert_true(capture == 77 && count == 77 && node == 77);
     vw_device_destroy(device);
 }
 
@@ -414,6 +422,39 @@ static void a_call_that_fails_pops_what_it_pushed(void **state)
     vw_device_destroy(device);
 }
 
+static void the_nodes_of_a_captured_graph_can_be_asked_for(void **state)
+{
+    (void)state;
+    vw_device *device = open_device(0);
+    const vw_device_table *table = device->table;
+    uint64_t capture = 77;
+    size_t count = 77;
+    vw_graph_node nodes[3] = {77, 77, 77};
+    assert_ok(table->stream_capture_nodes(device->context, 0, &capture, nodes, 3, &count));
+    assert_true(capture == 0 && count == 0 && nodes[0] == 77);
+    setenv("FAKE_CUDA_CAPTURING", "1", 1);
+    assert_ok(table->stream_capture_nodes(device->context, 0, &capture, NULL, 0, &count));
+    assert_true(capture == FAKE_CUDA_CAPTURE && count == 1);
+    assert_ok(table->stream_capture_nodes(device->context, 0, &capture, nodes, 3, &count));
+    assert_true(count == 1 && nodes[0] != 77 && nodes[1] == 77);
+    vw_graph_node last = nodes[0];
+    assert_ok(table->graph_node_parents(device->context, last, NULL, 0, &count));
+    assert_int_equal(count, 2);
+    assert_ok(table->graph_node_parents(device->context, last, nodes, 1, &count));
+    assert_true(count == 2 && nodes[0] != last && nodes[1] == 77);
+    assert_ok(table->graph_node_parents(device->context, last, nodes, 3, &count));
+    assert_true(count == 2 && nodes[1] != nodes[0] && nodes[2] == 77);
+    assert_ok(table->graph_node_parents(device->context, nodes[1], nodes, 3, &count));
+    assert_int_equal(count, 0);
+    assert_int_equal(fake_state().capture_mode, 0);
+    setenv("FAKE_CUDA_SPOILT", "1", 1);
+    assert_ok(table->stream_capture_nodes(device->context, 0, &capture, nodes, 3, &count));
+    assert_true(capture == 0 && count == 0);
+    unsetenv("FAKE_CUDA_SPOILT");
+    unsetenv("FAKE_CUDA_CAPTURING");
+    vw_device_destroy(device);
+}
+
 static void memory_is_served_while_somebody_captures_a_graph(void **state)
 {
     (void)state;
@@ -545,6 +586,9 @@ static void every_refusal_is_reported_and_keeps_the_outputs(void **state)
     REFUSED("cuStreamSynchronize", stream_synchronize(context, 1));
     REFUSED("cuStreamWaitEvent", stream_wait_event(context, 1, 1));
     REFUSED("cuStreamIsCapturing", stream_is_capturing(context, 1, &flag));
+    REFUSED("cuStreamGetCaptureInfo_v2",
+            stream_capture_nodes(context, 1, &number, &number, 1, &tried));
+    REFUSED("cuGraphNodeGetDependencies", graph_node_parents(context, 1, &number, 1, &tried));
     REFUSED("cuEventCreate", event_create(context, &number));
     REFUSED("cuEventDestroy_v2", event_destroy(context, 1));
     REFUSED("cuEventRecord", event_record(context, 1, 1));
@@ -707,6 +751,7 @@ static int with_a_driver_of_today(void)
         cmocka_unit_test(another_devices_context_stays_current),
         WITH_ORDERS_FORGOTTEN(a_call_that_fails_pops_what_it_pushed),
         WITH_ORDERS_FORGOTTEN(memory_is_served_while_somebody_captures_a_graph),
+        WITH_ORDERS_FORGOTTEN(the_nodes_of_a_captured_graph_can_be_asked_for),
         cmocka_unit_test(a_full_device_is_out_of_memory_with_the_numbers),
         WITH_ORDERS_FORGOTTEN(a_lack_of_page_locked_memory_is_the_hosts),
         WITH_ORDERS_FORGOTTEN(any_other_refusal_carries_the_drivers_words_and_the_arguments),

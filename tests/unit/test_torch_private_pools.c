@@ -278,11 +278,11 @@ static void open_with_helper(vw_test_pool *test, const char *version, const char
     cache_segment_in(test, none, S1, 20 * MIB);
 }
 
-static void since_2_10_a_helper_is_asked_before_anything_is_given_up(void **state)
+static void since_2_11_a_helper_is_asked_before_anything_is_given_up(void **state)
 {
     (void)state;
     vw_test_pool test;
-    open_with_helper(&test, "2.10", NULL);
+    open_with_helper(&test, "2.11", NULL);
     assert_int_equal(vw_test_alloc(&test, 32 * MIB), S0);
     vw_test_expect_events(&test, {VW_ACTION_ALLOC, S0, 32 * MIB});
     vw_pool_stats stats = vw_test_stats(&test);
@@ -297,11 +297,11 @@ static void since_2_10_a_helper_is_asked_before_anything_is_given_up(void **stat
     vw_test_pool_close(&test);
 }
 
-static void in_2_8_and_2_9_a_helper_is_asked_last(void **state)
+static void from_2_8_to_2_10_a_helper_is_asked_last(void **state)
 {
     (void)state;
-    static const char *const versions[] = {"2.8", "2.9"};
-    for (int i = 0; i < 2; i++) {
+    static const char *const versions[] = {"2.8", "2.9", "2.10"};
+    for (int i = 0; i < 3; i++) {
         vw_test_pool test;
         open_with_helper(&test, versions[i], NULL);
         assert_int_equal(vw_test_alloc(&test, 32 * MIB), S0);
@@ -581,12 +581,12 @@ static outcome trim_in_a_scope(const char *version, bool is_capturing)
     return found;
 }
 
-static void a_trim_keeps_the_default_pool_in_scopes_from_2_9_and_in_captures_from_2_13(void **state)
+static void a_trim_keeps_the_default_pool_in_scopes_from_2_8_and_in_captures_from_2_13(void **state)
 {
     (void)state;
-    assert_int_equal(trim_in_a_scope("2.8", false), GIVEN_UP);
-    assert_int_equal(trim_in_a_scope("2.8", true), GIVEN_UP);
-    assert_int_equal(trim_in_a_scope("2.9", false), KEPT);
+    assert_int_equal(trim_in_a_scope("2.7", false), GIVEN_UP);
+    assert_int_equal(trim_in_a_scope("2.7", true), GIVEN_UP);
+    assert_int_equal(trim_in_a_scope("2.8", false), KEPT);
     assert_int_equal(trim_in_a_scope("2.12", false), KEPT);
     assert_int_equal(trim_in_a_scope("2.13", false), GIVEN_UP);
     assert_int_equal(trim_in_a_scope("2.13", true), KEPT);
@@ -637,8 +637,8 @@ int main(void)
         cmocka_unit_test(a_released_pool_ends_with_its_last_segment),
         cmocka_unit_test(one_released_pool_can_be_trimmed_alone),
         cmocka_unit_test(private_pools_count_in_the_same_statistics),
-        cmocka_unit_test(since_2_10_a_helper_is_asked_before_anything_is_given_up),
-        cmocka_unit_test(in_2_8_and_2_9_a_helper_is_asked_last),
+        cmocka_unit_test(since_2_11_a_helper_is_asked_before_anything_is_given_up),
+        cmocka_unit_test(from_2_8_to_2_10_a_helper_is_asked_last),
         cmocka_unit_test(through_2_7_nobody_helps),
         cmocka_unit_test(a_helper_helps_its_own_stream_and_only_while_it_is_willing),
         cmocka_unit_test(private_pools_are_not_helped),
@@ -651,7 +651,7 @@ int main(void)
         cmocka_unit_test(a_pool_without_a_source_has_expandable_segments_of_its_own),
         cmocka_unit_test(no_retry_with_a_scope_open_through_2_12_and_while_capturing_since),
         cmocka_unit_test(
-            a_trim_keeps_the_default_pool_in_scopes_from_2_9_and_in_captures_from_2_13),
+            a_trim_keeps_the_default_pool_in_scopes_from_2_8_and_in_captures_from_2_13),
         cmocka_unit_test(no_event_is_looked_at_in_scopes_through_2_12_and_in_captures_since),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,6 +94,7 @@ static void every_feature_appears_in_its_release(void **state)
     FIRST_IN(210, scopes_newest_first);
     FIRST_IN(210, roundup_rest_keeps_last);
     FIRST_IN(211, parse_resets_oversize_slack);
+    FIRST_IN(212, frees_deferred_at_scope_end);
     FIRST_IN(212, has_rejection_count);
     FIRST_IN(213, has_private_pool_stats);
     FIRST_IN(215, reserve_is_configurable);
@@ -107,14 +108,14 @@ static void every_rule_changes_in_its_release(void **state)
     CHANGES_IN(204, roundup, VW__TORCH_ROUNDUP_TABLE_ONE_IS_ERROR,
                VW__TORCH_ROUNDUP_TABLE_ONE_IS_OFF);
     CHANGES_IN(208, use_on_oom, VW__TORCH_USE_ON_OOM_NONE, VW__TORCH_USE_ON_OOM_AFTER_RELEASE);
-    CHANGES_IN(210, use_on_oom, VW__TORCH_USE_ON_OOM_AFTER_RELEASE,
+    CHANGES_IN(211, use_on_oom, VW__TORCH_USE_ON_OOM_AFTER_RELEASE,
                VW__TORCH_USE_ON_OOM_BEFORE_RELEASE);
     CHANGES_IN(210, limit_rule, VW__TORCH_LIMIT_TRUNCATED_ALSO_FOR_ONE, VW__TORCH_LIMIT_TRUNCATED);
     CHANGES_IN(213, limit_rule, VW__TORCH_LIMIT_TRUNCATED, VW__TORCH_LIMIT_ROUNDED);
     CHANGES_IN(212, tie_break, VW__TORCH_TIE_ADDRESS, VW__TORCH_TIE_BLOCK_COUNTER);
     CHANGES_IN(213, tie_break, VW__TORCH_TIE_BLOCK_COUNTER, VW__TORCH_TIE_SEGMENT_COUNTER);
     CHANGES_IN(213, capturing, VW__TORCH_CAPTURING_ANY_SCOPE, VW__TORCH_CAPTURING_CURRENT_STREAM);
-    CHANGES_IN(209, scope_release, VW__TORCH_RELEASE_IN_SCOPES, VW__TORCH_RELEASE_OUTSIDE_SCOPES);
+    CHANGES_IN(208, scope_release, VW__TORCH_RELEASE_IN_SCOPES, VW__TORCH_RELEASE_OUTSIDE_SCOPES);
     CHANGES_IN(213, scope_release, VW__TORCH_RELEASE_OUTSIDE_SCOPES,
                VW__TORCH_RELEASE_OUTSIDE_OF_CAPTURES);
     CHANGES_IN(110, grammar, VW__TORCH_GRAMMAR_NONE, VW__TORCH_GRAMMAR_WORDS);

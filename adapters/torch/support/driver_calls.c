@@ -67,6 +67,7 @@ static const char *const harmless[] = {
     "cuGraphInstantiate",
     "cuGraphInstantiateWithFlags",
     "cuGraphInstantiateWithParams",
+    "cuGraphNodeGetDependencies",
     "cuInit",
     "cuIpcCloseMemHandle",
     "cuIpcGetEventHandle",

@@ -172,7 +172,7 @@ typedef struct vw__paged_candidate {
 
 typedef struct vw__paged_engine {
     vw__engine base;
-    vw__torch_conf conf; /* of its settings only the memory fraction counts */
+    vw__torch_conf conf; /* of its settings the memory fraction counts, and reuse in captures */
     vw__paged_mode mode;
     uint64_t unit_bytes;
     double idle_share;

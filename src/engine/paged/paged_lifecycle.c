@@ -28,7 +28,10 @@ static vw_status set_fraction(vw__engine *base, double fraction)
 
 static vw_status configure(vw__engine *base, const char *text)
 {
-    return vw__torch_conf_apply(&vw__paged_of(base)->conf, text);
+    vw__torch_conf *conf = &vw__paged_of(base)->conf;
+    VW__TRY(vw__torch_conf_apply(conf, text));
+    base->reuse = vw__torch_conf_reuse(conf);
+    return VW_OK;
 }
 
 static void walk_conf(const vw__engine *base, vw_conf_visitor visit, void *context)
@@ -254,6 +257,7 @@ static vw_status adopt_options(vw__paged_engine *engine, const vw_pool_options *
                         "backend:cudaMallocAsync is the driver's own allocator, and engine "
                         "\"vramwise\" is another");
     engine->base.routing = vw__torch_conf_routing(&engine->conf);
+    engine->base.reuse = vw__torch_conf_reuse(&engine->conf);
     engine->base.routing.scopes_count_as_captures = false; /* whatever the release did */
     engine->mode = mode_of(options->engine);
     engine->idle_share = options->idle_share > 0.0 ? options->idle_share : DEFAULT_IDLE_SHARE;

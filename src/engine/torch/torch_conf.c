@@ -54,6 +54,14 @@ vw__engine_routing vw__torch_conf_routing(const vw__torch_conf *conf)
     };
 }
 
+vw__engine_reuse vw__torch_conf_reuse(const vw__torch_conf *conf)
+{
+    if (!conf->settings.graph_capture_record_stream_reuse)
+        return VW__ENGINE_REUSE_NOTHING;
+    return conf->rules.frees_deferred_at_scope_end ? VW__ENGINE_REUSE_ALSO_AT_END
+                                                   : VW__ENGINE_REUSE_ORDERED;
+}
+
 /* ---- showing --------------------------------------------------------------------------------- */
 
 static const char *python_bool(bool is_true)

@@ -34,4 +34,7 @@ vw_status vw__torch_conf_set_fraction(const vw__torch_conf *conf, vw__engine *en
 /* The release's rules for private pools and captures. */
 vw__engine_routing vw__torch_conf_routing(const vw__torch_conf *conf);
 
+/* graph_capture_record_stream_reuse, as the release has it. */
+vw__engine_reuse vw__torch_conf_reuse(const vw__torch_conf *conf);
+
 #endif /* VW_ENGINE_TORCH_TORCH_CONF_H */

@@ -10,6 +10,7 @@ static void adopt_settings(vw__torch_engine *engine)
 {
     const vw_device_properties *device = &engine->base.owner.device->properties;
     engine->base.max_split_bytes = engine->conf.settings.max_split_size_bytes;
+    engine->base.reuse = vw__torch_conf_reuse(&engine->conf);
     engine->is_expandable = engine->conf.settings.is_expandable &&
                             engine->conf.rules.has_expandable && device->has_virtual_memory;
     engine->counts_ages = engine->conf.settings.garbage_collection_threshold > 0 &&

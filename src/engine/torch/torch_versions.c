@@ -73,12 +73,12 @@ static vw__torch_use_on_oom use_on_oom_of(int version)
 {
     if (version < 208)
         return VW__TORCH_USE_ON_OOM_NONE;
-    return version < 210 ? VW__TORCH_USE_ON_OOM_AFTER_RELEASE : VW__TORCH_USE_ON_OOM_BEFORE_RELEASE;
+    return version < 211 ? VW__TORCH_USE_ON_OOM_AFTER_RELEASE : VW__TORCH_USE_ON_OOM_BEFORE_RELEASE;
 }
 
 static vw__torch_scope_release scope_release_of(int version)
 {
-    if (version < 209)
+    if (version < 208)
         return VW__TORCH_RELEASE_IN_SCOPES;
     return version < 213 ? VW__TORCH_RELEASE_OUTSIDE_SCOPES : VW__TORCH_RELEASE_OUTSIDE_OF_CAPTURES;
 }
@@ -131,6 +131,7 @@ vw_status vw__torch_rules_for(int version, vw__torch_rules *out)
         .scopes_newest_first = v >= 210,
         .capturing = v >= 213 ? VW__TORCH_CAPTURING_CURRENT_STREAM : VW__TORCH_CAPTURING_ANY_SCOPE,
         .scope_release = scope_release_of(v),
+        .frees_deferred_at_scope_end = v >= 212,
 
         .grammar = grammar_of(v),
         .max_split_must_be_larger = v < 210,

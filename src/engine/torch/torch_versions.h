@@ -43,8 +43,8 @@ typedef enum vw__torch_roundup_kind {
 /* When pools marked use_on_oom are searched for a request that found no memory. */
 typedef enum vw__torch_use_on_oom {
     VW__TORCH_USE_ON_OOM_NONE,           /* through 2.7 */
-    VW__TORCH_USE_ON_OOM_AFTER_RELEASE,  /* 2.8-2.9: last of all */
-    VW__TORCH_USE_ON_OOM_BEFORE_RELEASE, /* 2.10+: before anything cached is released */
+    VW__TORCH_USE_ON_OOM_AFTER_RELEASE,  /* 2.8-2.10: last of all */
+    VW__TORCH_USE_ON_OOM_BEFORE_RELEASE, /* 2.11+: before anything cached is released */
 } vw__torch_use_on_oom;
 
 /* How a memory fraction becomes a limit in bytes (vw__torch_limit_bytes). */
@@ -57,8 +57,8 @@ typedef enum vw__torch_limit_rule {
 /* Which of several free blocks of equal size on one stream is taken: the least of these. */
 typedef enum vw__torch_tie_break {
     VW__TORCH_TIE_ADDRESS,         /* through 2.11 */
-    VW__TORCH_TIE_BLOCK_COUNTER,   /* 2.12: a number for every block made. Uncertain: the change
-                                      came two days before the cut and was taken back later */
+    VW__TORCH_TIE_BLOCK_COUNTER,   /* 2.12: a number for every block made. Its release branch has
+                                      it; on the main branch it was taken back later */
     VW__TORCH_TIE_SEGMENT_COUNTER, /* 2.13+: a number for every segment made, then the address */
 } vw__torch_tie_break;
 
@@ -70,8 +70,8 @@ typedef enum vw__torch_capturing {
 
 /* Whether releasing cached blocks touches the default pools. */
 typedef enum vw__torch_scope_release {
-    VW__TORCH_RELEASE_IN_SCOPES,           /* through 2.8: always */
-    VW__TORCH_RELEASE_OUTSIDE_SCOPES,      /* 2.9-2.12: not while any scope is active */
+    VW__TORCH_RELEASE_IN_SCOPES,           /* through 2.7: always */
+    VW__TORCH_RELEASE_OUTSIDE_SCOPES,      /* 2.8-2.12: not while any scope is active */
     VW__TORCH_RELEASE_OUTSIDE_OF_CAPTURES, /* 2.13+: not while the current stream captures */
 } vw__torch_scope_release;
 
@@ -115,13 +115,15 @@ typedef struct vw__torch_rules {
 
     /* Limits, and what happens when memory runs out. */
     vw__torch_limit_rule limit_rule; /* 2.10, 2.13 */
-    vw__torch_use_on_oom use_on_oom; /* 2.8, 2.10 */
+    vw__torch_use_on_oom use_on_oom; /* 2.8, 2.11 */
 
     /* Private pools and captures. */
     bool custom_pools_ignore_expandable;   /* 2.10: pools with an allocator of their own */
     bool scopes_newest_first;              /* 2.10: oldest first before */
     vw__torch_capturing capturing;         /* 2.13 */
-    vw__torch_scope_release scope_release; /* 2.9, 2.13 */
+    vw__torch_scope_release scope_release; /* 2.8, 2.13 */
+    bool frees_deferred_at_scope_end;      /* 2.12, with graph_capture_record_stream_reuse: the
+                                              blocks of the scope's pool that wait for its end */
 
     /* The option string. */
     vw__torch_grammar grammar;        /* 1.10, 2.0, 2.10; the wording of errors goes with it */

@@ -622,6 +622,41 @@ DRIVER(cuStreamIsCapturing, (vw__cuda_stream stream, int *status))
     return SUCCESS;
 }
 
+struct vw__cuda_node_ {
+    int parent_count;
+};
+static struct vw__cuda_node_ nodes[3] = {{0}, {0}, {2}};
+
+DRIVER(cuStreamGetCaptureInfo_v2,
+       (vw__cuda_stream stream, int *status, unsigned long long *id, vw__cuda_graph *graph,
+        const vw__cuda_node **terminals, size_t *count))
+{
+    static const vw__cuda_node last = &nodes[2];
+    OBEY_ORDERS_IN_CONTEXT();
+    if (context_of_stream(stream) == NULL)
+        return INVALID_HANDLE;
+    *status = fake_is_set("FAKE_CUDA_CAPTURING") ? fake_is_set("FAKE_CUDA_SPOILT") + 1 : 0;
+    if (*status != 1)
+        return SUCCESS; /* and the rest is left alone */
+    *id = FAKE_CUDA_CAPTURE;
+    *graph = NULL;
+    *terminals = &last;
+    *count = 1;
+    return SUCCESS;
+}
+
+DRIVER(cuGraphNodeGetDependencies, (vw__cuda_node node, vw__cuda_node *parents, size_t *count))
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    if (node != &nodes[0] && node != &nodes[1] && node != &nodes[2])
+        return INVALID_VALUE;
+    if (parents == NULL || *count > (size_t)node->parent_count)
+        *count = (size_t)node->parent_count;
+    for (size_t i = 0; parents != NULL && i < *count; i++)
+        parents[i] = &nodes[i];
+    return SUCCESS;
+}
+
 DRIVER(cuThreadExchangeStreamCaptureMode, (int *mode))
 {
     OBEY_ORDERS();

@@ -4,7 +4,10 @@
  * place. Environment variables, read at each call, make it misbehave:
  *
  *   FAKE_CUDA_FAIL=cuMemAlloc_v2=2   the named function answers this number and does nothing
- *   FAKE_CUDA_CAPTURING=1            somebody captures a graph in the default mode
+ *   FAKE_CUDA_CAPTURING=1            somebody captures a graph in the default mode: capture
+ *                                    FAKE_CUDA_CAPTURE of three nodes, the last after the others,
+ *                                    and that one is the last of every stream
+ *   FAKE_CUDA_SPOILT=1               that capture was spoilt
  *   FAKE_CUDA_WITHOUT_VIRTUAL=1      the device says it has no virtual memory
  *   FAKE_CUDA_WITHOUT_RDMA=1         the device says it has no direct RDMA
  *   FAKE_CUDA_RDMA_WITHOUT_ACCESS=1  it has, but gives no access to memory that asked for it
@@ -30,7 +33,8 @@
 
 enum {
     FAKE_CUDA_DEVICES = 2,
-    FAKE_CUDA_HOST_NODE = 1,      /* the one near both of them */
+    FAKE_CUDA_HOST_NODE = 1, /* the one near both of them */
+    FAKE_CUDA_CAPTURE = 5,
     FAKE_CUDA_ANOTHER_PID = 4242, /* the second process NVML reports; it hides its memory */
 };
 #define FAKE_CUDA_TOTAL_BYTES ((size_t)4 << 30)
