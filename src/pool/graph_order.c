@@ -98,7 +98,8 @@ vw__graph_order_marks *vw__graph_order_mark(const vw_device *device, const vw__b
         can_tell(device) && append_last(&list, device, vw__block_stream(block), &capture);
     for (const vw__stream_order_use *use = block->uses; use != NULL && is_known; use = use->next) {
         uint64_t of_use = 0;
-        is_known = append_last(&list, device, use->stream, &of_use) && of_use == capture;
+        is_known = use->is_from_capture && append_last(&list, device, use->stream, &of_use) &&
+                   of_use == capture;
     }
     if (is_known && list.count != 0)
         marks = vw__host_alloc(sizeof *marks + list.count * sizeof *list.nodes);

@@ -170,12 +170,15 @@ vw_status vw__ranks_account_story(vw__ranks_work *work, vw__ranks_story *story,
 
 static bool is_busier(const vw_device_stats *one, const vw_device_stats *other)
 {
+    if (one->has_oom != other->has_oom)
+        return one->has_oom;
     if (one->event_count != other->event_count)
         return one->event_count > other->event_count;
     return one->reserved_bytes > other->reserved_bytes;
 }
 
-/* A rank uses one card: the one with the most events. NULL: none was used. */
+/* A rank uses one card: the one that ran out of memory, as for the doctor; else the one with the
+ * most events. NULL: none was used. */
 static const vw_device_stats *device_of(const vw_recording_stats *stats)
 {
     const vw_device_stats *busiest = NULL;

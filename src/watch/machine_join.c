@@ -7,7 +7,9 @@
  *   1. the driver lists the process on one GPU only, and the job has one device: that is it
  *   2. the environment: the entry of CUDA_VISIBLE_DEVICES, a number or the beginning of a UUID.
  *      Numbers count only where both orders must be the same: by the bus, or all GPUs alike. In a
- *      job whose environment nobody may read, there are no entries
+ *      job whose environment nobody may read, there are no entries. A program may change its
+ *      variables after it was started (os.environ), which nobody else sees: a GPU on which the
+ *      driver does not list the process, while it does on others, is not it
  *   3. only one GPU has the device's name
  *
  * A GPU with another name than the device's is never it. What is left is unknown, and said to be.
@@ -49,6 +51,20 @@ static const vw_gpu *gpu_with_process(const vw__watch_machine_parts *parts, long
         found = gpu;
     }
     return found;
+}
+
+/* Does the driver list the process, and not on this GPU? */
+static bool is_elsewhere(const vw__watch_machine_parts *parts, long process, const vw_gpu *gpu)
+{
+    bool is_listed = false;
+    for (size_t i = 0; i < parts->process_count; i++) {
+        if (parts->processes[i].process != process)
+            continue;
+        if (&parts->gpus[parts->processes[i].gpu] == gpu)
+            return false;
+        is_listed = true;
+    }
+    return is_listed;
 }
 
 static bool all_are_alike(const vw__watch_machine_parts *parts)
@@ -132,6 +148,8 @@ static const vw_gpu *gpu_of(const vw__watch_machine_parts *parts, size_t job,
     const vw_gpu *gpu = owner->device_count == 1 ? gpu_with_process(parts, owner->process) : NULL;
     if (gpu == NULL)
         gpu = gpu_by_environment(parts, &parts->environments[job], device->index);
+    if (gpu != NULL && is_elsewhere(parts, owner->process, gpu))
+        gpu = NULL;
     if (gpu != NULL && name_agrees(gpu, device))
         return gpu;
     return gpu == NULL ? gpu_by_name(parts, device) : NULL;

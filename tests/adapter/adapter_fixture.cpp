@@ -17,6 +17,8 @@ static vw_status open_device(const Setup &setup, int index, vw_device **out)
     vw_status status;
     if (setup.kind == Kind::host) {
         status = vw_host_device_create(setup.capacity_bytes, out);
+    } else if (setup.kind == Kind::cuda) {
+        status = vw_cuda_device_open(index, out);
     } else {
         vw_simulated_options options{};
         options.struct_size = sizeof options;

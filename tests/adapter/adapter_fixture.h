@@ -29,7 +29,7 @@ constexpr size_t KiB = 1024;
 constexpr size_t MiB = 1024 * KiB;
 constexpr size_t GiB = 1024 * MiB;
 
-enum class Kind { simulated, host };
+enum class Kind { simulated, host, cuda }; // cuda: of VRAMWISE_CUDA_DRIVER
 
 struct Setup {
     std::string engine = "torch";

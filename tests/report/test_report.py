@@ -173,6 +173,28 @@ class Jobs(ReportCase):
         self.assertEqual({outlier["rank"] for outlier in report["outliers"]}, {41})
         self.assertEqual([(site["rank"], site["where"]) for site in report["sites"]], [(41, "train.py:2 step")])
 
+    def test_each_of_eight_ranks_has_its_own_gpu_in_its_snapshot(self):
+        for rank in range(8):  # torch.cuda.set_device(rank), with all GPUs visible
+            content = snapshot([64, 200 if rank == 5 else 32], oom_us=4_000_000 if rank == 5 else None)
+            content["device_traces"] = [content["device_traces"][0] if device == rank else [] for device in range(8)]
+            self.put(f"run.rank{rank}.json", content)
+        report = self.examine()
+        self.assertEqual([rank["device"] for rank in report["ranks"]], list(range(8)))
+        self.assertEqual(report["first_oom"]["rank"], 5)
+        self.assertEqual({outlier["rank"] for outlier in report["outliers"]}, {5})
+
+    def test_of_eight_gpus_of_one_process_the_one_that_ran_out_is_shown(self):
+        for rank in range(2):
+            content = snapshot([])
+            content["device_traces"] = [snapshot([16] * 8 if device == 2 else [64 + device],
+                                                 oom_us=4_000_000 if (rank, device) == (1, 6) else None)["device_traces"][0]
+                                        for device in range(8)]
+            self.put(f"run.rank{rank}.json", content)
+        ranks = self.examine()["ranks"]
+        self.assertEqual([rank["device"] for rank in ranks], [2, 6])  # the busiest; the one that failed
+        self.assertEqual([rank["oom"] is not None for rank in ranks], [False, True])
+        self.assertEqual(ranks[1]["peak_live_bytes"], 70 * MIB)
+
     def test_ranks_alike_are_nothing_to_see(self):
         for rank in range(3):
             self.put(f"snap_r{rank}.json", snapshot([64, 32]))

@@ -55,9 +55,10 @@ class TopCase(unittest.TestCase):
         job.wait(LIMIT_SECONDS)
         job.stdout.close()
 
-    def use_gpus(self, *processes) -> None:
-        """Two GPUs with 80 GiB each; (gpu, process, bytes) on them."""
+    def use_gpus(self, *processes, count: int = 2) -> None:
+        """Two GPUs with 80 GiB each, or more; (gpu, process, bytes) on them."""
         self.environment.update(
+            FAKE_CUDA_DEVICE_COUNT=str(count),
             VRAMWISE_NVML=NVML, FAKE_NVML_NAME="NVIDIA H200", FAKE_NVML_TOTAL=str(80 * GIB),
             FAKE_NVML_LIST=",".join(f"{gpu}:{process}:{size}" for gpu, process, size in processes))
 
@@ -121,6 +122,72 @@ class Once(TopCase):
             row, = (row for row in self.top_json()["rows"] if row["process"] == job.pid)
             self.assertEqual(row["gpu"], gpu, visible)
             self.end(job)
+
+    def test_eight_ranks_are_each_on_the_gpu_that_is_visible_to_it(self) -> None:
+        order = (5, 0, 7, 2, 1, 6, 3, 4)  # of the GPUs, by rank
+        jobs = []
+        for rank, gpu in enumerate(order):
+            self.environment["CUDA_VISIBLE_DEVICES"] = str(gpu) if rank % 2 else f"GPU-{gpu}{gpu}"
+            jobs.append(self.job("program=train.py", f"rank={rank}", H200,
+                                 f"live_bytes={(rank + 1) * GIB}", f"reserved_bytes={10 * GIB}"))
+        del self.environment["CUDA_VISIBLE_DEVICES"]
+        self.use_gpus((0, os.getpid(), GIB), count=8)  # a list without them, as in a container
+        rows = {row["job"]["rank"]: row for row in self.top_json()["rows"] if row["job"]}
+        self.assertEqual([rows[rank]["gpu"] for rank in range(8)], list(order))
+        self.use_gpus(*((gpu, job.pid, 12 * GIB) for gpu, job in zip(order, jobs)), count=8)
+        found = self.top_json()
+        self.assertEqual([row["gpu"] for row in found["rows"]], list(range(8)))  # each once, in order
+        for gpu, row in zip(found["gpus"], found["rows"]):
+            rank = order.index(gpu["index"])
+            self.assertEqual((row["job"]["rank"], row["process"]), (rank, jobs[rank].pid))
+            self.assertEqual((gpu["job_live_bytes"], row["unseen_bytes"]), ((rank + 1) * GIB, 2 * GIB))
+        shown = self.top("--once", "--interval", "0.05").stdout
+        self.assertEqual(shown.count("GPU "), 8 + 1)  # and the head of the table
+        self.assertIn("GPU 7: NVIDIA H200, busy 3 %, 12.06 GiB of 80.00 GiB used\n", shown)
+        for rank, gpu in enumerate(order):
+            self.assertRegex(shown, rf"(?m)^ *{jobs[rank].pid} +{gpu} +{rank} +train.py +12.00 GiB")
+
+    def eight_devices(self) -> subprocess.Popen:
+        return self.job("program=serve.py", *(word for device in range(8) for word in
+                                              (f"device={device}:NVIDIA H200", f"live_bytes={device + 1}",
+                                               "reserved_bytes=100")))
+
+    def test_a_job_on_eight_gpus_has_a_row_on_each(self) -> None:
+        for visible, order in ((None, range(8)), ("7,6,5,4,3,2,1,0", range(7, -1, -1))):
+            if visible:
+                self.environment["CUDA_VISIBLE_DEVICES"] = visible
+            job = self.eight_devices()
+            self.use_gpus(*((gpu, job.pid, GIB) for gpu in range(8)), count=8)
+            found = self.top_json()
+            self.assertEqual({row["device"]["index"]: row["gpu"] for row in found["rows"]},
+                             dict(enumerate(order)))
+            self.assertEqual([row["process_bytes"] for row in found["rows"]], [GIB] * 8)
+            self.assertEqual([gpu["job_live_bytes"] for gpu in found["gpus"]],
+                             [index + 1 for index in order])
+            self.end(job)
+
+    def test_where_the_driver_lists_a_job_elsewhere_its_environment_is_not_believed(self) -> None:
+        # The program has set os.environ["CUDA_VISIBLE_DEVICES"] = "4,5" after it was started.
+        job = self.job("program=train.py", H200, "live_bytes=1", "device=1:NVIDIA H200", "live_bytes=2")
+        self.use_gpus((4, job.pid, GIB), (5, job.pid, GIB), count=8)
+        rows = self.top_json()["rows"]
+        self.assertEqual([(row["gpu"], row["process_bytes"]) for row in rows if row["gpu"] is not None],
+                         [(4, GIB), (5, GIB)])
+        self.assertEqual([row["device"]["index"] for row in rows if row["gpu"] is None], [0, 1])
+
+    def test_two_jobs_on_one_gpu_are_both_shown(self) -> None:
+        one = self.job("program=train.py", H200, f"live_bytes={6 * GIB}", f"reserved_bytes={8 * GIB}")
+        two = self.job("program=serve.py", H200, f"live_bytes={20 * GIB}", f"reserved_bytes={21 * GIB}")
+        self.use_gpus((0, one.pid, 9 * GIB), (0, two.pid, 22 * GIB))
+        found = self.top_json()
+        self.assertEqual({(row["process"], row["gpu"], row["process_bytes"]) for row in found["rows"]},
+                         {(one.pid, 0, 9 * GIB), (two.pid, 0, 22 * GIB)})
+        gpu = found["gpus"][0]
+        self.assertEqual((gpu["job_live_bytes"], gpu["job_idle_bytes"]), (26 * GIB, 3 * GIB))
+        self.assertEqual(gpu["other_bytes"], gpu["used_bytes"] - 29 * GIB)
+        shown = self.top("--once", "--interval", "0.05").stdout
+        self.assertRegex(shown, rf"(?m)^ *{one.pid} +0 +train.py +9.00 GiB +6.00 GiB +8.00 GiB")
+        self.assertRegex(shown, rf"(?m)^ *{two.pid} +0 +serve.py +22.00 GiB +20.00 GiB +21.00 GiB")
 
     def test_the_pace_is_that_between_two_readings(self) -> None:
         job = self.job("allocations=1000")

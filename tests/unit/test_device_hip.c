@@ -461,9 +461,12 @@ static void every_refusal_is_reported_and_keeps_the_outputs(void **state)
     assert_status(VW_ERR_UNSUPPORTED, table->create_on_host(context, 2 * MIB, &number));
     assert_status(VW_ERR_UNSUPPORTED, table->processes(context, NULL, 0, &count));
     assert_last_error_has("HIP device 0");
-    assert_true(number == 77 && file == 77 && count == 77);
-    /* All but struct_size, the five above, and destroy. */
-    assert_int_equal(tried, sizeof(vw_device_table) / sizeof(void *) - 7);
+    assert_status(VW_ERR_UNSUPPORTED,
+                  table->stream_capture_nodes(context, 1, &total_bytes, &number, 1, &count));
+    assert_status(VW_ERR_UNSUPPORTED, table->graph_node_parents(context, 1, &number, 1, &count));
+    assert_true(number == 77 && total_bytes == 77 && file == 77 && count == 77);
+    /* All but struct_size, the seven above, and destroy. */
+    assert_int_equal(tried, sizeof(vw_device_table) / sizeof(void *) - 9);
     /* As if nothing had ever been refused. */
     assert_ok(table->map(context, base + 2 * MIB, 2 * MIB, handle));
     assert_ok(table->unmap(context, mapped, 4 * MIB));

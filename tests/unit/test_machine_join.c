@@ -195,6 +195,22 @@ static void a_job_of_two_devices_has_a_row_on_each_with_its_own_bytes(void **sta
     assert_int_equal(scene.rows[1].device->index, 1);
 }
 
+/* As after os.environ["CUDA_VISIBLE_DEVICES"] = "1" in a job that has two contexts. */
+static void a_gpu_without_the_process_is_not_it_whatever_the_environment(void **state)
+{
+    made_scene scene;
+    (void)state;
+    set_scene(&scene);
+    scene.job.device_count = 2;
+    see_process(&scene, 1, 17, 200);
+    join(&scene);
+    assert_int_equal(scene.row_count, 2);
+    assert_int_equal(scene.rows[0].device->index, 1);
+    assert_int_equal(scene.rows[0].gpu->index, 1);
+    assert_int_equal(scene.rows[1].device->index, 0);
+    assert_int_equal(scene.rows[1].place, VW_ROW_ON_UNKNOWN_GPU);
+}
+
 static void a_job_that_tells_no_device_takes_the_row_of_its_process(void **state)
 {
     made_scene scene;
@@ -260,6 +276,7 @@ int main(void)
         cmocka_unit_test(a_gpu_of_another_name_is_never_it),
         cmocka_unit_test(stand_ins_are_on_no_gpu),
         cmocka_unit_test(a_job_of_two_devices_has_a_row_on_each_with_its_own_bytes),
+        cmocka_unit_test(a_gpu_without_the_process_is_not_it_whatever_the_environment),
         cmocka_unit_test(a_job_that_tells_no_device_takes_the_row_of_its_process),
         cmocka_unit_test(others_are_told_with_their_command_and_rows_go_by_gpu_and_process),
         cmocka_unit_test(a_gpus_memory_is_split_among_jobs_and_the_rest),

@@ -2,6 +2,7 @@
  * is current, and open their memory to peers. */
 #include "vramwise/vramwise.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -62,11 +63,20 @@ static fake_cuda_state seen(void)
     return vw_test_fake_cuda_state();
 }
 
-static int forget_orders(void **state)
+static int have_eight_devices(void **state)
 {
     (void)state;
-    unsetenv("FAKE_CUDA_FAIL");
-    unsetenv("FAKE_CUDA_WITHOUT_PEERS");
+    return setenv("FAKE_CUDA_DEVICE_COUNT", "8", 1);
+}
+
+static int forget_orders(void **state)
+{
+    static const char *const orders[] = {"FAKE_CUDA_FAIL", "FAKE_CUDA_WITHOUT_PEERS",
+                                         "FAKE_CUDA_DEVICE_COUNT", "FAKE_CUDA_ISLAND",
+                                         "CUDA_VISIBLE_DEVICES"};
+    (void)state;
+    for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++)
+        unsetenv(orders[i]);
     return 0;
 }
 
@@ -96,12 +106,12 @@ static void use_pool(vw_device *device, vw_pool *pool)
 }
 
 /* `current`: which device's context the thread has, or none for -1. */
-static void use_with_current(int current)
+static void use_with_current(int device_count, int current)
 {
     const vw__cuda_driver *driver = NULL;
     vw__cuda_context context = NULL, found = NULL;
-    vw_device *devices[FAKE_CUDA_DEVICES];
-    for (int i = 0; i < FAKE_CUDA_DEVICES; i++)
+    vw_device *devices[FAKE_CUDA_MOST_DEVICES];
+    for (int i = 0; i < device_count; i++)
         assert_ok(vw_cuda_device_open(i, &devices[i]));
     assert_ok(vw__cuda_driver_get(&driver));
     if (current >= 0) {
@@ -109,18 +119,18 @@ static void use_with_current(int current)
         assert_int_equal(driver->cuCtxPushCurrent(context), VW__CUDA_SUCCESS);
     }
     for (size_t engine = 0; engine < ENGINES; engine++) {
-        vw_pool *pools[FAKE_CUDA_DEVICES];
-        for (int i = 0; i < FAKE_CUDA_DEVICES; i++)
+        vw_pool *pools[FAKE_CUDA_MOST_DEVICES];
+        for (int i = 0; i < device_count; i++)
             pools[i] = make_pool(devices[i], engine, false);
-        for (int i = 0; i < FAKE_CUDA_DEVICES; i++) {
+        for (int i = 0; i < device_count; i++) {
             vw_device_ptr held = take(pools[i], 3 * MIB, 0);
             assert_true(seen().device_used_bytes[i] >= 3 * MIB);
-            assert_int_equal(seen().device_used_bytes[1 - i], 0);
+            assert_int_equal(seen().device_used_bytes[i], seen().used_bytes); /* and no other */
             use_pool(devices[i], pools[i]);
             assert_ok(vw_free(pools[i], held));
             assert_ok(vw_pool_trim(pools[i]));
         }
-        for (int i = 0; i < FAKE_CUDA_DEVICES; i++)
+        for (int i = 0; i < device_count; i++)
             vw_pool_destroy(pools[i]);
         assert_int_equal(driver->cuCtxGetCurrent(&found), VW__CUDA_SUCCESS);
         assert_ptr_equal(found, context);
@@ -131,7 +141,7 @@ static void use_with_current(int current)
         assert_int_equal(driver->cuCtxPopCurrent(&found), VW__CUDA_SUCCESS);
         assert_int_equal(driver->cuDevicePrimaryCtxRelease(current), VW__CUDA_SUCCESS);
     }
-    for (int i = 0; i < FAKE_CUDA_DEVICES; i++)
+    for (int i = 0; i < device_count; i++)
         vw_device_destroy(devices[i]);
 }
 
@@ -139,7 +149,75 @@ static void pools_of_several_devices_work_whichever_is_current(void **state)
 {
     (void)state;
     for (int current = -1; current < FAKE_CUDA_DEVICES; current++)
-        use_with_current(current);
+        use_with_current(FAKE_CUDA_DEVICES, current);
+}
+
+static void pools_of_eight_devices_work_whichever_is_current(void **state)
+{
+    (void)state;
+    for (int current = -1; current < FAKE_CUDA_MOST_DEVICES; current += 4)
+        use_with_current(FAKE_CUDA_MOST_DEVICES, current);
+}
+
+/* ---- CUDA_VISIBLE_DEVICES -------------------------------------------------------------------- */
+
+/* The driver's own processes() goes by the bus id to NVML, which knows no such variable. */
+static void an_index_counts_what_is_visible_and_nvml_finds_the_same_gpu(void **state)
+{
+    static const struct {
+        const char *visible;
+        int behind[3]; /* of each index; -1: there is none */
+    } cases[] = {
+        {"5", {5, -1, -1}},     {"6,2", {6, 2, -1}},     {"GPU-7,0", {7, 0, -1}},
+        {"3,9,1", {3, -1, -1}}, {"4,-1,1", {4, -1, -1}}, {"2,GPU-22", {-1, -1, -1}},
+        {"", {-1, -1, -1}},     {"7,6,5", {7, 6, 5}},
+    };
+    (void)state;
+    setenv("FAKE_NVML_LIST", "0:10:1,1:11:1,2:12:1,3:13:1,4:14:1,5:15:1,6:16:1,7:17:1", 1);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        setenv("CUDA_VISIBLE_DEVICES", cases[i].visible, 1);
+        for (int index = 0; index < 3; index++) {
+            int behind = cases[i].behind[index];
+            vw_device *device = NULL;
+            vw_status status = vw_cuda_device_open(index, &device);
+            assert_status(behind >= 0 ? VW_OK : VW_ERR_NO_DEVICE, status);
+            if (behind < 0)
+                continue;
+            vw_pool *pool = make_pool(device, 2, false);
+            vw_process_memory process;
+            size_t count = 0;
+            char name[32];
+            snprintf(name, sizeof name, "Fake GPU %d", behind);
+            assert_int_equal(device->properties.index, index);
+            assert_string_equal(device->properties.name, name);
+            take(pool, 3 * MIB, 0);
+            assert_true(seen().device_used_bytes[behind] >= 3 * MIB);
+            assert_int_equal(seen().device_used_bytes[behind], seen().used_bytes);
+            assert_ok(device->table->processes(device->context, &process, 1, &count));
+            assert_int_equal(count, 1);
+            assert_int_equal(process.pid, 10 + behind);
+            vw_pool_destroy(pool);
+            vw_device_destroy(device);
+        }
+    }
+    unsetenv("FAKE_NVML_LIST");
+}
+
+static void peers_are_counted_as_devices_are(void **state)
+{
+    (void)state;
+    setenv("CUDA_VISIBLE_DEVICES", "6,1,4", 1);
+    vw_device *device = NULL;
+    assert_ok(vw_cuda_device_open(1, &device));
+    vw_pool *pool = make_pool(device, 2, false);
+    take(pool, 3 * MIB, 0);
+    assert_status(VW_ERR_INVALID_ARGUMENT, vw_pool_allow_peer(pool, 3)); /* hidden */
+    assert_last_error_has("no CUDA device 3");
+    assert_ok(vw_pool_allow_peer(pool, 2));
+    for (int i = 0; i < FAKE_CUDA_MOST_DEVICES; i++)
+        assert_int_equal(seen().open_mappings[i], i == 1 || i == 4 ? seen().mapping_count : 0);
+    vw_pool_destroy(pool);
+    vw_device_destroy(device);
 }
 
 /* ---- peers ----------------------------------------------------------------------------------- */
@@ -194,6 +272,46 @@ static void a_peer_reaches_what_is_mapped_and_what_will_be(void **state)
         assert_int_equal(seen().used_bytes, 0);
         assert_int_equal(seen().open_mappings[1], 0);
     }
+}
+
+/* Two groups of four, as NVLink may join them: each device opens its memory to each other. */
+static void eight_devices_reach_each_other_where_the_driver_says_so(void **state)
+{
+    vw_device *devices[FAKE_CUDA_MOST_DEVICES];
+    vw_pool *pools[FAKE_CUDA_MOST_DEVICES];
+    (void)state;
+    setenv("FAKE_CUDA_ISLAND", "4", 1);
+    for (int i = 0; i < FAKE_CUDA_MOST_DEVICES; i++) {
+        assert_ok(vw_cuda_device_open(i, &devices[i]));
+        pools[i] = make_pool(devices[i], 2, false);
+        take(pools[i], 3 * MIB, 0);
+    }
+    int mappings = seen().mapping_count / FAKE_CUDA_MOST_DEVICES; /* of each pool */
+    assert_int_equal(seen().mapping_count, mappings * FAKE_CUDA_MOST_DEVICES);
+    for (int owner = 0; owner < FAKE_CUDA_MOST_DEVICES; owner++)
+        for (int peer = 0; peer < FAKE_CUDA_MOST_DEVICES; peer++) {
+            fake_cuda_state before = seen();
+            bool is_near = owner / 4 == peer / 4;
+            assert_status(is_near ? VW_OK : VW_ERR_UNSUPPORTED,
+                          vw_pool_allow_peer(pools[owner], peer));
+            if (!is_near)
+                assert_last_error_has("cannot reach the memory of device");
+            before.open_mappings[peer] += is_near && owner != peer ? mappings : 0;
+            assert_memory_equal(before.open_mappings, seen().open_mappings,
+                                sizeof before.open_mappings);
+            assert_ok(vw_pool_check(pools[owner]));
+        }
+    fake_cuda_state before = seen();
+    take(pools[5], 64 * MIB, 0); /* what comes later is open to the same four */
+    int added = seen().mapping_count - before.mapping_count;
+    assert_true(added > 0);
+    for (int i = 0; i < FAKE_CUDA_MOST_DEVICES; i++)
+        assert_int_equal(seen().open_mappings[i] - before.open_mappings[i], i < 4 ? 0 : added);
+    for (int i = 0; i < FAKE_CUDA_MOST_DEVICES; i++) {
+        vw_pool_destroy(pools[i]);
+        vw_device_destroy(devices[i]);
+    }
+    assert_int_equal(seen().used_bytes, 0);
 }
 
 static void a_peer_that_cannot_be_is_refused(void **state)
@@ -319,6 +437,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pools_of_several_devices_work_whichever_is_current),
+        cmocka_unit_test_setup_teardown(pools_of_eight_devices_work_whichever_is_current,
+                                        have_eight_devices, forget_orders),
+        cmocka_unit_test_setup_teardown(an_index_counts_what_is_visible_and_nvml_finds_the_same_gpu,
+                                        have_eight_devices, forget_orders),
+        cmocka_unit_test_setup_teardown(peers_are_counted_as_devices_are, have_eight_devices,
+                                        forget_orders),
+        cmocka_unit_test_setup_teardown(eight_devices_reach_each_other_where_the_driver_says_so,
+                                        have_eight_devices, forget_orders),
         cmocka_unit_test(a_peer_reaches_what_is_mapped_and_what_will_be),
         cmocka_unit_test_teardown(a_peer_that_cannot_be_is_refused, forget_orders),
         cmocka_unit_test(whichever_mapping_is_refused_the_pool_serves_on),
@@ -326,5 +452,6 @@ int main(void)
         cmocka_unit_test(a_shared_block_is_opened_through_the_driver),
     };
     setenv("VRAMWISE_CUDA_DRIVER", VW_FAKE_CUDA_DRIVER, 1);
+    setenv("VRAMWISE_NVML", VW_FAKE_CUDA_DRIVER, 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

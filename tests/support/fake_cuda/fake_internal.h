@@ -45,7 +45,7 @@ struct vw__cuda_context_ {
 
 extern pthread_mutex_t fake_lock;
 extern fake_cuda_state fake_state; /* guarded by fake_lock; threads' own fields filled on asking */
-extern struct vw__cuda_context_ fake_primaries[FAKE_CUDA_DEVICES];
+extern struct vw__cuda_context_ fake_primaries[FAKE_CUDA_MOST_DEVICES];
 
 bool fake_is_set(const char *variable);
 int fake_ordered_result(const char *function); /* SUCCESS: nothing ordered */
@@ -53,6 +53,10 @@ vw__cuda_context fake_current_context(void);   /* NULL: none */
 #ifdef FAKE_HIP
 void fake_set_current_context(vw__cuda_context context);
 #endif
+int fake_device_count(void);             /* of the machine, visible or not */
+int fake_device_behind(int device);      /* of the machine; -1: there is no such device */
+bool fake_can_reach(int one, int other); /* both as the machine counts */
+void fake_bus_id(char *id, size_t id_bytes, int machine_device);
 
 #define OBEY_ORDERS()                                                                              \
     do {                                                                                           \
@@ -76,14 +80,15 @@ typedef struct fake_range {
     uintptr_t start;
     size_t size_bytes;
     vw__cuda_context owner;
-    struct handle *handle;              /* of a mapping */
-    bool is_open_to[FAKE_CUDA_DEVICES]; /* of a mapping: which may touch it */
+    struct handle *handle;                   /* of a mapping */
+    bool is_open_to[FAKE_CUDA_MOST_DEVICES]; /* of a mapping: which may touch it */
 } fake_range;
 
 fake_range *fake_range_add(fake_range **list, uintptr_t start, size_t size_bytes);
 fake_range **fake_range_find(fake_range **list, uintptr_t start); /* the link; to NULL: none */
 void fake_range_drop(fake_range **link);
 bool fake_charge(size_t size_bytes); /* takes room on the current device, if there is any */
+void fake_discharge(vw__cuda_context context, size_t size_bytes);
 uintptr_t fake_map_anonymous(size_t size_bytes, int protection);
 
 #endif /* VW_TESTS_FAKE_INTERNAL_H */

@@ -119,7 +119,8 @@ struct replay_mempool_ {
     uint64_t high_bytes;
 };
 
-static struct replay_mempool_ mempools[FAKE_CUDA_DEVICES]; /* guarded by fake_lock, as the next */
+static struct replay_mempool_
+    mempools[FAKE_CUDA_MOST_DEVICES]; /* guarded by fake_lock, as the next */
 static fake_range *async_ranges;
 
 EXPORT int cuMemAlloc_v2(vw__cuda_ptr *out, size_t size_bytes);
@@ -133,9 +134,10 @@ static replay_mempool current_mempool(void)
 DRIVER(cuDeviceGetDefaultMemPool, (replay_mempool * out, vw__cuda_device device))
 {
     OBEY_ORDERS();
-    if (device < 0 || device >= FAKE_CUDA_DEVICES)
+    int behind = fake_device_behind(device);
+    if (behind < 0)
         return INVALID_DEVICE;
-    *out = &mempools[device];
+    *out = &mempools[behind];
     return SUCCESS;
 }
 

@@ -1,12 +1,14 @@
 /* fake_libcuda.c - a CUDA driver without a GPU, for testing what talks to one.
  *
- * Two devices of a few gigabytes whose memory is host memory: plain memory is an anonymous mapping,
- * a physical handle is a memfd, a reservation is a range without access. Work is done when it is
- * queued. The fake is strict where the real driver is: a call without the right current context,
- * a range that is not mapped, a stale handle are refused with the driver's own numbers, so that
- * the code under test cannot get away with what a GPU would refuse. */
+ * Two devices, or up to eight, of a few gigabytes whose memory is host memory: plain memory is an
+ * anonymous mapping, a physical handle is a memfd, a reservation is a range without access. Work is
+ * done when it is queued. The fake is strict where the real driver is: a call without the right
+ * current context, a range that is not mapped, a stale handle are refused with the driver's own
+ * numbers, so that the code under test cannot get away with what a GPU would refuse. */
 #include "support/fake_cuda/fake_internal.h"
 
+#include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +49,7 @@ int fake_ordered_result(const char *function)
 
 /* ---- contexts -------------------------------------------------------------------------------- */
 
-struct vw__cuda_context_ fake_primaries[FAKE_CUDA_DEVICES];
+struct vw__cuda_context_ fake_primaries[FAKE_CUDA_MOST_DEVICES];
 static _Thread_local vw__cuda_context context_stack[16];
 static _Thread_local int context_depth;
 static _Thread_local int capture_mode; /* 0: global, the default */
@@ -76,7 +78,7 @@ void fake_cuda_get_state(fake_cuda_state *out)
 {
     pthread_mutex_lock(&fake_lock);
     *out = fake_state;
-    for (int i = 0; i < FAKE_CUDA_DEVICES; i++) {
+    for (int i = 0; i < FAKE_CUDA_MOST_DEVICES; i++) {
         out->retain_count += fake_primaries[i].retain_count;
         out->used_bytes += fake_primaries[i].used_bytes;
         out->device_used_bytes[i] = fake_primaries[i].used_bytes;
@@ -133,11 +135,12 @@ DRIVER(cuCtxSynchronize, (void))
 DRIVER(cuDevicePrimaryCtxGetState, (int device, unsigned *flags, int *is_active))
 {
     OBEY_ORDERS();
-    if (device < 0 || device >= FAKE_CUDA_DEVICES)
+    int behind = fake_device_behind(device);
+    if (behind < 0)
         return INVALID_DEVICE;
     pthread_mutex_lock(&fake_lock);
     *flags = 0;
-    *is_active = fake_primaries[device].retain_count > 0;
+    *is_active = fake_primaries[behind].retain_count > 0;
     pthread_mutex_unlock(&fake_lock);
     return SUCCESS;
 }
@@ -145,21 +148,22 @@ DRIVER(cuDevicePrimaryCtxGetState, (int device, unsigned *flags, int *is_active)
 DRIVER(cuDevicePrimaryCtxRetain, (vw__cuda_context * out, int device))
 {
     OBEY_ORDERS();
-    if (device < 0 || device >= FAKE_CUDA_DEVICES)
+    int behind = fake_device_behind(device);
+    if (behind < 0)
         return INVALID_DEVICE;
     pthread_mutex_lock(&fake_lock);
-    fake_primaries[device].retain_count++;
+    fake_primaries[behind].retain_count++;
     pthread_mutex_unlock(&fake_lock);
-    *out = &fake_primaries[device];
+    *out = &fake_primaries[behind];
     return SUCCESS;
 }
 
 static int release_primary(int device)
 {
-    int result = INVALID_CONTEXT;
+    int result = INVALID_CONTEXT, behind = fake_device_behind(device);
     pthread_mutex_lock(&fake_lock);
-    if (device >= 0 && device < FAKE_CUDA_DEVICES && fake_primaries[device].retain_count > 0) {
-        fake_primaries[device].retain_count--;
+    if (behind >= 0 && fake_primaries[behind].retain_count > 0) {
+        fake_primaries[behind].retain_count--;
         result = SUCCESS;
     }
     pthread_mutex_unlock(&fake_lock);
@@ -178,10 +182,77 @@ DRIVER(cuDevicePrimaryCtxRelease_v2, (int device))
 
 /* ---- the driver and its devices -------------------------------------------------------------- */
 
+int fake_device_count(void)
+{
+    const char *count = getenv("FAKE_CUDA_DEVICE_COUNT");
+    int devices = count != NULL ? atoi(count) : FAKE_CUDA_DEVICES;
+    if (devices < 0 || devices > FAKE_CUDA_MOST_DEVICES)
+        abort();
+    return devices;
+}
+
+/* What an entry of CUDA_VISIBLE_DEVICES names: a number, or the beginning of one UUID only. */
+static int device_named(const char *entry, size_t length)
+{
+    char *end = NULL;
+    long number = strtol(entry, &end, 10);
+    if (end != entry)
+        return end == entry + length && number < fake_device_count() ? (int)number : -1;
+    int found = -1;
+    for (int i = 0; i < fake_device_count(); i++) {
+        char uuid[64];
+        snprintf(uuid, sizeof uuid, "GPU-%d%d%d%d", i, i, i, i);
+        if (length < 4 || strncmp(entry, uuid, length) != 0)
+            continue;
+        if (found >= 0)
+            return -1;
+        found = i;
+    }
+    return found;
+}
+
+/* An entry that names nothing ends the list, and a device that is named twice empties it. */
+static int list_visible(int devices[FAKE_CUDA_MOST_DEVICES])
+{
+    const char *entry = getenv("CUDA_VISIBLE_DEVICES");
+    int count = 0;
+    if (entry == NULL || !fake_is_set("FAKE_CUDA_DEVICE_COUNT")) {
+        for (; count < fake_device_count(); count++)
+            devices[count] = count;
+        return count;
+    }
+    for (;;) {
+        size_t length = strcspn(entry, ",");
+        int named = device_named(entry, length);
+        if (named < 0)
+            return count;
+        for (int i = 0; i < count; i++)
+            if (devices[i] == named)
+                return 0;
+        devices[count++] = named;
+        if (entry[length] == '\0')
+            return count;
+        entry += length + 1;
+    }
+}
+
+int fake_device_behind(int device)
+{
+    int devices[FAKE_CUDA_MOST_DEVICES];
+    return device >= 0 && device < list_visible(devices) ? devices[device] : -1;
+}
+
+void fake_bus_id(char *id, size_t id_bytes, int machine_device)
+{
+    snprintf(id, id_bytes, "0000:3%d:00.0", machine_device);
+}
+
 DRIVER(cuInit, (unsigned flags))
 {
     OBEY_ORDERS();
-    return flags == 0 ? SUCCESS : INVALID_VALUE;
+    if (flags != 0)
+        return INVALID_VALUE;
+    return fake_device_behind(0) >= 0 ? SUCCESS : VW__CUDA_ERROR_NO_DEVICE;
 }
 
 DRIVER(cuDriverGetVersion, (int *version))
@@ -229,14 +300,15 @@ DRIVER(cuGetErrorString, (int number, const char **out))
 DRIVER(cuDeviceGetCount, (int *count))
 {
     OBEY_ORDERS();
-    *count = FAKE_CUDA_DEVICES;
+    int devices[FAKE_CUDA_MOST_DEVICES];
+    *count = list_visible(devices);
     return SUCCESS;
 }
 
 DRIVER(cuDeviceGet, (int *device, int index))
 {
     OBEY_ORDERS();
-    if (index < 0 || index >= FAKE_CUDA_DEVICES)
+    if (fake_device_behind(index) < 0)
         return INVALID_DEVICE;
     *device = index;
     return SUCCESS;
@@ -245,14 +317,14 @@ DRIVER(cuDeviceGet, (int *device, int index))
 DRIVER(cuDeviceGetName, (char *name, int name_bytes, int device))
 {
     OBEY_ORDERS();
-    snprintf(name, (size_t)name_bytes, "Fake GPU %d", device);
+    snprintf(name, (size_t)name_bytes, "Fake GPU %d", fake_device_behind(device));
     return SUCCESS;
 }
 
 DRIVER(cuDeviceGetPCIBusId, (char *id, int id_bytes, int device))
 {
     OBEY_ORDERS();
-    snprintf(id, (size_t)id_bytes, "0000:3%d:00.0", device);
+    fake_bus_id(id, (size_t)id_bytes, fake_device_behind(device));
     return SUCCESS;
 }
 
@@ -267,7 +339,7 @@ DRIVER(cuDeviceTotalMem_v2, (size_t * total_bytes, int device))
 DRIVER(cuDeviceGetAttribute, (int *value, int attribute, int device))
 {
     OBEY_ORDERS();
-    if (device < 0 || device >= FAKE_CUDA_DEVICES)
+    if (fake_device_behind(device) < 0)
         return INVALID_DEVICE;
     if (attribute == VW__CUDA_HAS_VIRTUAL_MEMORY) {
         *value = !fake_is_set("FAKE_CUDA_WITHOUT_VIRTUAL");
@@ -288,12 +360,20 @@ DRIVER(cuDeviceGetAttribute, (int *value, int attribute, int device))
     return INVALID_VALUE;
 }
 
+bool fake_can_reach(int one, int other)
+{
+    const char *island = getenv("FAKE_CUDA_ISLAND");
+    int size = island != NULL ? atoi(island) : FAKE_CUDA_MOST_DEVICES;
+    return !fake_is_set("FAKE_CUDA_WITHOUT_PEERS") && one / size == other / size;
+}
+
 DRIVER(cuDeviceCanAccessPeer, (int *can_access, int device, int peer))
 {
     OBEY_ORDERS();
-    if (device < 0 || device >= FAKE_CUDA_DEVICES || peer < 0 || peer >= FAKE_CUDA_DEVICES)
+    int one = fake_device_behind(device), other = fake_device_behind(peer);
+    if (one < 0 || other < 0)
         return INVALID_DEVICE;
-    *can_access = device != peer && !fake_is_set("FAKE_CUDA_WITHOUT_PEERS");
+    *can_access = one != other && fake_can_reach(one, other);
     return SUCCESS;
 }
 
@@ -326,13 +406,54 @@ void fake_range_drop(fake_range **link)
     free(dropped);
 }
 
+/* What all processes of the machine use of each device, in the file of FAKE_CUDA_MACHINE; NULL:
+ * this process is alone. A process that is killed leaves its share behind, unlike with a real
+ * driver. */
+static _Atomic size_t *machine_used_bytes;
+static pthread_once_t machine_once = PTHREAD_ONCE_INIT;
+
+static void find_machine(void)
+{
+    const char *path = getenv("FAKE_CUDA_MACHINE");
+    if (path == NULL)
+        return;
+    size_t size_bytes = FAKE_CUDA_MOST_DEVICES * sizeof *machine_used_bytes;
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0 || ftruncate(file, (off_t)size_bytes) != 0)
+        abort();
+    void *shared = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (shared == MAP_FAILED)
+        abort();
+    close(file);
+    machine_used_bytes = shared;
+}
+
+static size_t used_by_all(vw__cuda_context context)
+{
+    pthread_once(&machine_once, find_machine);
+    return machine_used_bytes != NULL ? machine_used_bytes[context - fake_primaries]
+                                      : context->used_bytes;
+}
+
 bool fake_charge(size_t size_bytes)
 {
     vw__cuda_context context = fake_current_context();
-    if (size_bytes > FAKE_CUDA_TOTAL_BYTES - context->used_bytes)
-        return false;
+    size_t used = used_by_all(context);
+    do {
+        if (size_bytes > FAKE_CUDA_TOTAL_BYTES - used)
+            return false;
+    } while (machine_used_bytes != NULL &&
+             !atomic_compare_exchange_weak(&machine_used_bytes[context - fake_primaries], &used,
+                                           used + size_bytes));
     context->used_bytes += size_bytes;
     return true;
+}
+
+void fake_discharge(vw__cuda_context context, size_t size_bytes)
+{
+    context->used_bytes -= size_bytes;
+    if (machine_used_bytes != NULL)
+        machine_used_bytes[context - fake_primaries] -= size_bytes;
 }
 
 uintptr_t fake_map_anonymous(size_t size_bytes, int protection)
@@ -369,7 +490,7 @@ DRIVER(cuMemGetInfo_v2, (size_t * free_bytes, size_t *total_bytes))
     OBEY_ORDERS_IN_CONTEXT();
     wait_while_held();
     pthread_mutex_lock(&fake_lock);
-    *free_bytes = FAKE_CUDA_TOTAL_BYTES - fake_current_context()->used_bytes;
+    *free_bytes = FAKE_CUDA_TOTAL_BYTES - used_by_all(fake_current_context());
     pthread_mutex_unlock(&fake_lock);
     *total_bytes = FAKE_CUDA_TOTAL_BYTES;
     return SUCCESS;
@@ -398,7 +519,7 @@ DRIVER(cuMemFree_v2, (vw__cuda_ptr address))
     pthread_mutex_lock(&fake_lock);
     fake_range **link = fake_range_find(&plain_ranges, (uintptr_t)address);
     if (*link != NULL) {
-        (*link)->owner->used_bytes -= (*link)->size_bytes;
+        fake_discharge((*link)->owner, (*link)->size_bytes);
         munmap((void *)(uintptr_t)address, (*link)->size_bytes);
         fake_range_drop(link);
         result = SUCCESS;

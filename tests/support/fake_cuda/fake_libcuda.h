@@ -1,8 +1,13 @@
 /* fake_libcuda.h - what a test may ask the fake driver about itself.
  *
  * The fake is a shared library with the driver's symbols (and NVML's), loaded in the driver's
- * place. Environment variables, read at each call, make it misbehave:
+ * place. Environment variables, read at each call, say what machine it is and make it misbehave:
  *
+ *   FAKE_CUDA_DEVICE_COUNT=8         how many devices the machine has, up to 8; 2 if not set. Where
+ *                                    it is set, CUDA_VISIBLE_DEVICES hides and orders them as the
+ *                                    real driver does
+ *   FAKE_CUDA_ISLAND=4               devices reach each other's memory in groups of so many only
+ *   FAKE_CUDA_MACHINE=/a/file        processes with the same file share the devices' memory
  *   FAKE_CUDA_FAIL=cuMemAlloc_v2=2   the named function answers this number and does nothing
  *   FAKE_CUDA_CAPTURING=1            somebody captures a graph in the default mode: capture
  *                                    FAKE_CUDA_CAPTURE of three nodes, the last after the others,
@@ -21,7 +26,7 @@
  *   FAKE_NVML_PROCESSES=200          how many processes NVML reports; 3 if not set
  *   FAKE_NVML_ENTRY_BYTES=32         the layout of NVML's entries; 24 if not set
  *   FAKE_NVML_LIST=0:17:4096,1:9:1   instead: process 17 has 4096 bytes of GPU 0, and so on
- *   FAKE_NVML_NAME="NVIDIA H200"     of both GPUs; "Fake GPU" if not set
+ *   FAKE_NVML_NAME="NVIDIA H200"     of all GPUs; "Fake GPU" if not set
  *   FAKE_NVML_TOTAL=1000000          their memory
  *
  * Compiled with FAKE_CUDA_OLD it is a driver from before CUDA 10: no virtual memory, no captures,
@@ -32,8 +37,9 @@
 #include <stddef.h>
 
 enum {
-    FAKE_CUDA_DEVICES = 2,
-    FAKE_CUDA_HOST_NODE = 1, /* the one near both of them */
+    FAKE_CUDA_DEVICES = 2,      /* unless FAKE_CUDA_DEVICE_COUNT says otherwise */
+    FAKE_CUDA_MOST_DEVICES = 8, /* arrays by device: as the machine counts, whatever is visible */
+    FAKE_CUDA_HOST_NODE = 1,    /* the one near all of them */
     FAKE_CUDA_CAPTURE = 5,
     FAKE_CUDA_ANOTHER_PID = 4242, /* the second process NVML reports; it hides its memory */
 };
@@ -48,8 +54,8 @@ typedef struct fake_cuda_state {
     int context_depth; /* of the asking thread */
     int capture_mode;  /* of the asking thread */
     int retain_count;  /* of all primary contexts */
-    size_t used_bytes; /* on all devices */
-    size_t device_used_bytes[FAKE_CUDA_DEVICES];
+    size_t used_bytes; /* on all devices, by this process */
+    size_t device_used_bytes[FAKE_CUDA_MOST_DEVICES];
     unsigned stream_flags; /* of the latest stream and event */
     unsigned event_flags;
     int allocation_type;     /* as the latest cuMemCreate was given them */
@@ -61,11 +67,12 @@ typedef struct fake_cuda_state {
     int handle_count;    /* of everything that was created and not ended, on all devices */
     int reservation_count;
     int mapping_count;
-    int open_mappings[FAKE_CUDA_DEVICES];     /* of those, the ones that a device may touch */
-    int imported_count;                       /* handles whose memory another driver created */
-    size_t host_handle_bytes;                 /* of handles on the host */
-    int synchronize_count[FAKE_CUDA_DEVICES]; /* cuCtxSynchronize, since the library was loaded */
-    int held_count;                           /* threads that wait for an answer at this moment */
+    int open_mappings[FAKE_CUDA_MOST_DEVICES];     /* of those, the ones that a device may touch */
+    int imported_count;                            /* handles whose memory another driver created */
+    size_t host_handle_bytes;                      /* of handles on the host */
+    int synchronize_count[FAKE_CUDA_MOST_DEVICES]; /* cuCtxSynchronize, since the library was loaded
+                                                    */
+    int held_count; /* threads that wait for an answer at this moment */
 } fake_cuda_state;
 
 /* Exported under this name; tests find it with dlsym. */

@@ -1,7 +1,8 @@
 /* fake_nvml.c - as much of NVML as is asked for: GPUs, and processes by PCI bus id.
  *
- * Device 0 is used by three processes unless the test says otherwise: the one that asks, one that
- * hides its memory, and one more. Device 1 is used by nobody. Nobody draws. */
+ * It shows every GPU of the machine, whatever CUDA_VISIBLE_DEVICES says. GPU 0 is used by three
+ * processes unless the test says otherwise: the one that asks, one that hides its memory, and one
+ * more. The others are used by nobody. Nobody draws. */
 #include "support/fake_cuda/fake_internal.h"
 
 #include <stdio.h>
@@ -15,9 +16,6 @@ enum {
     NVML_NOT_FOUND = 6,
     NVML_INSUFFICIENT_SIZE = 7,
 };
-
-/* Of fake_libcuda.c, for the ids. */
-int cuDeviceGetPCIBusId(char *id, int id_bytes, int device);
 
 DRIVER(nvmlInit_v2, (void))
 {
@@ -42,9 +40,9 @@ DRIVER(nvmlSystemGetDriverVersion, (char *version, unsigned version_bytes))
 DRIVER(nvmlDeviceGetHandleByPciBusId_v2, (const char *id, void **device))
 {
     OBEY_ORDERS();
-    for (int i = 0; i < FAKE_CUDA_DEVICES; i++) {
+    for (int i = 0; i < fake_device_count(); i++) {
         char own_id[32];
-        cuDeviceGetPCIBusId(own_id, (int)sizeof own_id, i);
+        fake_bus_id(own_id, sizeof own_id, i);
         if (strcmp(id, own_id) == 0) {
             *device = &fake_primaries[i];
             return SUCCESS;
@@ -60,7 +58,7 @@ static unsigned number_or(const char *variable, unsigned otherwise)
 
 static int index_of(const void *device)
 {
-    return device == &fake_primaries[0] ? 0 : 1;
+    return (int)((const struct vw__cuda_context_ *)device - fake_primaries);
 }
 
 /* The next "DEVICE:PID:BYTES" of FAKE_NVML_LIST that is on `device`. */
@@ -137,14 +135,14 @@ DRIVER(nvmlDeviceGetGraphicsRunningProcesses_v3, (void *device, unsigned *count,
 DRIVER(nvmlDeviceGetCount_v2, (unsigned *count))
 {
     OBEY_ORDERS();
-    *count = FAKE_CUDA_DEVICES;
+    *count = (unsigned)fake_device_count();
     return SUCCESS;
 }
 
 DRIVER(nvmlDeviceGetHandleByIndex_v2, (unsigned index, void **device))
 {
     OBEY_ORDERS();
-    if (index >= FAKE_CUDA_DEVICES)
+    if (index >= (unsigned)fake_device_count())
         return NVML_INVALID_ARGUMENT;
     *device = &fake_primaries[index];
     return SUCCESS;
@@ -154,7 +152,8 @@ DRIVER(nvmlDeviceGetPciInfo_v3, (void *device, char info[68]))
 {
     OBEY_ORDERS();
     memset(info, 0, 68);
-    return cuDeviceGetPCIBusId(info + 36, 32, index_of(device));
+    fake_bus_id(info + 36, 32, index_of(device));
+    return SUCCESS;
 }
 
 DRIVER(nvmlDeviceGetName, (void *device, char *name, unsigned name_bytes))

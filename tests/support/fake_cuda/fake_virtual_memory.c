@@ -49,7 +49,7 @@ static void handle_drop_if_unused(handle *unused)
     else if (unused->is_on_host)
         fake_state.host_handle_bytes -= unused->size_bytes;
     else
-        unused->owner->used_bytes -= unused->size_bytes;
+        fake_discharge(unused->owner, unused->size_bytes);
     fake_state.handle_count--;
     close(unused->file);
     free(unused);
@@ -103,7 +103,8 @@ static bool is_good_location(vw__cuda_location location)
 #endif
     switch (location.type) {
     case VW__CUDA_LOCATION_DEVICE:
-        return &fake_primaries[location.id] == fake_current_context();
+        return fake_device_behind(location.id) >= 0 &&
+               &fake_primaries[fake_device_behind(location.id)] == fake_current_context();
     case VW__CUDA_LOCATION_HOST_NODE:
         return location.id == FAKE_CUDA_HOST_NODE;
     default:
@@ -257,7 +258,7 @@ static void unmap_one(fake_range **link)
         abort();
     mapping->handle->mapping_count--;
     fake_state.mapping_count--;
-    for (int device = 0; device < FAKE_CUDA_DEVICES; device++)
+    for (int device = 0; device < FAKE_CUDA_MOST_DEVICES; device++)
         fake_state.open_mappings[device] -= mapping->is_open_to[device];
     handle_drop_if_unused(mapping->handle);
     fake_range_drop(link);
@@ -290,19 +291,22 @@ static bool has_direct_rdma(uintptr_t start, size_t size_bytes)
     return false;
 }
 
-/* Each device once; several only where they can reach each other's memory. */
-static bool are_good_accesses(const vw__cuda_access *accesses, size_t count)
+/* Each device once; those that can reach the memory only. */
+static bool are_good_accesses(uintptr_t start, const vw__cuda_access *accesses, size_t count)
 {
-    bool is_named[FAKE_CUDA_DEVICES] = {false};
+    vw__cuda_context owner = (*fake_range_find(&mappings, start))->handle->owner;
+    bool is_named[FAKE_CUDA_MOST_DEVICES] = {false};
     for (size_t i = 0; i < count; i++) {
-        int device = accesses[i].location.id;
+        int device = fake_device_behind(accesses[i].location.id);
         if (accesses[i].flags != VW__CUDA_ACCESS_READ_WRITE ||
             accesses[i].location.type != VW__CUDA_LOCATION_DEVICE || device < 0 ||
-            device >= FAKE_CUDA_DEVICES || is_named[device])
+            is_named[device] ||
+            (&fake_primaries[device] != owner &&
+             !fake_can_reach(device, (int)(owner - fake_primaries))))
             return false;
         is_named[device] = true;
     }
-    return count == 1 || (count != 0 && !fake_is_set("FAKE_CUDA_WITHOUT_PEERS"));
+    return count != 0;
 }
 
 static void open_mappings(uintptr_t start, size_t size_bytes, const vw__cuda_access *accesses,
@@ -312,7 +316,7 @@ static void open_mappings(uintptr_t start, size_t size_bytes, const vw__cuda_acc
         if (each->start - start >= size_bytes)
             continue;
         for (size_t i = 0; i < count; i++) {
-            int device = accesses[i].location.id;
+            int device = fake_device_behind(accesses[i].location.id);
             fake_state.open_mappings[device] += !each->is_open_to[device];
             each->is_open_to[device] = true;
         }
@@ -329,7 +333,7 @@ DRIVER(cuMemSetAccess,
     if (fake_is_set("FAKE_CUDA_RDMA_WITHOUT_ACCESS") && has_direct_rdma(start, size_bytes)) {
         result = NOT_SUPPORTED;
     } else if (size_bytes != 0 && is_tiled(start, size_bytes) &&
-               are_good_accesses(accesses, count)) {
+               are_good_accesses(start, accesses, count)) {
         open_mappings(start, size_bytes, accesses, count);
         if (mprotect((void *)start, size_bytes, PROT_READ | PROT_WRITE) != 0)
             abort();
