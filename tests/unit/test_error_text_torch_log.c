@@ -27,6 +27,9 @@
     "[E812 16:00:28.643448608 CUDACachingAllocator.cpp:610] [ExpandableSegmentVA] reserving "      \
     "28.60 GiB of addresses failed: out of memory; 4000 segments hold 112.00 TiB. Reduce "         \
     "PYTORCH_CUDA_ALLOC_CONF expandable_segments_reserve.\n"
+#define NO_NVML                                                                                    \
+    "RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at "                                   \
+    "\"/pytorch/c10/cuda/CUDACachingAllocator.cpp\":1131, please report a bug to PyTorch.\n"
 #define DRIVER_ERROR "RuntimeError: CUDA driver error: out of memory\n"
 
 /* ---- retries --------------------------------------------------------------------------------- */
@@ -100,8 +103,7 @@ static void an_error_without_numbers_takes_those_of_its_retry(void **state)
     static const char *const errors[] = {
         "torch.OutOfMemoryError: CUDA out of memory.\n",
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB.\n",
-        "RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at "
-        "\"/pytorch/c10/cuda/CUDACachingAllocator.cpp\":1131, please report a bug to PyTorch.\n",
+        NO_NVML,
     };
     (void)state;
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
