@@ -378,6 +378,7 @@ typedef struct vw_tune_report {
     size_t warning_count;
     const char *const *notes;
     size_t note_count;
+    const char *variable; /* of the environment, for a setting: "PYTORCH_CUDA_ALLOC_CONF"; static */
 } vw_tune_report;
 
 VW_API VW_MUST_CHECK vw_status vw_recording_tune(const vw_recording *recording,

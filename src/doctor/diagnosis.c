@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "settings/setting_variable.h"
 
 enum { MOST_TEXT_BYTES = 2048 }; /* a longer one is cut */
 
@@ -26,6 +27,7 @@ void vw__diagnosis_init(vw__diagnosis_draft *draft, vw_doctor_source source)
         .source = source,
         .numbers = {VW_UNKNOWN, VW_UNKNOWN, VW_UNKNOWN, VW_UNKNOWN, VW_UNKNOWN, VW_UNKNOWN,
                     VW_UNKNOWN, -1},
+        .settings_variable = vw__setting_variable(NULL, 0, false),
     };
     vw__arena_init(&draft->arena, VW__ARENA_NO_LIMIT);
     draft->spare.draft = draft;
@@ -306,7 +308,10 @@ void vw__diagnosis_advise(vw__diagnosis_finding *finding, const vw__doctor_advic
 static const char *words_in(vw__diagnosis_draft *draft, const char *text,
                             const vw__remedy_words *words)
 {
-    const char *made = vw__remedy_text(&draft->arena, text, words);
+    vw__remedy_words used = words != NULL ? *words : (vw__remedy_words){0};
+    if (used.settings == NULL)
+        used.settings = draft->settings_variable;
+    const char *made = vw__remedy_text(&draft->arena, text, &used);
     draft->has_failed = draft->has_failed || made == NULL;
     return made != NULL ? made : "";
 }

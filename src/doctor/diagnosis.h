@@ -72,7 +72,8 @@ typedef struct vw__diagnosis_draft {
     vw_verdict verdict; /* UNKNOWN until someone says */
     vw_confidence confidence;
     vw_doctor_source source;
-    bool is_running; /* of a job that runs */
+    bool is_running;               /* of a job that runs */
+    const char *settings_variable; /* that remedies name: settings/setting_variable.h; static */
     const char *sentence;
     uint64_t error_count;
     vw_memory_numbers numbers; /* all unknown */

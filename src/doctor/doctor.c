@@ -11,6 +11,7 @@
 #include "base/struct_size.h"
 #include "parse/byte_source.h"
 #include "parse/file_kind.h"
+#include "settings/setting_variable.h"
 
 enum {
     PIECE_BYTES = 256 << 10,
@@ -74,7 +75,8 @@ static vw_status feed_text(vw__byte_source *source, vw__doctor_text_scan *scan)
 static bool has_report(const vw__error_text_summary *summary)
 {
     return summary->first.kind != VW__ERROR_TEXT_NONE &&
-           summary->first.kind != VW__ERROR_TEXT_NOT_OOM;
+           summary->first.kind != VW__ERROR_TEXT_NOT_OOM &&
+           !vw__error_text_is_retry(&summary->first);
 }
 
 static vw_status judge_text(vw__doctor_text_scan *scan, const vw_doctor_options *options,
@@ -84,6 +86,9 @@ static vw_status judge_text(vw__doctor_text_scan *scan, const vw_doctor_options 
     const vw__step_log *log = &facts->steps;
     VW__TRY(vw__error_text_scan_finish(scan->errors, &facts->errors));
     VW__TRY(vw__step_log_scan_finish(scan->steps, &facts->steps));
+    if (options != NULL)
+        draft->settings_variable =
+            vw__setting_variable(NULL, vw__setting_version(options->torch_version), false);
     if (!has_report(summary) && log->point_count != 0) {
         draft->source = VW_SOURCE_STEPS;
         return vw__doctor_steps(log, options, draft, NULL);
@@ -140,7 +145,7 @@ vw_status vw__doctor_read_options(const vw_doctor_options *given, vw_doctor_opti
 {
     *out = (vw_doctor_options){.struct_size = sizeof *out};
     VW__TRY(VW__STRUCT_IN(vw_doctor_options, given, out));
-    /* A text has no use for it, but what nobody knows is a mistake all the same. */
+    /* A text has little use for it, but what nobody knows is a mistake all the same. */
     const char *version;
     return out->torch_version != NULL ? vw__recording_version(NULL, out->torch_version, &version)
                                       : VW_OK;

@@ -19,6 +19,7 @@
 #include "doctor/numbers.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "settings/setting_variable.h"
 
 enum { KEPT_GRAPH_SHARE = 5 }; /* of what was live, to be the verdict: a fifth */
 
@@ -418,6 +419,8 @@ static vw_status examine_device(const vw_recording *recording, const vw__model_t
 {
     const vw__model *model = recording->model;
     bool is_whole = false, fits = true;
+    draft->settings_variable =
+        vw__setting_variable_of_recording(model, options != NULL ? options->torch_version : NULL);
     vw_status followed = vw__layout_begins_at_nothing(model, trace, &is_whole);
     if (followed == VW_OK && is_whole)
         followed = vw__layout_of_end_fits(model, trace, &fits);

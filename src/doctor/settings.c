@@ -244,11 +244,11 @@ static const struct {
     [VW__SETTING_RECORDED] = {.name = "as recorded"},
     [VW__SETTING_DEFAULTS] = {.name = "PyTorch's defaults",
                               .action = "drop \"$recorded\"$serves",
-                              .how = "unset PYTORCH_CUDA_ALLOC_CONF"},
+                              .how = "unset $variable"},
     [VW__SETTING_ROUNDUP] = {.cost = "a restart; blocks are rounded up further; $time"},
     [VW__SETTING_MAX_SPLIT] = {.cost =
                                    "a restart; with other shapes it can do the opposite; $time"},
-    [VW__SETTING_COLLECTION] = {.how = "export PYTORCH_CUDA_ALLOC_CONF=$conf$before$limit"},
+    [VW__SETTING_COLLECTION] = {.how = "export $variable=$conf$before$limit"},
     [VW__SETTING_TRIM_STEPS] = {.name = "empty_cache() after every step",
                                 .how_of_pool = "vw_pool_trim(pool);"},
     [VW__SETTING_TRIM_PHASES] = {.name = "empty_cache() between phases",
@@ -262,7 +262,7 @@ static const struct {
                               .how = VW__DOCTOR_ENGINE_HOW,
                               .how_of_pool = VW__DOCTOR_ENGINE_POOL_HOW},
     [VW__SETTING_KINDS] = {NULL, "set $conf$serves", "a restart; $time",
-                           "export PYTORCH_CUDA_ALLOC_CONF=$conf$before",
+                           "export $variable=$conf$before",
                            "options.conf = \"$conf\";  /* vw_pool_options */"},
 };
 
@@ -288,6 +288,7 @@ static void name_words(const vw__doctor_facts *facts, vw__doctor_result *result,
         const char *name, *text;
     } words[] = {
         {"conf", one->conf},
+        {"variable", draft->settings_variable},
         {"recorded", vw__diagnosis_text(draft, "%.80s", tried->recorded_conf)},
         {"serves", !tried->is_as_failed || !one->is_served ? ""
                    : one->is_complete ? ": the request that failed is then served"

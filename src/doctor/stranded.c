@@ -482,11 +482,12 @@ static void add_remedies(const vw__doctor_facts *facts, const stranding *found,
         vw__diagnosis_known_remedy(finding, VW__REMEDY_SHARED_GRAPH_POOL, NULL,
                                    (vw__diagnosis_savings){0, found->private_bytes}, VW_BASIS_RULE);
     if (found->captured_bytes != 0)
-        vw__diagnosis_remedy(
-            finding, "let a capture reuse what other streams are done with",
-            (vw__diagnosis_savings){0, found->captured_bytes}, VW_BASIS_RULE,
-            "a restart; PyTorch 2.9",
-            "export PYTORCH_CUDA_ALLOC_CONF=graph_capture_record_stream_reuse:True");
+        vw__diagnosis_remedy(finding, "let a capture reuse what other streams are done with",
+                             (vw__diagnosis_savings){0, found->captured_bytes}, VW_BASIS_RULE,
+                             "a restart; PyTorch 2.9",
+                             vw__diagnosis_text(finding->draft,
+                                                "export %s=graph_capture_record_stream_reuse:True",
+                                                finding->draft->settings_variable));
     add_vramwise(facts, found, finding);
 }
 

@@ -395,6 +395,10 @@ static void say_what_was_found(const vw__text_case *given)
                 "%" PRIu64 " of them %s about the machine's memory, the others about the GPU's.",
                 summary->host_count, summary->host_count == 1 ? "is" : "are");
     }
+    if (report->log_line != 0)
+        vw__diagnosis_reason(
+            draft, "Numbers that the message lacks are from PyTorch's log, line %" PRIu64 ".",
+            report->log_line);
     if (!vw__doctor_knows(report->process_bytes) && report->other_process_count != 0)
         vw__diagnosis_reason(draft, "None of the processes listed is marked as this one (in a "
                                     "container their numbers differ), so one of them may be.");
@@ -470,10 +474,21 @@ vw_status vw__doctor_text(const vw__error_text_summary *summary, const vw_doctor
         conclude_without_report(&given);
         return VW_OK;
     }
+    draft->settings_variable =
+        vw__text_variable(&given, options != NULL ? options->torch_version : NULL);
+    vw__diagnosis_name_text(draft, "variable", draft->settings_variable);
+    if (vw__error_text_is_retry(given.report)) {
+        vw__text_conclude_retried(&given);
+        return VW_OK;
+    }
     draft->numbers = given.numbers;
     if (given.report->tried_bytes == 0)
         draft->numbers.tried_bytes = 0; /* it is what the text says, all the same */
     say_what_was_found(&given);
+    if (given.report->says_addresses) {
+        vw__text_judge_addresses(&given);
+        return VW_OK;
+    }
     bool is_host = vw__error_text_kind_is_host(given.report->kind);
     if (is_host && given.report->is_ambiguous && vw__text_judge_beyond_any_card(&given))
         return VW_OK; /* wherever it was to be */

@@ -4,6 +4,7 @@
  * than none. The kind of the message tells, and for kinds that several devices share, a word in it.
  */
 #include "doctor/text_parts.h"
+#include "settings/setting_variable.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -13,7 +14,6 @@ static const vw__text_device nvidia = {
     .module = "cuda",
     .list = "nvidia-smi --query-compute-apps=pid,used_memory,name --format=csv",
     .visible = "CUDA_VISIBLE_DEVICES",
-    .settings = "PYTORCH_CUDA_ALLOC_CONF",
     .look = "print(torch.cuda.memory_summary())",
     .has_recordings = true,
 };
@@ -84,6 +84,15 @@ const vw__text_device *vw__text_device_of(const vw__text_case *given)
             (others[i].word == NULL || has_word(given->report->excerpt, others[i].word)))
             return &others[i].device;
     return &nvidia;
+}
+
+const char *vw__text_variable(const vw__text_case *given, const char *version)
+{
+    const vw__error_text_report *report = given->report;
+    const char *of_device = vw__text_device_of(given)->settings;
+    unsigned known = version != NULL ? vw__setting_version(version) : report->least_torch;
+    return vw__setting_variable(report->variable != NULL ? report->variable : of_device, known,
+                                report->says_expandable);
 }
 
 /* ---- learning more --------------------------------------------------------------------------- */

@@ -34,7 +34,10 @@ static void add_advice(vw__diagnosis_finding *finding, const advice *items, size
             vw__diagnosis_known_remedy(finding, VW__REMEDY_EMPTY_CACHE, &words,
                                        VW__DIAGNOSIS_SAVES_UNKNOWN, VW_BASIS_RULE);
         else
-            vw__diagnosis_advice(finding, items[i].action, items[i].cost, items[i].how);
+            vw__diagnosis_advice(finding, items[i].action, items[i].cost,
+                                 strstr(items[i].how, "$variable") != NULL
+                                     ? vw__diagnosis_fill(finding->draft, items[i].how)
+                                     : items[i].how);
     }
 }
 
@@ -151,7 +154,7 @@ static const advice for_mps[] = {
 
 static const advice for_async[] = {
     {"PyTorch's own allocator, whose messages say more", "none known",
-     "export PYTORCH_CUDA_ALLOC_CONF=backend:native"},
+     "export $variable=backend:native"},
 };
 
 static const advice for_other_program[] = {

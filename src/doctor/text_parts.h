@@ -3,7 +3,7 @@
  * text.c decides which way a text goes and writes the sentence; text_remedies.c adds the findings
  * of a verdict that rests on the rule for numbers; text_kinds.c knows the programs and libraries
  * whose messages that rule does not fit; text_devices.c the devices that are not NVIDIA's;
- * text_host.c is for the machine's own memory. */
+ * text_host.c is for the machine's own memory; text_log.c for lines of PyTorch's log. */
 #ifndef VW_DOCTOR_TEXT_PARTS_H
 #define VW_DOCTOR_TEXT_PARTS_H
 
@@ -57,7 +57,7 @@ typedef struct vw__text_device {
     const char *module;   /* of torch: "cuda" */
     const char *list;     /* to type: who holds it */
     const char *visible;  /* the variable that chooses cards */
-    const char *settings; /* the variable of the allocator's settings, that every version reads */
+    const char *settings; /* the variable of the allocator's settings; NULL: the version decides */
     const char *look;     /* to type: what PyTorch holds */
     bool has_recordings;  /* PyTorch writes them, and we read them */
 } vw__text_device;
@@ -67,6 +67,18 @@ const vw__text_device *vw__text_device_of(const vw__text_case *given); /* static
 /* What to type to learn more: a recording, or what comes nearest to it on that device. */
 void vw__text_add_recording(const vw__text_case *given, vw__diagnosis_finding *finding);
 void vw__text_add_process_list(const vw__text_case *given, vw__diagnosis_finding *finding);
+
+/* The variable for the allocator's settings: the one that the message names, or the device's.
+ * Static. `version`: of the options, or NULL. */
+const char *vw__text_variable(const vw__text_case *given, const char *version);
+
+/* ---- text_log.c ----------------------------------------------------------------------- */
+
+/* A text that has nothing but PyTorch's log of requests that it tries again. */
+void vw__text_conclude_retried(const vw__text_case *given);
+
+/* An error for want of addresses, by the log. */
+void vw__text_judge_addresses(const vw__text_case *given);
 
 /* ---- text_remedies.c ------------------------------------------------------------------ */
 

@@ -149,10 +149,9 @@ void vw__text_add_diet(const vw__text_case *given, vw__diagnosis_finding *findin
 
 static void add_expandable(const vw__text_case *given, vw__diagnosis_finding *finding)
 {
-    const vw__remedy_words words = {.settings = vw__text_device_of(given)->settings};
     vw__remedy_range range =
         vw__remedy_of_idle(given->judged.idle_bytes, given->numbers.allocated_bytes);
-    vw__diagnosis_known_remedy(finding, VW__REMEDY_EXPANDABLE_SEGMENTS, &words,
+    vw__diagnosis_known_remedy(finding, VW__REMEDY_EXPANDABLE_SEGMENTS, NULL,
                                between(range.at_least_bytes, range.at_most_bytes), VW_BASIS_RULE);
 }
 
@@ -388,7 +387,7 @@ static void add_refused(const vw__text_case *given)
             finding, "without expandable segments: each reserves addresses for more than the card",
             "more fragmentation",
             vw__diagnosis_text(given->draft, "export %s=expandable_segments:False",
-                               vw__text_device_of(given)->settings));
+                               given->draft->settings_variable));
     vw__diagnosis_advice(finding, "see whether the card is divided (MIG), or shared by a scheduler",
                          "none", "nvidia-smi -L; nvidia-smi");
     if (given->report->kind == VW__ERROR_TEXT_TORCH_XPU)

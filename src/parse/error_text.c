@@ -254,6 +254,20 @@ static bool is_vague(const char *word)
     return strcmp(word, "traceback(mostrecent") == 0 || strcmp(word, "terminatecalled") == 0;
 }
 
+/* PyTorch's log of a request that it tries again. What follows is not an echo of it: it may be the
+ * error itself. */
+static void log_retry(vw__error_text_scan *scan, const found_message *found, size_t at,
+                      vw__error_text_report *report)
+{
+    const vw__error_text_region *region = &scan->region;
+    size_t end = found->start + vw__error_text_region_raw_end(region, found->end);
+    report->line =
+        line_of(scan, found->start + region->raw_of[region->clean_of[found->place.start]]);
+    quote(region, &found->place, found->end, report);
+    scan->consumed = end > at ? end : at + 1;
+    vw__error_text_tally_log_retry(&scan->tally, report, scan->base + scan->consumed);
+}
+
 /* A word that was found at raw byte `at`. */
 static vw__error_text_outcome read_word(vw__error_text_scan *scan, vw__error_text_word word,
                                         size_t at)
@@ -273,6 +287,10 @@ static vw__error_text_outcome read_word(vw__error_text_scan *scan, vw__error_tex
         return VW__ERROR_TEXT_OUTCOME_NOTHING;
     report.rank = rank_of(region, &found.place);
     found.end = line_end_behind(region, found.end);
+    if ((found.rule->flags & VW__ERROR_TEXT_RULE_RETRIED) != 0) {
+        log_retry(scan, &found, at, &report);
+        return VW__ERROR_TEXT_OUTCOME_WORDS;
+    }
     bool is_echo = distance < NEW_WORDS_BYTES && report.rank == scan->last_rank &&
                    vw__error_text_kind_is_host(report.kind) == scan->last_is_host &&
                    !vw__error_text_report_has_numbers(&report) && !report.is_ambiguous;
@@ -286,6 +304,8 @@ static vw__error_text_outcome read_word(vw__error_text_scan *scan, vw__error_tex
         report.line = line_of(scan, raw_start);
         quote(region, &found.place, found.end, &report);
         *kept = report;
+        if (kept == &scan->tally.certain)
+            vw__error_text_tally_certain_at(&scan->tally, scan->base + raw_start);
     }
     if (report.kind == VW__ERROR_TEXT_NOT_OOM)
         return VW__ERROR_TEXT_OUTCOME_NOTHING;
@@ -336,6 +356,10 @@ static vw__error_text_key key_around(const vw__error_text_scan *scan, vw__error_
  * again. */
 static void read_word_once(vw__error_text_scan *scan, vw__error_text_word word, size_t at)
 {
+    if (strcmp(scan->words.texts[word], "failedwithoom") == 0) { /* the last one is needed */
+        scan->fruitless_count += read_word(scan, word, at) == VW__ERROR_TEXT_OUTCOME_NOTHING;
+        return;
+    }
     vw__error_text_key key = key_around(scan, word, at);
     vw__error_text_pattern *pattern = vw__error_text_pattern_of(&scan->repeats, &key);
     if (vw__error_text_pattern_is_settled(pattern, &key)) {
@@ -431,6 +455,38 @@ static void read_setting(vw__error_text_scan *scan, size_t letter, size_t letter
     }
 }
 
+/* Is the setting at `letter` the tag of a log line about addresses? */
+static bool is_addresses_tag(const vw__error_text_scan *scan, size_t letter, size_t letter_count)
+{
+    static const char tag[] = VW__ERROR_TEXT_ADDRESSES_TAG;
+    return letter > 0 && letter_count - letter >= sizeof tag - 2 &&
+           memcmp(scan->letters.text + letter - 1, tag, sizeof tag - 1) == 0;
+}
+
+/* Notes the line of raw byte `at`, and leaves out what it says: it quotes settings and sizes. In
+ * JSON a line ends with the two characters "\n". */
+static void read_addresses_line(vw__error_text_scan *scan, size_t at)
+{
+    enum { MOST_LINE = 2 << 10 };
+    size_t back = at < MOST_LINE ? at : MOST_LINE;
+    const char *before = memrchr(scan->raw + at - back, '\n', back);
+    size_t first = before != NULL ? (size_t)(before - scan->raw) + 1 : at - back;
+    size_t bytes = scan->filled - at < MOST_LINE ? scan->filled - at : MOST_LINE;
+    const char *end = memchr(scan->raw + at, '\n', bytes);
+    if (end != NULL)
+        bytes = (size_t)(end - (scan->raw + at));
+    const char *written_end = memmem(scan->raw + at, bytes, "\\n", 2);
+    vw__line_rank rank = {-1, false};
+    (void)vw__line_prefix(scan->raw + first, at - first, &rank);
+    if (written_end != NULL)
+        end = written_end;
+    if (end == NULL && at + bytes == scan->filled)
+        end = scan->raw + scan->filled; /* the text's last line */
+    size_t behind = end != NULL ? (size_t)(end - scan->raw) : at + 1;
+    scan->consumed = behind > scan->consumed ? behind : scan->consumed;
+    vw__error_text_tally_log_addresses(&scan->tally, rank.rank, scan->base + behind);
+}
+
 /* Finds every word that begins before `limit`. */
 static void search(vw__error_text_scan *scan, size_t limit)
 {
@@ -451,7 +507,11 @@ static void search(vw__error_text_scan *scan, size_t limit)
         size_t at = vw__error_text_letters_raw_of(&scan->letters, scan->raw, match.at, end, &known);
         if (at >= limit)
             break;
-        if (strcmp(word, expandable) == 0)
+        bool is_tag =
+            strcmp(word, expandable) == 0 && is_addresses_tag(scan, match.at, letter_count);
+        if (is_tag && at >= scan->consumed)
+            read_addresses_line(scan, at);
+        else if (strcmp(word, expandable) == 0)
             read_setting(scan, match.at, letter_count);
         else if (at >= scan->consumed && is_worth_reading(scan, word, at, match.at, letter_count))
             read_word_once(scan, match.word, at);
@@ -538,7 +598,7 @@ vw_status vw__error_text_scan_finish(vw__error_text_scan *scan, vw__error_text_s
     search(scan, scan->filled);
     memset(out, 0, sizeof *out);
     vw__error_text_tally_finish(&scan->tally, out);
-    out->first.says_expandable = scan->says_expandable;
+    out->first.says_expandable = scan->says_expandable || out->first.says_addresses;
     out->size_bytes = scan->base + scan->filled;
     bool ends_inside_line = scan->filled > 0 && scan->raw[scan->filled - 1] != '\n';
     out->line_count = scan->line_count + ends_inside_line;

@@ -72,19 +72,31 @@ typedef struct vw__error_text_report {
     int rank;             /* by its prefix; -1 */
     bool is_ambiguous;    /* could be something else: "Killed" alone, exit code 137 */
     bool is_truncated;    /* the message breaks off */
-    bool is_warning;      /* the program says that it went on: TensorFlow's BFC */
+    bool is_warning;      /* the program went on: TensorFlow's BFC, PyTorch's log of a retry */
     bool says_capped;     /* refused by a limit that was set, whatever is free, by the text */
     bool says_expandable; /* expandable segments were on, by the text */
+    bool says_addresses;  /* reserving addresses failed, by PyTorch's log right before it */
+    const char *variable; /* static: that the message names for settings; NULL */
+    unsigned least_torch; /* PyTorch is at least this, by the text: 213 for 2.13; 0 = not known */
     uint64_t line;        /* of the text, from 1 */
+    uint64_t log_line;    /* of PyTorch's log, from which numbers were taken that the message lacks;
+                             0 */
     char excerpt[VW__ERROR_TEXT_EXCERPT_BYTES]; /* the message, unwrapped, clean of colours; UTF-8,
                                                    cut */
 } vw__error_text_report;
+
+/* Is it PyTorch's log of a failed request, which it then tries again? */
+static inline bool vw__error_text_is_retry(const vw__error_text_report *report)
+{
+    return report->is_warning && report->kind == VW__ERROR_TEXT_TORCH_CUDA;
+}
 
 typedef struct vw__error_text_scan vw__error_text_scan;
 
 /* `first` is the first report that is certain; else the first ambiguous one; else the first
  * warning; else another error (NOT_OOM); else NONE. Ambiguous reports count only where none is
- * certain: after an error, processes are killed too. Warnings never count. */
+ * certain: after an error, processes are killed too. Warnings never count. PyTorch's log of a
+ * failed request, which it then tries again, comes last, behind another error. */
 typedef struct vw__error_text_summary {
     vw__error_text_report first; /* kind NONE: no error at all; NOT_OOM: an error, and no report */
     uint64_t report_count; /* of running out of memory; the same one printed twice counts once */

@@ -507,19 +507,23 @@ static size_t longest_message(vw__error_text_kind kind)
 
 /* The message ends before the next one begins. */
 static size_t message_end(const vw__error_text_region *region, vw__error_text_kind kind,
-                          const vw__error_text_place *place)
+                          size_t longest, const vw__error_text_place *place)
 {
     static const char *const heads[] = {"outofmemory",  "cpuallocator", "triedtoallocate",
                                         "cublasstatus", "cudnnstatus",  "memoryerror"};
+    static const char *const log_lines[] = {VW__ERROR_TEXT_ADDRESSES_TAG, "failedwithoom"};
     static const char *const torch_heads[] = {"cudaoutofmemory", "hipoutofmemory", "xpuoutofmemory",
                                               "mpsbackendoutofmemory", "cpuallocator"};
-    size_t at = place->at, end = at + longest_message(kind), tried = SIZE_MAX, next;
+    size_t at = place->at, end = at + longest, tried = SIZE_MAX, next;
     if (end < place->end)
         end = place->end;
     if (end > region->letter_count)
         end = region->letter_count;
     next = vw__error_text_next_head(region, place->end, end);
     end = next < end ? next : end;
+    for (size_t i = 0; i < COUNT_OF(log_lines); i++)
+        if (vw__error_text_region_has(region, log_lines[i], place->end, end, &next) && next < end)
+            end = next;
     /* The request may stand behind the first words, and then once only. */
     if (vw__error_text_region_has(region, "triedtoallocate", at >= 8 ? at - 8 : 0, end, &tried) &&
         vw__error_text_region_has(region, "triedtoallocate", tried + 1, end, &next))
@@ -568,6 +572,29 @@ static const char *torch_wording(const vw__error_text_region *region,
     return has_total ? "PyTorch 2.2 and later" : NULL;
 }
 
+/* The variable that the message tells its reader to set. */
+static const char *variable_between(const vw__error_text_region *region, size_t first, size_t end)
+{
+    static const struct {
+        const char *letters, *name;
+    } variables[] = {
+        {"pytorchcudaallocconf", "PYTORCH_CUDA_ALLOC_CONF"},
+        {"pytorchallocconf", "PYTORCH_ALLOC_CONF"},
+        {"pytorchhipallocconf", "PYTORCH_HIP_ALLOC_CONF"},
+        {"pytorchnpuallocconf", "PYTORCH_NPU_ALLOC_CONF"},
+        {"pytorchmusaallocconf", "PYTORCH_MUSA_ALLOC_CONF"},
+        {"pytorchmluallocconf", "PYTORCH_MLU_ALLOC_CONF"},
+    };
+    const char *name = NULL;
+    size_t at;
+    for (size_t i = 0; i < COUNT_OF(variables); i++)
+        if (vw__error_text_region_has(region, variables[i].letters, first, end, &at)) {
+            name = variables[i].name;
+            end = at; /* only one that comes before it */
+        }
+    return name;
+}
+
 static void conclude_reserved(vw__error_text_report *report)
 {
     if (report->reserved_bytes == VW__MODEL_UNKNOWN_BYTES &&
@@ -580,7 +607,12 @@ size_t vw__error_text_read_clauses(const vw__error_text_region *region,
                                    const vw__error_text_rule *rule,
                                    const vw__error_text_place *place, vw__error_text_report *report)
 {
-    enum { MOST_BEFORE = 200 };
+    enum {
+        MOST_BEFORE = 200,
+        LOG_LETTERS = 140,   /* of a line of PyTorch's log */
+        ADVICE_LETTERS = 400 /* behind the last number */
+    };
+    bool is_retried = (rule->flags & VW__ERROR_TEXT_RULE_RETRIED) != 0;
     size_t first = place->start > MOST_BEFORE ? place->start - MOST_BEFORE : 0, at = place->at;
     if (first < place->first)
         first = place->first;
@@ -590,7 +622,9 @@ size_t vw__error_text_read_clauses(const vw__error_text_region *region,
     if (is_torch(report->kind) &&
         (rule->flags & (VW__ERROR_TEXT_RULE_PART | VW__ERROR_TEXT_RULE_SUMMARY)) == 0)
         message.first = first_of_line(region, first, place->start);
-    message.end = message_end(region, report->kind, place);
+    size_t end = message_end(region, report->kind,
+                             is_retried ? LOG_LETTERS : longest_message(report->kind), place);
+    message.end = end;
     read_numbers(&message, at, clauses, COUNT_OF(clauses));
     bool has_state = report->total_bytes != VW__MODEL_UNKNOWN_BYTES ||
                      report->allocated_bytes != VW__MODEL_UNKNOWN_BYTES ||
@@ -599,11 +633,18 @@ size_t vw__error_text_read_clauses(const vw__error_text_region *region,
         read_numbers(&message, at, loose_clauses, COUNT_OF(loose_clauses));
     conclude_reserved(report);
     report->device = find_device(&message, place->start, at);
-    report->is_warning =
-        (report->kind == VW__ERROR_TEXT_TENSORFLOW || report->kind == VW__ERROR_TEXT_JAX) &&
-        (vw__error_text_region_has(region, "notafailure", first, message.end, NULL) ||
-         vw__error_text_region_has(region, "notanerror", first, message.end, NULL));
     report->says_capped = (rule->flags & VW__ERROR_TEXT_RULE_CAPPED) != 0;
+    if (end > message.parts_end + ADVICE_LETTERS)
+        end = message.parts_end + ADVICE_LETTERS;
+    if (is_torch(report->kind) && !is_retried)
+        report->variable = variable_between(region, place->start, end);
+    if (is_torch(report->kind)) /* 2.13 logs retries; 2.12 refuses by its own limit */
+        report->least_torch = is_retried ? 213 : report->says_capped ? 212 : 0;
+    report->is_warning =
+        is_retried ||
+        ((report->kind == VW__ERROR_TEXT_TENSORFLOW || report->kind == VW__ERROR_TEXT_JAX) &&
+         (vw__error_text_region_has(region, "notafailure", first, message.end, NULL) ||
+          vw__error_text_region_has(region, "notanerror", first, message.end, NULL)));
     report->wording = rule->wording;
     if (is_torch(report->kind) && rule->wording == NULL)
         report->wording = torch_wording(region, report, first, message.end);

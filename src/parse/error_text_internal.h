@@ -103,7 +103,8 @@ enum {
         1 << 6, /* only with 137 or -9 behind it, or as a code of its own */
     VW__ERROR_TEXT_RULE_CHECK_ERROR = 1 << 7, /* only where it reads like an error */
     VW__ERROR_TEXT_RULE_PART = 1 << 8, /* of a message whose beginning is lost: with two numbers */
-    VW__ERROR_TEXT_RULE_ANY_DEVICE = 1 << 9 /* PyTorch's words for any accelerator */
+    VW__ERROR_TEXT_RULE_ANY_DEVICE = 1 << 9, /* PyTorch's words for any accelerator */
+    VW__ERROR_TEXT_RULE_RETRIED = 1 << 10 /* PyTorch's log: it tries again, or an error follows */
 };
 
 /* A word, perhaps with another one near it, means this kind. The rules of a word are tried in
@@ -166,6 +167,10 @@ vw__error_text_shape vw__error_text_shape_of(const vw__error_text_region *region
 /* Is the place inside a comment or a statement of source code? */
 bool vw__error_text_is_in_code(const vw__error_text_region *region, size_t at);
 
+/* Squeezed: marks a line of PyTorch's log (2.15) about addresses that could not be reserved. It
+ * quotes numbers and settings, and is no part of a message. */
+#define VW__ERROR_TEXT_ADDRESSES_TAG "[expandablesegmentva]"
+
 /* ---- what it says ---------------------------------------------------------------------------- */
 
 void vw__error_text_report_init(vw__error_text_report *report);
@@ -186,10 +191,26 @@ size_t vw__error_text_read_clauses(const vw__error_text_region *region,
  * different reports one may count twice. */
 enum { VW__ERROR_TEXT_TALLY_SLOTS = 1 << 13, VW__ERROR_TEXT_TALLY_MOST_RANKS = 1 << 16 };
 
+/* Lines that PyTorch logs right before an error, by the same rank. */
+typedef struct vw__error_text_log_lines {
+    uint64_t tried_bytes, total_bytes, free_bytes;
+    int device;
+    uint64_t retry_line; /* "failed with OOM on device": 0 = none */
+    uint64_t retry_end;  /* byte of the text */
+    int retry_rank;
+    bool has_addresses; /* "[ExpandableSegmentVA]" */
+    uint64_t addresses_end;
+    int addresses_rank;
+} vw__error_text_log_lines;
+
 /* vw__error_text_tally_init() makes one. */
 typedef struct vw__error_text_tally {
-    vw__error_text_report certain, ambiguous, warning, other; /* the first of each; NONE = none */
-    bool other_is_vague; /* it says little more than that there was an error */
+    /* The first of each; NONE = none. */
+    vw__error_text_report certain, ambiguous, warning, other;
+    vw__error_text_report retried;        /* in PyTorch's log */
+    bool other_is_vague;                  /* it says little more than that there was an error */
+    vw__error_text_log_lines log;         /* the last ones read */
+    vw__error_text_log_lines certain_log; /* those that belong to `certain` */
     uint64_t certain_count, ambiguous_count, certain_host_count, ambiguous_host_count;
     uint64_t rank_count;
     uint64_t seen[VW__ERROR_TEXT_TALLY_SLOTS]; /* 0 = empty */
@@ -203,6 +224,15 @@ void vw__error_text_tally_init(vw__error_text_tally *tally);
  */
 vw__error_text_report *vw__error_text_tally_place(vw__error_text_tally *tally,
                                                   const vw__error_text_report *report);
+
+/* A line of PyTorch's log that ends at byte `end` of the text: a request that it tries again; and
+ * one about addresses that could not be reserved. */
+void vw__error_text_tally_log_retry(vw__error_text_tally *tally,
+                                    const vw__error_text_report *report, uint64_t end);
+void vw__error_text_tally_log_addresses(vw__error_text_tally *tally, int rank, uint64_t end);
+
+/* `certain` was set to a report at byte `at`: decides which log lines belong to it. */
+void vw__error_text_tally_certain_at(vw__error_text_tally *tally, uint64_t at);
 
 /* The same for an error that is not about memory. */
 vw__error_text_report *vw__error_text_tally_place_other(vw__error_text_tally *tally, bool is_vague);

@@ -11,6 +11,8 @@
 #define F(name) VW__ERROR_TEXT_RULE_##name
 #define OLD_TORCH "PyTorch 0.x"
 #define OWN_LIMIT "PyTorch 2.12 and later, refused by its own limit"
+#define OWN_LOG "PyTorch's log"
+#define NO_NVML "PyTorch, which failed to report it: NVML did not answer"
 
 /* ---- host memory ----------------------------------------------------------------------------- */
 
@@ -183,7 +185,8 @@ const vw__error_text_rule vw__error_text_gpu_rules[] = {
     {"outofmemory", "libthc", 160, 120, K(TORCH_CUDA), 0, OLD_TORCH},
     {"preemptivelyrejected", NULL, 0, 0, K(TORCH_CUDA), F(CAPPED) | F(CERTAIN), OWN_LIMIT},
     {"invalidbuffersize", NULL, 0, 0, K(TORCH_MPS), F(NEEDS_SIZE), "Metal's largest buffer"},
-    {"failedwithoom", "oomondevice", 0, 20, K(TORCH_CUDA), F(CERTAIN), "PyTorch's log"},
+    {"failedwithoom", "oomondevice", 0, 20, K(TORCH_CUDA), F(CERTAIN) | F(RETRIED), OWN_LOG},
+    {"nvmlsuccess==", "internalassertfailed", 0, 60, K(TORCH_CUDA), F(CERTAIN), NO_NVML},
     {"allocationondevice", "outofmemory", 30, 80, K(CUDA_ASYNC), F(CERTAIN), NULL},
     {"allocationondevice", "wouldexceedallowed", 0, 40, K(CUDA_ASYNC), F(CERTAIN), NULL},
 
@@ -303,7 +306,7 @@ const vw__error_text_rule vw__error_text_gpu_rules[] = {
      "Intel's extension"},
     {"toallocate", "(npu", 0, 30, K(TORCH_OTHER), F(NEEDS_SIZE), NULL},
     {"toallocate", "(musa", 0, 30, K(TORCH_OTHER), F(NEEDS_SIZE), NULL},
-    {"toallocate", "oomondevice", 60, 0, K(TORCH_CUDA), F(CERTAIN), "PyTorch's log"},
+    {"toallocate", "oomondevice", 60, 0, K(TORCH_CUDA), F(CERTAIN) | F(RETRIED), OWN_LOG},
     {"toallocate", "totalcapacity", 0, 80, K(TORCH_CUDA), F(NEEDS_SIZE), NULL},
     {"toallocate", "totalcapacty", 0, 80, K(TORCH_CUDA), F(NEEDS_SIZE), NULL},
     {"toallocate", "tensorflow", 160, 0, K(TENSORFLOW), F(NEEDS_SIZE), NULL},

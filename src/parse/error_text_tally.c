@@ -136,15 +136,106 @@ void vw__error_text_tally_init(vw__error_text_tally *tally)
     vw__error_text_report_init(&tally->ambiguous);
     vw__error_text_report_init(&tally->warning);
     vw__error_text_report_init(&tally->other);
+    vw__error_text_report_init(&tally->retried);
+}
+
+/* ---- PyTorch's log --------------------------------------------------------------------------- */
+
+void vw__error_text_tally_log_retry(vw__error_text_tally *tally,
+                                    const vw__error_text_report *report, uint64_t end)
+{
+    vw__error_text_log_lines *log = &tally->log;
+    if (tally->retried.kind == VW__ERROR_TEXT_NONE)
+        tally->retried = *report;
+    log->tried_bytes = report->tried_bytes;
+    log->total_bytes = report->total_bytes;
+    log->free_bytes = report->free_bytes;
+    log->device = report->device;
+    log->retry_line = report->line;
+    log->retry_end = end;
+    log->retry_rank = report->rank;
+}
+
+void vw__error_text_tally_log_addresses(vw__error_text_tally *tally, int rank, uint64_t end)
+{
+    tally->log.has_addresses = true;
+    tally->log.addresses_end = end;
+    tally->log.addresses_rank = rank;
+}
+
+/* A traceback may stand between a log line and its error, and other ranks' lines with it. */
+static bool belongs(uint64_t end, int rank, const vw__error_text_report *error, uint64_t at)
+{
+    enum { MOST_BETWEEN = 16 << 10 };
+    return rank == error->rank && at >= end && at - end <= MOST_BETWEEN;
+}
+
+/* The error says it rounded. */
+static bool is_near(uint64_t said, uint64_t logged)
+{
+    uint64_t difference = said > logged ? said - logged : logged - said;
+    return said == VW__MODEL_UNKNOWN_BYTES || logged == VW__MODEL_UNKNOWN_BYTES ||
+           difference <= logged / 100;
+}
+
+static bool is_of_torch(const vw__error_text_report *report)
+{
+    return report->kind == VW__ERROR_TEXT_TORCH_CUDA || report->kind == VW__ERROR_TEXT_TORCH_HIP;
+}
+
+void vw__error_text_tally_certain_at(vw__error_text_tally *tally, uint64_t at)
+{
+    const vw__error_text_report *error = &tally->certain;
+    vw__error_text_log_lines *log = &tally->certain_log;
+    *log = tally->log;
+    if (!belongs(log->retry_end, log->retry_rank, error, at) || !is_of_torch(error) ||
+        (error->device >= 0 && error->device != log->device) ||
+        !is_near(error->tried_bytes, log->tried_bytes) ||
+        !is_near(error->total_bytes, log->total_bytes))
+        log->retry_line = 0;
+    log->has_addresses = log->has_addresses &&
+                         belongs(log->addresses_end, log->addresses_rank, error, at) &&
+                         (is_of_torch(error) || error->kind == VW__ERROR_TEXT_CUDA_RAW);
+}
+
+/* Whether `*bytes` became known by it. */
+static bool take_number(uint64_t *bytes, uint64_t logged)
+{
+    if (*bytes != VW__MODEL_UNKNOWN_BYTES || logged == VW__MODEL_UNKNOWN_BYTES)
+        return false;
+    *bytes = logged;
+    return true;
+}
+
+/* What the message does not say, by the log. */
+static void add_log(const vw__error_text_log_lines *log, vw__error_text_report *error)
+{
+    if (log->retry_line != 0) {
+        bool is_taken = take_number(&error->tried_bytes, log->tried_bytes);
+        is_taken |= take_number(&error->total_bytes, log->total_bytes);
+        is_taken |= take_number(&error->free_bytes, log->free_bytes);
+        error->device = log->device >= 0 ? log->device : error->device;
+        error->log_line = is_taken ? log->retry_line : 0;
+        error->least_torch = 213;
+    }
+    if (log->has_addresses) {
+        error->says_addresses = true;
+        error->least_torch = 215;
+    }
 }
 
 void vw__error_text_tally_finish(const vw__error_text_tally *tally, vw__error_text_summary *summary)
 {
+    const vw__error_text_report *in_order[] = {&tally->certain, &tally->ambiguous, &tally->warning,
+                                               &tally->other, &tally->retried};
     bool has_certain = tally->certain.kind != VW__ERROR_TEXT_NONE;
-    summary->first = has_certain                                    ? tally->certain
-                     : tally->ambiguous.kind != VW__ERROR_TEXT_NONE ? tally->ambiguous
-                     : tally->warning.kind != VW__ERROR_TEXT_NONE   ? tally->warning
-                                                                    : tally->other;
+    size_t first = 0;
+    while (first + 1 < sizeof in_order / sizeof *in_order &&
+           in_order[first]->kind == VW__ERROR_TEXT_NONE)
+        first++;
+    summary->first = *in_order[first];
+    if (has_certain)
+        add_log(&tally->certain_log, &summary->first);
     summary->report_count = has_certain ? tally->certain_count : tally->ambiguous_count;
     summary->host_count = has_certain ? tally->certain_host_count : tally->ambiguous_host_count;
     summary->rank_count = has_certain ? tally->rank_count : 0;

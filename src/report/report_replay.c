@@ -337,6 +337,7 @@ static void say_that_vramwise_fits(vw__report *out, const vw_tune_report *report
 static void say_that_it_fits(vw__report *out, const vw_tune_report *report)
 {
     const char *conf = report->best->conf != NULL ? report->best->conf : "";
+    const char *variable = report->variable != NULL ? report->variable : "PYTORCH_CUDA_ALLOC_CONF";
     if (vw__policy_is_vramwise(report->best->policy)) {
         say_that_vramwise_fits(out, report);
         return;
@@ -345,10 +346,13 @@ static void say_that_it_fits(vw__report *out, const vw_tune_report *report)
                    vw__report_size(report->best->peak_reserved_bytes).text,
                    vw__report_size(report->card_bytes).text,
                    conf[0] != '\0' ? conf : "PyTorch's defaults");
-    if (conf[0] != '\0')
-        vw__report_verbatim(out, "PYTORCH_CUDA_ALLOC_CONF=", conf);
-    else
-        vw__report_say(out, VW__REPORT_STYLE_BOLD, "Leave PYTORCH_CUDA_ALLOC_CONF unset.");
+    if (conf[0] != '\0') {
+        char assignment[64];
+        (void)snprintf(assignment, sizeof assignment, "%s=", variable);
+        vw__report_verbatim(out, assignment, conf);
+    } else {
+        vw__report_say(out, VW__REPORT_STYLE_BOLD, "Leave %s unset.", variable);
+    }
 }
 
 static void say_that_it_does_not(vw__report *out, const vw_tune_report *report)

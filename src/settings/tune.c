@@ -38,6 +38,7 @@
 #include "base/host_memory.h"
 #include "base/human_units.h"
 #include "base/struct_size.h"
+#include "settings/setting_variable.h"
 
 enum { OPTIONS_PER_CARD = 32 }; /* what an option must save */
 enum { MOST_WARNING_RUNS = 16 };
@@ -558,6 +559,8 @@ static vw_status tune(tune_call *call)
     tuning->card_bytes = call->options->card_bytes;
     tuning->slow_ns = slow_limit_ns(script->trace);
     shown->device = script->trace->device;
+    shown->variable =
+        vw__setting_variable_of_recording(script->model, call->options->torch_version);
     shown->event_count = script->trace->event_count;
     shown->card_bytes = call->options->card_bytes;
     shown->peak_live_bytes = script->peak_live_bytes;

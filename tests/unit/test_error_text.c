@@ -289,6 +289,8 @@ static void messages_without_a_state_are_reports_too(void **state)
                   "OOM on device 2 while trying to allocate 2147483648 bytes (free: "
                   "104857600, total: 25393692672).");
     assert_int_equal(summary.first.kind, VW__ERROR_TEXT_TORCH_CUDA);
+    assert_true(summary.first.is_warning);
+    assert_int_equal(summary.report_count, 0);
     assert_int_equal(summary.first.tried_bytes, 2 * GIB);
     assert_int_equal(summary.first.free_bytes, 100 * MIB);
     assert_int_equal(summary.first.total_bytes, UINT64_C(25393692672));

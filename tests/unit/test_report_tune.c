@@ -44,6 +44,15 @@ static void what_fits_is_named_with_the_line_to_set(void **state)
                  "|warning: max_split_size_mb:128 is often|note: 21 settings were tried\n");
 }
 
+static void the_line_to_set_has_the_variable_of_the_version(void **state)
+{
+    vw_tune_report report = sample;
+    (void)state;
+    report.variable = "PYTORCH_ALLOC_CONF";
+    text_of(&report, NULL);
+    assert_shows("\nPYTORCH_ALLOC_CONF=expandable_segments:True\n");
+}
+
 static void when_the_defaults_are_best_nothing_is_to_be_set(void **state)
 {
     vw_tune_report report = sample;
@@ -182,6 +191,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_fits_is_named_with_the_line_to_set),
+        cmocka_unit_test(the_line_to_set_has_the_variable_of_the_version),
         cmocka_unit_test(when_the_defaults_are_best_nothing_is_to_be_set),
         cmocka_unit_test(if_only_vramwise_fits_nothing_is_to_be_set),
         cmocka_unit_test(what_our_own_engine_would_reserve_is_a_fact_beside_the_best),

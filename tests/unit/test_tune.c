@@ -141,6 +141,31 @@ static void expandable_segments_are_found_where_they_alone_fit_without_retries(v
     record_dispose(&recording);
 }
 
+static void the_variable_is_the_one_that_the_version_reads(void **state)
+{
+    static const struct {
+        const char *conf, *version, *variable;
+    } rows[] = {
+        {"", NULL, "PYTORCH_CUDA_ALLOC_CONF"}, /* no recording says which version it is */
+        {"", "2.9", "PYTORCH_CUDA_ALLOC_CONF"},
+        {"", "2.12", "PYTORCH_ALLOC_CONF"},
+        {"max_split_size_mb:128", "2.12", "PYTORCH_CUDA_ALLOC_CONF"}, /* it may be the one set */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        hand_made_recording recording;
+        record_begin(&recording);
+        record_growing_program(&recording);
+        record_conf(&recording, rows[i].conf);
+        vw_tune_options options = on_card(260 * MIB);
+        options.torch_version = rows[i].version;
+        vw_tune_report *report = tune(record_end(&recording), options);
+        assert_string_equal(report->variable, rows[i].variable);
+        vw_tune_report_free(report);
+        record_dispose(&recording);
+    }
+}
+
 static void settings_that_complete_come_before_those_that_do_not(void **state)
 {
     (void)state;
@@ -530,6 +555,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(settings_are_put_in_the_order_that_the_top_of_the_source_states),
         cmocka_unit_test(expandable_segments_are_found_where_they_alone_fit_without_retries),
+        cmocka_unit_test(the_variable_is_the_one_that_the_version_reads),
         cmocka_unit_test(settings_that_complete_come_before_those_that_do_not),
         cmocka_unit_test(every_setting_is_tried_once),
         cmocka_unit_test(more_live_than_the_card_has_is_said_at_once),
