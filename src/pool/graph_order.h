@@ -27,8 +27,8 @@ typedef struct vw__graph_order {
 } vw__graph_order;
 
 /* Marks for a block that is freed, from its own stream and its uses; free them with
- * vw__host_free(). NULL: one of the streams is not part of the same capture, was used before it began
- * (then PyTorch would let work that still runs be overwritten), or none has nodes. */
+ * vw__host_free(). NULL: one of the streams is not part of the same capture, was used before it
+ * began (then PyTorch would let work that still runs be overwritten), or none has nodes. */
 vw__graph_order_marks *vw__graph_order_mark(const vw_device *device, const vw__block *block);
 
 /* The nodes that the next work of `stream` comes after; valid until the next call. NULL: it is not

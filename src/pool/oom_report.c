@@ -10,7 +10,6 @@
  * storage, so that a process short of everything still hears why. */
 #include "pool/oom_report.h"
 
-
 #include "base/checked_math.h" /* vw__add_u64, vw__min_u64 */
 #include "base/struct_size.h"
 #include "device/device_table.h"

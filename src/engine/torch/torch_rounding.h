@@ -69,8 +69,8 @@ static inline uint64_t vw__torch_segment_size(const vw__torch_settings *settings
     return (rounded_bytes + VW__TORCH_ROUND_LARGE_BYTES - 1) & ~(VW__TORCH_ROUND_LARGE_BYTES - 1);
 }
 
-/* True if the part of a free block beyond the `rounded_bytes` of a request is cut off and stays free. A pool
- * that was made with no_split never does. */
+/* True if the part of a free block beyond the `rounded_bytes` of a request is cut off and stays
+ * free. A pool that was made with no_split never does. */
 static inline bool vw__torch_splits_off(bool is_small, bool is_expandable, uint64_t rounded_bytes,
                                         uint64_t max_split_bytes, uint64_t rest_bytes)
 {
