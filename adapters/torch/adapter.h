@@ -58,6 +58,10 @@ struct Failure {
 };
 Failure failure_of(vw_status status);
 
+#ifdef __clang__
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Winconsistent-missing-override" // see above
+#endif
 class Adapter final : public CUDAAllocator
 {
   public:
@@ -235,6 +239,9 @@ class Adapter final : public CUDAAllocator
 
     c10::ApproximateClockToUnixTimeConverter clock_;
 };
+#ifdef __clang__
+#pragma clang diagnostic pop
+#endif
 
 // The handle behind a stream of PyTorch's, which its own stream() takes some 100 ns to find, going
 // by way of the driver. For a number other than 0 it is asked for and remembered.
