@@ -82,7 +82,7 @@ typedef enum vw__remedy_id {
 enum { VW__REMEDY_LOSS_CHUNKS = 8, VW__REMEDY_LORA_RANK = 16 };
 
 /* What vramwise's allocator needs, to take the place of PyTorch's. */
-#define VW__REMEDY_ALLOCATOR_NEEDS "PyTorch 2.11 and a C++ compiler"
+#define VW__REMEDY_ALLOCATOR_NEEDS "PyTorch 2.5 or newer"
 
 /* Thousandths of some bytes, given back at least and at most. 0 and 0: nothing. */
 typedef struct vw__remedy_share {
