@@ -202,7 +202,8 @@ class Adapter final : public CUDAAllocator
     Failure ask_either(DevicePools &device, const vw_alloc_request &request, vw_device_ptr *out);
     vw_pool *owner_of(DevicePools &device, MempoolId_t id);
     void drop_unused_sources(DevicePools &device);
-    void take_source(DevicePools &device, MempoolId_t id, CUDAAllocator *source);
+    bool take_source(DevicePools &device, MempoolId_t id, CUDAAllocator *source);
+    void begin_scope(DevicePools &device, MempoolId_t id, std::function<bool(cudaStream_t)> filter);
 
     // adapter_spill.cpp
     void let_spill(DevicePools &device, vw_pool_options &options);

@@ -290,17 +290,24 @@ void Adapter::setNoSplit(c10::DeviceIndex index, MempoolId_t id)
     check_done(vw_private_pool_set_no_split(owner_of(device, id), private_id_of(id), true));
 }
 
-// 2.5 to 2.7 name a pool's source when requests are sent there, not when it is made.
-void Adapter::take_source(DevicePools &device, MempoolId_t id, CUDAAllocator *source)
+// 2.5 to 2.7 name a pool's source when requests are sent there, not when it is made: the pool is
+// made again, with its source and as many users. True: it had none, and has one now that is
+// nobody's.
+bool Adapter::take_source(DevicePools &device, MempoolId_t id, CUDAAllocator *source)
 {
-    bool is_known;
     {
         std::lock_guard<std::mutex> hold(device.lock);
-        is_known = std::any_of(device.sources.begin(), device.sources.end(),
-                               [&](const Source &each) { return each.id == id; });
+        if (std::any_of(device.sources.begin(), device.sources.end(),
+                        [&](const Source &each) { return each.id == id; }))
+            return false;
     }
-    if (!is_known)
-        createOrIncrefPool(device.index, id, source);
+    const int user_count = getPoolUseCount(device.index, id);
+    for (int i = 0; i < user_count; i++)
+        releasePool(device.index, id);
+    createOrIncrefPool(device.index, id, source);
+    for (int i = 1; i < user_count; i++)
+        createOrIncrefPool(device.index, id);
+    return user_count == 0;
 }
 
 // ---- routing -----------------------------------------------------------------------------------
@@ -310,8 +317,16 @@ void Adapter::beginAllocateToPool(c10::DeviceIndex index, MempoolId_t id,
 {
     known(index);
     DevicePools &device = ready(index);
-    if (CUDAAllocator *source = source_in<c10::cuda::MemPoolContext>(id, 0))
-        take_source(device, id, source);
+    CUDAAllocator *source = source_in<c10::cuda::MemPoolContext>(id, 0);
+    const bool has_spare_user = source != nullptr && take_source(device, id, source);
+    begin_scope(device, id, std::move(filter));
+    if (has_spare_user)
+        releasePool(index, id);
+}
+
+void Adapter::begin_scope(DevicePools &device, MempoolId_t id,
+                          std::function<bool(cudaStream_t)> filter)
+{
     std::lock_guard<std::mutex> hold(device.lock);
     bool is_on_second = is_on_second_pool(device, id);
     vw_pool *pool = is_on_second ? device.second.load() : device.pool.load();

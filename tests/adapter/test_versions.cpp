@@ -104,17 +104,24 @@ static void the_source_of_the_threads_pool_serves_its_scope(void **)
     Adapter &source = new_adapter();
     Adapter &adapter = new_adapter();
     CUDAAllocator &allocator = adapter;
+    make_pool(allocator); // before its source is known
+    const int maker_count = STAND_IN_TORCH >= 206 ? 1 : 0;
     c10::cuda::MemPool pool{one_pool, &source};
-    stand_in().active_pool = &pool;
-    allocator.beginAllocateToPool(0, one_pool, [](cudaStream_t) { return true; });
-    stand_in().active_pool = nullptr;
-    void *block = allocator.raw_alloc(512);
-    assert_int_equal(source.snapshot().segments.size(), 1); // it was asked for the segment
-    allocator.endAllocateToPool(0, one_pool);
-    allocator.raw_delete(block);
-    allocator.releasePool(0, one_pool); // of the source's entry, and of the scope
-    allocator.releasePool(0, one_pool);
+    for (int scope = 1; scope <= 2; scope++) {
+        stand_in().active_pool = &pool;
+        allocator.beginAllocateToPool(0, one_pool, [](cudaStream_t) { return true; });
+        stand_in().active_pool = nullptr;
+        assert_int_equal(adapter.getPoolUseCount(0, one_pool), maker_count + scope);
+        void *block = allocator.raw_alloc(512);
+        assert_int_equal(source.snapshot().segments.size(), 1); // it was asked for the segment
+        allocator.endAllocateToPool(0, one_pool);
+        allocator.raw_delete(block);
+    }
+    for (int i = 0; i < maker_count + 2; i++)
+        allocator.releasePool(0, one_pool);
+    assert_int_equal(adapter.getPoolUseCount(0, one_pool), 0);
     allocator.emptyCache();
+    assert_int_equal(allocator.snapshot().segments.size(), 0); // given back to the source
 }
 #endif
 

@@ -2,9 +2,8 @@
 
 Two doors lead into PyTorch. The adapter is a whole allocator of PyTorch's own kind, for the torch at
 hand: statistics, snapshots, graphs, pools and OutOfMemoryError work. It comes with the wheel, or is
-compiled. The plain door is
-PyTorch's CUDAPluggableAllocator, which needs no compiler, and behind which none of those work, and
-running out of memory ends the process. So the plain door is only taken where it is asked for.
+compiled. The plain door is PyTorch's CUDAPluggableAllocator, which needs neither, but has none of
+those, and running out of memory ends the process. So it is only taken where it is asked for.
 
 Nothing here may start CUDA, or ask PyTorch anything that does: torch.cuda.is_available() forbids
 children that are forked later to use the GPU. device_count() asks NVML and does not.
