@@ -171,8 +171,8 @@ def main():
                 for version in versions:
                     include = arguments.headers / ".".join(map(str, version)) / "include"
                     left = check(arguments.compiler, include, version, arguments.cuda, pool)
-                    print(f"adapter: PyTorch {'.'.join(map(str, version))}: compiles; "
-                          f"{len(left)} functions are left to PyTorch")
+                    print(f"adapter: PyTorch {'.'.join(map(str, version))}: compiles; left to PyTorch: "
+                          f"{', '.join(left)}")
                 return
             arguments.output.mkdir(parents=True, exist_ok=True)
             make_stubs(arguments.compiler, Path(scratch) / "stubs")
