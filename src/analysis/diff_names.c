@@ -9,6 +9,8 @@
  *   2. A function of such a file is the function of that name in the new one.
  *   3. A function that holds the same in another file was moved there.
  *   4. A function that holds the same in the same file, under another name, was renamed.
+ *   5. The same as 3 and 4 for a function of which one category holds the same, and is more than
+ *      half of it: something was added to it as well.
  *
  * "Holds the same" is: in each category the same bytes and blocks. A name alone is weak evidence,
  * since every module has a forward(); with exact sizes it is strong.
@@ -161,19 +163,59 @@ static vw_status gather(renaming *work)
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* What a name holds, by category; the name is on one side only. */
-static void append_amounts(vw__byte_buffer *key, const known_name *one)
+/* What a name holds of one category. */
+typedef struct holding {
+    const char *category;
+    uint64_t bytes, block_count;
+} holding;
+
+/* Adds up the category of site `*place`, and goes on to the next one. */
+static holding next_holding(const known_name *one, size_t *place)
 {
-    for (size_t i = 0; i < one->site_count;) {
-        const char *category = one->sites[i].category;
-        uint64_t sums[2] = {0, 0};
-        for (; i < one->site_count && strcmp(one->sites[i].category, category) == 0; i++) {
-            sums[0] += one->sites[i].bytes;
-            sums[1] += one->sites[i].block_count;
-        }
-        vw__append_bytes(key, category, strlen(category) + 1);
-        vw__append_bytes(key, sums, sizeof sums);
+    holding sum = {one->sites[*place].category, 0, 0};
+    for (; *place < one->site_count; (*place)++) {
+        const vw__diff_site *site = &one->sites[*place];
+        if (strcmp(site->category, sum.category) != 0)
+            break;
+        sum.bytes += site->bytes;
+        sum.block_count += site->block_count;
     }
+    return sum;
+}
+
+static void append_holding(vw__byte_buffer *key, const holding *held)
+{
+    vw__append_bytes(key, held->category, strlen(held->category) + 1);
+    vw__append_bytes(key, &held->bytes, sizeof held->bytes);
+    vw__append_bytes(key, &held->block_count, sizeof held->block_count);
+}
+
+/* The name is on one side only, as in all keys of amounts. */
+static void append_amounts(vw__byte_buffer *key, const renaming *work, uint32_t number)
+{
+    const known_name *one = &work->names[number];
+    for (size_t place = 0; place < one->site_count;) {
+        const holding held = next_holding(one, &place);
+        append_holding(key, &held);
+    }
+}
+
+static bool is_most(uint64_t part_bytes, uint64_t all_bytes)
+{
+    return part_bytes > all_bytes / 2;
+}
+
+/* The category that is more than half of it; without one, what no other name has. */
+static void append_most(vw__byte_buffer *key, const renaming *work, uint32_t number)
+{
+    const known_name *one = &work->names[number];
+    for (size_t place = 0; place < one->site_count;) {
+        const holding held = next_holding(one, &place);
+        if (is_most(held.bytes, one->base.bytes[VW__DIFF_BEFORE] + one->base.bytes[VW__DIFF_AFTER]))
+            append_holding(key, &held);
+    }
+    if (vw__byte_buffer_size(key) == 0)
+        vw__append_u32_le(key, number);
 }
 
 static void append_function(vw__byte_buffer *key, const known_name *one)
@@ -189,20 +231,32 @@ static void append_file_now(vw__byte_buffer *key, const renaming *work, const kn
 
 static void key_by_function_and_amounts(const renaming *work, uint32_t number, vw__byte_buffer *key)
 {
+    append_amounts(key, work, number);
     append_function(key, &work->names[number]);
-    append_amounts(key, &work->names[number]);
+}
+
+static void key_by_file_and_amounts(const renaming *work, uint32_t number, vw__byte_buffer *key)
+{
+    append_amounts(key, work, number);
+    append_file_now(key, work, &work->names[number]);
+}
+
+static void key_by_function_and_most(const renaming *work, uint32_t number, vw__byte_buffer *key)
+{
+    append_most(key, work, number);
+    append_function(key, &work->names[number]);
+}
+
+static void key_by_file_and_most(const renaming *work, uint32_t number, vw__byte_buffer *key)
+{
+    append_most(key, work, number);
+    append_file_now(key, work, &work->names[number]);
 }
 
 static void key_by_file_and_function(const renaming *work, uint32_t number, vw__byte_buffer *key)
 {
     append_file_now(key, work, &work->names[number]);
     append_function(key, &work->names[number]);
-}
-
-static void key_by_file_and_amounts(const renaming *work, uint32_t number, vw__byte_buffer *key)
-{
-    append_file_now(key, work, &work->names[number]);
-    append_amounts(key, &work->names[number]);
 }
 
 static void key_by_functions(const renaming *work, uint32_t number, vw__byte_buffer *key)
@@ -297,11 +351,6 @@ static int compare_votes(const void *left, const void *right)
     return (one->fresh > other->fresh) - (one->fresh < other->fresh);
 }
 
-static bool is_most(uint64_t part_bytes, uint64_t all_bytes)
-{
-    return part_bytes > all_bytes / 2;
-}
-
 static vw_status rename_files_by_votes(renaming *work)
 {
     VW__TRY(pair(work, work->name_count, get_name_of_lone_file, key_by_function_and_amounts));
@@ -357,7 +406,9 @@ static vw_status rename_all(renaming *work)
     VW__TRY(rename_files_by_functions(work));
     VW__TRY(rename_functions(work, key_by_file_and_function));
     VW__TRY(rename_functions(work, key_by_function_and_amounts));
-    return rename_functions(work, key_by_file_and_amounts);
+    VW__TRY(rename_functions(work, key_by_file_and_amounts));
+    VW__TRY(rename_functions(work, key_by_function_and_most));
+    return rename_functions(work, key_by_file_and_most);
 }
 
 /* ---- the report ------------------------------------------------------------------------------ */

@@ -4,9 +4,14 @@
  * name and category these are pairs, in this order:
  *
  *   1. the same line, holding the same
- *   2. any two that hold the same, in bytes and in blocks
+ *   2. any two that hold the same, if that leaves nothing of one side: the lines moved, and nothing
+ *      else happened to them
  *   3. the same line, after all lines are moved by as much as fits most of them
- *   4. sizes within a factor of two, the largest first
+ *   4. any two that hold the same
+ *   5. sizes within a factor of two, the largest first
+ *
+ * 4 comes behind 3 because sizes are often powers of two: with twice the batch, each line holds
+ * what another one held before.
  *
  * What is left is gone, or new. Pairs that hold the same are no change.
  *
@@ -211,24 +216,56 @@ static int relate_sizes(const group *here, const vw__diff_site *before, const vw
     return vw__diff_is_alike(before->bytes, after->bytes) ? 0 : compare_amounts(before, after);
 }
 
+/* How two sites are paired: `relate`, and perhaps that they hold the same as well. */
+typedef struct pair_rule {
+    site_relation relate;
+    bool only_equal;
+} pair_rule;
+
+static const pair_rule same_line = {relate_lines, false};
+static const pair_rule same_line_and_amount = {relate_lines, true};
+static const pair_rule same_amount = {relate_amounts, false};
+static const pair_rule alike_size = {relate_sizes, false};
+
+static bool is_pair(const pair_rule *rule, int order, const vw__diff_site *before,
+                    const vw__diff_site *after)
+{
+    return order == 0 && (!rule->only_equal || compare_amounts(before, after) == 0);
+}
+
+static size_t count_pairs(const group *here, const pair_rule *rule)
+{
+    const vw__diff_sites *before = &here->left[VW__DIFF_BEFORE];
+    const vw__diff_sites *after = &here->left[VW__DIFF_AFTER];
+    size_t count = 0;
+    for (size_t i = 0, k = 0; i < before->count && k < after->count;) {
+        const vw__diff_site *one = &before->sites[i], *other = &after->sites[k];
+        int order = rule->relate(here, one, other);
+        count += is_pair(rule, order, one, other);
+        i += order <= 0;
+        k += order >= 0;
+    }
+    return count;
+}
+
 /* Walks both sides once, and takes pairs out of them. */
-static void take_pairs(group *here, site_relation relate, bool only_equal)
+static void take_pairs(group *here, const pair_rule *rule)
 {
     vw__diff_sites *before = &here->left[VW__DIFF_BEFORE], *after = &here->left[VW__DIFF_AFTER];
     size_t i = 0, k = 0, kept_before = 0, kept_after = 0;
     while (i < before->count && k < after->count) {
         const vw__diff_site *one = &before->sites[i], *other = &after->sites[k];
-        int order = relate(here, one, other);
-        bool is_pair = order == 0 && (!only_equal || compare_amounts(one, other) == 0);
-        if (is_pair)
+        int order = rule->relate(here, one, other);
+        bool is_taken = is_pair(rule, order, one, other);
+        if (is_taken)
             add_change(here, one, other);
         if (order <= 0) {
-            if (!is_pair)
+            if (!is_taken)
                 before->sites[kept_before++] = before->sites[i];
             i++;
         }
         if (order >= 0) {
-            if (!is_pair)
+            if (!is_taken)
                 after->sites[kept_after++] = after->sites[k];
             k++;
         }
@@ -247,28 +284,14 @@ static void sort_left(group *here, int (*compare)(const void *, const void *))
         qsort(here->left[side].sites, here->left[side].count, sizeof(vw__diff_site), compare);
 }
 
-/* How many lines are the same after a move by `here->shift`. */
-static size_t count_same_lines(const group *here)
-{
-    const vw__diff_sites *before = &here->left[VW__DIFF_BEFORE],
-                         *after = &here->left[VW__DIFF_AFTER];
-    size_t count = 0;
-    for (size_t i = 0, k = 0; i < before->count && k < after->count;) {
-        int order = relate_lines(here, &before->sites[i], &after->sites[k]);
-        count += order == 0;
-        i += order <= 0;
-        k += order >= 0;
-    }
-    return count;
-}
-
-/* Tries no move, and those that put the first or the last line onto each other. One line in the
- * same place is no evidence of a move: it takes two, and more than without a move. Both sides are
- * sorted by line, and not empty. */
+/* Finds by how many lines the function moved. Tried are no move, and those that put the first or
+ * the last line onto each other. The one that fits most lines is taken; of several, the one with
+ * the most lines that hold the same. One line that fits is no evidence of a move: it takes two.
+ * Both sides are sorted by line, and not empty. */
 static int64_t find_shift(const group *here)
 {
-    const vw__diff_sites *before = &here->left[VW__DIFF_BEFORE],
-                         *after = &here->left[VW__DIFF_AFTER];
+    const vw__diff_sites *before = &here->left[VW__DIFF_BEFORE];
+    const vw__diff_sites *after = &here->left[VW__DIFF_AFTER];
     const int64_t tried[] = {
         0,
         (int64_t)line_of(&after->sites[0]) - line_of(&before->sites[0]),
@@ -277,32 +300,41 @@ static int64_t find_shift(const group *here)
     };
     group moved = *here;
     int64_t best = 0;
-    size_t most = 1;
+    size_t most = 1, most_equal = 0;
     for (size_t i = 0; i < sizeof tried / sizeof tried[0]; i++) {
         moved.shift = tried[i];
-        size_t count = count_same_lines(&moved);
-        if (count > most) {
+        size_t count = count_pairs(&moved, &same_line);
+        size_t equal = count_pairs(&moved, &same_line_and_amount);
+        if (count > most || (count == most && count > 1 && equal > most_equal)) {
             most = count;
+            most_equal = equal;
             best = tried[i];
         }
     }
     return best;
 }
 
+/* Returns whether equal amounts leave nothing of one side. */
+static bool has_equal_amounts(const group *here)
+{
+    size_t before = here->left[VW__DIFF_BEFORE].count, after = here->left[VW__DIFF_AFTER].count;
+    return count_pairs(here, &same_amount) == (before < after ? before : after);
+}
+
 static void pair_group(group *here)
 {
-    const vw__diff_sites *before = &here->left[VW__DIFF_BEFORE],
-                         *after = &here->left[VW__DIFF_AFTER];
-    take_pairs(here, relate_lines, true);
+    const vw__diff_sites *before = &here->left[VW__DIFF_BEFORE];
+    const vw__diff_sites *after = &here->left[VW__DIFF_AFTER];
+    take_pairs(here, &same_line_and_amount);
     sort_left(here, compare_sizes);
-    take_pairs(here, relate_amounts, true);
-    if (before->count > 0 && after->count > 0) {
+    if (before->count > 0 && after->count > 0 && !has_equal_amounts(here)) {
         sort_left(here, compare_sites);
         here->shift = find_shift(here);
-        take_pairs(here, relate_lines, false);
+        take_pairs(here, &same_line);
         sort_left(here, compare_sizes);
-        take_pairs(here, relate_sizes, false);
     }
+    take_pairs(here, &same_amount);
+    take_pairs(here, &alike_size);
     for (size_t i = 0; i < before->count; i++)
         add_change(here, &before->sites[i], NULL);
     for (size_t i = 0; i < after->count; i++)

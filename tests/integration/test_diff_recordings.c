@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "support/cmocka_here.h"
+#include "support/compared_models.h"
 #include "support/stored_recordings.h"
 
 /* VRAMWISE_CORPUS names a folder with more. */
@@ -23,26 +24,6 @@ static bool is_same_workload(const char *one, const char *other)
 {
     size_t length = strcspn(one, ".");
     return strncmp(one, other, length + 1) == 0;
-}
-
-static void assert_accounts_for_the_peaks(const vw_diff_report *report)
-{
-    uint64_t before = report->before.live_bytes, after = report->after.live_bytes;
-    uint64_t before_blocks = report->before.block_count, after_blocks = report->after.block_count;
-    for (size_t i = 0; i < report->change_count; i++) {
-        const vw_change *row = &report->changes[i];
-        assert_true(row->before_bytes != row->after_bytes || row->before_count != row->after_count);
-        assert_true(row->before_bytes <= before && row->after_bytes <= after);
-        before -= row->before_bytes;
-        after -= row->after_bytes;
-        before_blocks -= row->before_count;
-        after_blocks -= row->after_count;
-    }
-    assert_int_equal(before, after); /* what is in no row is equal */
-    assert_int_equal(before_blocks, after_blocks);
-    assert_int_equal(report->before.live_bytes + report->grown_bytes,
-                     report->after.live_bytes + report->shrunk_bytes);
-    assert_int_equal(report->is_same, report->change_count == 0);
 }
 
 /* The number of rows. What went one way goes the other way in reverse. */
