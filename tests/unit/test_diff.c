@@ -318,6 +318,30 @@ static void a_line_in_the_middle_moves_what_is_below_it(void **state)
     compared_models_end(&made);
 }
 
+static void the_move_that_keeps_most_amounts_is_taken(void **state)
+{
+    (void)state;
+    static const compared_line before[] = {
+        {"f a.py 11", 3 * MIB}, {"f a.py 12", 9 * MIB}, {"f a.py 13", 20 * MIB}};
+    static const compared_line after[] = {
+        {"f a.py 12", 3 * MIB}, {"f a.py 13", 9 * MIB}, {"f a.py 15", 25 * MIB}};
+    compared_models made = COMPARE_LINES(before, after); /* no move fits two lines as well */
+    assert_int_equal(made.report->change_count, 1);
+    assert_int_equal(made.report->changes[0].before_where->line, 13);
+    assert_int_equal(made.report->changes[0].after_where->line, 15);
+    compared_models_end(&made);
+}
+
+static void lines_that_changed_places_are_no_difference(void **state)
+{
+    (void)state;
+    static const compared_line before[] = {{"f a.py 10", MIB}, {"f a.py 11", 2 * MIB}};
+    static const compared_line after[] = {{"f a.py 10", 2 * MIB}, {"f a.py 11", MIB}};
+    compared_models made = COMPARE_LINES(before, after);
+    assert_true(made.report->is_same);
+    compared_models_end(&made);
+}
+
 static void leftovers_are_paired_only_if_their_sizes_are_alike(void **state)
 {
     (void)state;
@@ -336,6 +360,20 @@ static void leftovers_are_paired_only_if_their_sizes_are_alike(void **state)
     static const compared_line unlike[] = {{"f a.py 47", 16 * MIB + 512}, {"f a.py 51", MIB}};
     made = COMPARE_LINES(before, unlike);
     assert_int_equal(made.report->change_count, 5);
+    compared_models_end(&made);
+}
+
+static void leftovers_that_hold_the_same_are_paired_first(void **state)
+{
+    (void)state;
+    static const compared_line before[] = {{"f a.py 10", 5 * MIB}, {"f a.py 11", 90 * MIB}};
+    static const compared_line after[] = {
+        {"f a.py 40", 8 * MIB}, {"f a.py 52", 5 * MIB}, {"f a.py 61", 30 * MIB}};
+    compared_models made = COMPARE_LINES(before, after);
+    assert_int_equal(made.report->change_count, 3); /* 90 gone, 30 and 8 new */
+    for (size_t i = 0; i < 3; i++)
+        assert_true(made.report->changes[i].before_bytes == 0 ||
+                    made.report->changes[i].after_bytes == 0);
     compared_models_end(&made);
 }
 
@@ -446,7 +484,10 @@ int main(void)
         cmocka_unit_test(lines_that_all_moved_and_all_grew_stay_together),
         cmocka_unit_test(lines_that_hold_what_others_held_stay_themselves),
         cmocka_unit_test(a_line_in_the_middle_moves_what_is_below_it),
+        cmocka_unit_test(the_move_that_keeps_most_amounts_is_taken),
+        cmocka_unit_test(lines_that_changed_places_are_no_difference),
         cmocka_unit_test(leftovers_are_paired_only_if_their_sizes_are_alike),
+        cmocka_unit_test(leftovers_that_hold_the_same_are_paired_first),
         cmocka_unit_test(stacks_of_one_line_are_one_row_and_categories_are_not),
         cmocka_unit_test(the_stack_that_changed_most_is_shown),
         cmocka_unit_test(null_arguments_are_refused),

@@ -111,6 +111,16 @@ static void a_renamed_function_is_said_to_be_one(void **state)
     assert_int_equal(made.report->rename_count, 1);
     assert_rename(made.report, 0, false, "model.py attend", "model.py attention");
     compared_models_end(&made);
+
+    /* No category is most of it. */
+    static const compared_line before[] = {
+        {"f a.py 1", 8 * MIB}, {"g a.py 2", 2 * MIB}, {COMPARED_CALL ";g a.py 3", 2 * MIB}};
+    static const compared_line after[] = {
+        {"f a.py 1", 8 * MIB}, {"h a.py 2", 2 * MIB}, {COMPARED_CALL ";h a.py 3", 2 * MIB}};
+    made = COMPARE_LINES(before, after);
+    assert_int_equal(made.report->rename_count, 1);
+    assert_rename(made.report, 0, false, "a.py g", "a.py h");
+    compared_models_end(&made);
 }
 
 static void a_function_in_another_file_was_moved(void **state)
@@ -123,23 +133,61 @@ static void a_function_in_another_file_was_moved(void **state)
     assert_int_equal(made.report->rename_count, 1);
     assert_rename(made.report, 0, false, "a.py g", "b.py g");
     compared_models_end(&made);
+
+    /* No category is most of g(); and b.py is not what became of a.py, which had far more. */
+    static const compared_line halves[] = {
+        {"f a.py 1", 80 * MIB}, {"g a.py 2", 2 * MIB}, {COMPARED_CALL ";g a.py 3", 2 * MIB}};
+    static const compared_line moved[] = {{"g b.py 2", 2 * MIB},
+                                          {COMPARED_CALL ";g b.py 3", 2 * MIB}};
+    made = COMPARE_LINES(halves, moved);
+    assert_int_equal(made.report->rename_count, 1);
+    assert_rename(made.report, 0, false, "a.py g", "b.py g");
+    assert_int_equal(made.report->change_count, 1);
+    compared_models_end(&made);
 }
+
+static void blocks_without_a_stack_have_no_name_to_change(void **state)
+{
+    (void)state;
+    static const compared_line before[] = {{"f a.py 1", 8 * MIB}, {NULL, MIB}};
+    static const compared_line after[] = {{"f b.py 1", 8 * MIB}, {"g c.py 1", MIB}};
+    compared_models made = COMPARE_LINES(before, after);
+    assert_int_equal(made.report->rename_count, 1);
+    assert_rename(made.report, 0, true, "a.py", "b.py");
+    assert_int_equal(made.report->change_count, 2);
+    compared_models_end(&made);
+}
+
+#define APPLY "_apply /usr/lib/python3/site-packages/torch/nn/modules/module.py 900"
 
 static void a_renamed_function_may_have_grown_as_well(void **state)
 {
     (void)state;
-    static const compared_line before[] = {{COMPARED_CALL ";f a.py 1", 8 * MIB},
-                                           {"f a.py 2", 2 * MIB},
-                                           {COMPARED_CALL ";h a.py 3", 4 * MIB},
-                                           {"h a.py 3", 4 * MIB}};
-    static const compared_line after[] = {{COMPARED_CALL ";g a.py 1", 8 * MIB},
-                                          {"g a.py 2", 3 * MIB},
-                                          {COMPARED_CALL ";k a.py 3", 4 * MIB},
-                                          {"k a.py 3", 5 * MIB}};
+    static const compared_line before[] = {
+        {COMPARED_CALL ";f a.py 1", 8 * MIB}, {"f a.py 2", 2 * MIB},
+        {COMPARED_CALL ";h a.py 3", 4 * MIB}, {"h a.py 3", 2 * MIB},
+        {APPLY ";h a.py 3", 2 * MIB},
+    };
+    static const compared_line after[] = {
+        {COMPARED_CALL ";g a.py 1", 8 * MIB}, {"g a.py 2", 3 * MIB},
+        {COMPARED_CALL ";k a.py 3", 4 * MIB}, {"k a.py 3", MIB},
+        {APPLY ";k a.py 3", 3 * MIB},
+    };
     compared_models made = COMPARE_LINES(before, after);
     assert_int_equal(made.report->rename_count, 1); /* half of h() is not most of it */
     assert_rename(made.report, 0, false, "a.py f", "a.py g");
-    assert_int_equal(made.report->change_count, 5);
+    assert_int_equal(made.report->change_count, 7);
+    compared_models_end(&made);
+
+    static const compared_line moved[] = {
+        {COMPARED_CALL ";f b.py 1", 8 * MIB}, {"f b.py 2", 3 * MIB},
+        {COMPARED_CALL ";h a.py 3", 4 * MIB}, {"h a.py 3", 2 * MIB},
+        {APPLY ";h a.py 3", 2 * MIB},
+    };
+    made = COMPARE_LINES(before, moved);
+    assert_int_equal(made.report->rename_count, 1);
+    assert_rename(made.report, 0, false, "a.py f", "b.py f");
+    assert_int_equal(made.report->change_count, 1);
     compared_models_end(&made);
 }
 
@@ -163,6 +211,7 @@ int main(void)
         cmocka_unit_test(another_file_is_no_renamed_one),
         cmocka_unit_test(a_renamed_function_is_said_to_be_one),
         cmocka_unit_test(a_function_in_another_file_was_moved),
+        cmocka_unit_test(blocks_without_a_stack_have_no_name_to_change),
         cmocka_unit_test(a_renamed_function_may_have_grown_as_well),
         cmocka_unit_test(a_function_with_another_name_and_size_is_no_renamed_one),
     };
