@@ -46,7 +46,7 @@ static size_t compare(const stored_recording *one, const stored_recording *other
 
 /* Rows of a workload that was recorded twice. Where memory ran out, the two settings reached
  * different points of it. */
-enum { MOST_ROWS = 12 };
+enum { MOST_ROWS = 4 };
 
 static void rows_are_few_and_account_for_the_peaks(void **state)
 {
