@@ -28,13 +28,21 @@ static vw_status examine(const char *path, vw_doctor_options *options, vw_diagno
     return status;
 }
 
+/* How the answer is wanted. */
+typedef struct shown_as {
+    bool has_json;
+    bool has_all; /* the whole report, not one screen */
+} shown_as;
+
 /* Shows what an examination came to, and frees it. `name` is what was examined. */
 static int show_diagnosis(const char *command_name, const char *name, vw_status status,
-                          vw_diagnosis *diagnosis, bool has_json)
+                          vw_diagnosis *diagnosis, const shown_as *as)
 {
     int exit_status = EXIT_DONE;
     if (status == VW_OK) {
-        const vw_report_form form = recording_command_form(name, has_json);
+        vw_report_form form = recording_command_form(name, as->has_json);
+        form.most_lines = as->has_all ? 0 : RECORDING_COMMAND_SCREEN_LINES;
+        form.rest = "--all";
         status = vw_report_doctor(diagnosis, &form, &recording_command_output);
         exit_status = vw_diagnosis_is_problem(diagnosis) ? EXIT_SOMETHING_TO_SEE : EXIT_DONE;
         vw_diagnosis_free(diagnosis);
@@ -45,11 +53,11 @@ static int show_diagnosis(const char *command_name, const char *name, vw_status 
 }
 
 static int examine_file(const char *command_name, const char *path, vw_doctor_options *options,
-                        bool has_json)
+                        const shown_as *as)
 {
     vw_diagnosis *diagnosis = NULL;
     vw_status status = examine(path, options, &diagnosis);
-    return show_diagnosis(command_name, path, status, diagnosis, has_json);
+    return show_diagnosis(command_name, path, status, diagnosis, as);
 }
 
 /* ---- a job that runs ------------------------------------------------------------------------- */
@@ -79,7 +87,7 @@ static int say_no_such_job(const char *command_name, const vw_jobs *jobs, long p
 }
 
 static int examine_job(const char *command_name, long process, const vw_doctor_options *options,
-                       bool has_json)
+                       const shown_as *as)
 {
     char name[MOST_NAME_BYTES];
     vw_jobs *jobs = NULL;
@@ -96,7 +104,7 @@ static int examine_job(const char *command_name, long process, const vw_doctor_o
         if (job->program[0] != '\0')
             snprintf(name, sizeof name, "process %ld, %s", process, job->program);
         status = vw_doctor_job(job, options, &diagnosis);
-        exit_status = show_diagnosis(command_name, name, status, diagnosis, has_json);
+        exit_status = show_diagnosis(command_name, name, status, diagnosis, as);
     }
     vw_jobs_free(jobs);
     return exit_status;
@@ -113,14 +121,13 @@ static void invite(const char *path)
 
 int command_doctor(int argc, char **argv)
 {
-    bool has_json = false;
+    shown_as as = {.has_json = false};
     const char *card = NULL, *pid = NULL;
     long process = 0;
     vw_doctor_options order = {.struct_size = sizeof order};
     const argument_option options[] = {
-        {.name = "card", .value = &card},
-        {.name = "json", .is_given = &has_json},
-        {.name = "pid", .value = &pid},
+        {.name = "all", .is_given = &as.has_all},         {.name = "card", .value = &card},
+        {.name = "json", .is_given = &as.has_json},       {.name = "pid", .value = &pid},
         {.name = "torch", .value = &order.torch_version},
     };
     int first_operand = 0;
@@ -135,7 +142,7 @@ int command_doctor(int argc, char **argv)
     if (card != NULL && !recording_command_read_size(argv[0], "card", card, &order.card_bytes))
         return EXIT_WRONG_USAGE;
     if (pid != NULL)
-        return examine_job(argv[0], process, &order, has_json);
+        return examine_job(argv[0], process, &order, &as);
     const char *path = first_operand < argc ? argv[first_operand] : "-";
     if (first_operand == argc && isatty(STDIN_FILENO) == 1)
         return arguments_refuse(argv[0], "no file. To paste an error, run 'vramwise doctor -', "
@@ -143,5 +150,5 @@ int command_doctor(int argc, char **argv)
     if (path[0] == '\0') /* as an unset variable in a script leaves it */
         return arguments_refuse(argv[0], "the name of the file is empty");
     invite(path);
-    return examine_file(argv[0], path, &order, has_json);
+    return examine_file(argv[0], path, &order, &as);
 }
