@@ -209,7 +209,8 @@ static void say_with_file(vw__report *report, const char *line, const char *file
 /* "Verdict: fragmentation, high confidence, from a log: train.log" */
 static void say_what_it_is_from(vw__report *report, const vw_diagnosis *diagnosis)
 {
-    const char *source = diagnosis->is_running ? "running job"
+    const char *source = diagnosis->source == VW_SOURCE_PROCESS ? "look from outside"
+                         : diagnosis->is_running                ? "running job"
                          : diagnosis->source == VW_SOURCE_STEPS
                              ? "step log"
                              : vw_doctor_source_name(diagnosis->source);

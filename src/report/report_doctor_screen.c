@@ -40,6 +40,7 @@ typedef enum section {
     SECTION_VERDICT,
     SECTION_WHERE,
     SECTION_CARD,
+    SECTION_FACTS,
     SECTION_FIRST,
     SECTION_OTHERS,
     SECTION_WARNINGS,
@@ -204,6 +205,31 @@ static void say_where(screen *page)
     if (line.has_failed)
         part->buffer.has_failed = true;
     vw__byte_buffer_deinit(&line);
+}
+
+/* ---- the facts of a process ---------------------------------------------------------------- */
+
+static bool is_facts(const vw_finding *finding)
+{
+    return strcmp(finding->kind, "process") == 0;
+}
+
+/* Of a process that was looked at from outside the facts are the answer: a line each. */
+static void say_facts(screen *page)
+{
+    const vw_diagnosis *diagnosis = page->diagnosis;
+    vw__report *part = begin_section(page, SECTION_FACTS);
+    for (size_t i = 0; i < diagnosis->finding_count; i++) {
+        const vw_finding *finding = &diagnosis->findings[i];
+        if (!is_facts(finding))
+            continue;
+        vw__report_blank(part);
+        for (size_t k = 0; k < finding->evidence_count; k++) {
+            vw__append_text(&part->buffer, "- ");
+            append_cut(part, &part->buffer, finding->evidence[k], part->form.width_columns - 2);
+            vw__report_blank(part);
+        }
+    }
 }
 
 /* ---- the first remedy ------------------------------------------------------------------------ */
@@ -442,12 +468,15 @@ static void say_warnings(screen *page)
     }
 }
 
+/* The facts of a process are on the screen already. */
 static bool has_evidence(const vw_diagnosis *diagnosis)
 {
-    for (size_t i = 0; i < diagnosis->finding_count; i++)
-        if (diagnosis->findings[i].evidence_count > 0 || diagnosis->findings[i].part_count > 0 ||
-            diagnosis->findings[i].where_count > 0)
+    for (size_t i = 0; i < diagnosis->finding_count; i++) {
+        const vw_finding *finding = &diagnosis->findings[i];
+        if (!is_facts(finding) &&
+            (finding->evidence_count > 0 || finding->part_count > 0 || finding->where_count > 0))
             return true;
+    }
     return false;
 }
 
@@ -513,6 +542,8 @@ static void fill_sections(screen *page)
     keep_section(page, SECTION_FIRST);
     vw__report_doctor_card(begin_section(page, SECTION_CARD), page->diagnosis);
     keep_section(page, SECTION_CARD);
+    say_facts(page);
+    keep_section(page, SECTION_FACTS);
     say_where(page);
     keep_section(page, SECTION_WHERE);
     say_warnings(page);
