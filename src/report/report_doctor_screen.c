@@ -12,7 +12,7 @@
  *       saves 118.58 GiB (measured); enough by itself; cost: none
  *         torch.cuda.set_per_process_memory_fraction(0.95)
  *
- *     Other remedies                               saves           costs       by itself
+ *     Other remedies                               saves           costs
  *     split each batch in 2 and accumulate ...     2.08-2.72 GiB   +3 % time   enough
  *
  *     --all shows why, the code of these, and 7 more remedies.
@@ -241,11 +241,14 @@ static const char *enough_text(vw_enough enough)
     return words[enough];
 }
 
-/* "saves 2.44 GiB (computed); not enough by itself; cost: about 30 % more time" */
+/* "saves 2.44 GiB (computed); not enough by itself; cost: about 30 % more time". An action may
+ * promise it already. */
 static void say_worth(vw__report *part, const vw_remedy *remedy)
 {
     const vw__report_text savings = vw__report_doctor_savings(remedy);
-    const char *enough = enough_text(remedy->enough), *cost = vw__report_doctor_text(remedy->cost);
+    const bool is_promised = strstr(vw__report_doctor_text(remedy->action), "by itself") != NULL;
+    const char *enough = is_promised ? "" : enough_text(remedy->enough);
+    const char *cost = vw__report_doctor_text(remedy->cost);
     const bool has_both = savings.text[0] != '\0' && enough[0] != '\0';
     const bool has_before = savings.text[0] != '\0' || enough[0] != '\0';
     if (has_before || cost[0] != '\0')
@@ -385,7 +388,7 @@ static const vw__report_column other_columns[] = {
     {"Other remedies", VW__REPORT_COLUMN_WORD},
     {"saves", VW__REPORT_COLUMN_WORD},
     {"costs", VW__REPORT_COLUMN_WORD},
-    {"by itself", VW__REPORT_COLUMN_WORD},
+    {"", VW__REPORT_COLUMN_WORD}, /* enough, or not */
 };
 enum { OTHER_COLUMN_COUNT = sizeof other_columns / sizeof other_columns[0] };
 

@@ -225,6 +225,20 @@ static void a_long_action_is_cut_at_a_word(void **state)
     assert_has("\nrecompute activations in...\n"); /* alone: there is no room for columns */
 }
 
+/* The doctor's own promise is in the action. */
+static void enough_is_said_once(void **state)
+{
+    made one;
+    (void)state;
+    make(&one, 1);
+    one.remedies[0].enough = VW_ENOUGH_YES;
+    screen_of(&one.diagnosis, (vw_report_form){0});
+    assert_has("(replayed); enough by itself; cost: none\n");
+    one.remedies[0].action = "split: enough by itself for the failed request";
+    screen_of(&one.diagnosis, (vw_report_form){0});
+    assert_has("(replayed); cost: none\n");
+}
+
 /* ---- what gives way -------------------------------------------------------------------------- */
 
 static void every_window_and_every_limit_is_kept(void **state)
@@ -327,6 +341,7 @@ int main(void)
         cmocka_unit_test(no_remedy_is_listed_twice_and_the_first_not_again),
         cmocka_unit_test(bytes_time_and_enough_are_short),
         cmocka_unit_test(a_long_action_is_cut_at_a_word),
+        cmocka_unit_test(enough_is_said_once),
         cmocka_unit_test(every_window_and_every_limit_is_kept),
         cmocka_unit_test(colour_changes_no_line),
         cmocka_unit_test(a_sentence_longer_than_the_screen_is_cut),
