@@ -52,4 +52,28 @@ void vw__report_doctor_code(vw__report *report, size_t least_indent, const char 
 void vw__report_doctor_remedy(vw__report *report, size_t indent, const char *mark,
                               const vw_remedy *remedy);
 
+/* ---- report_doctor_others.c ------------------------------------------------------------------ */
+
+/* More do not fit any screen, and are only counted. */
+enum { VW__REPORT_DOCTOR_MOST_OTHERS = 64 };
+
+typedef struct vw__report_doctor_others {
+    const vw_remedy *items[VW__REPORT_DOCTOR_MOST_OTHERS]; /* in the diagnosis' order */
+    size_t count, total;
+} vw__report_doctor_others;
+
+/* All remedies but the first and those of warnings, each once. */
+void vw__report_doctor_find_others(const vw_diagnosis *diagnosis, vw__report_doctor_others *out);
+
+/* The best `most`: those that are enough, then those that may be; among equals the earlier ones,
+ * since remedies come in the order in which to try them. The order stays. */
+void vw__report_doctor_choose_others(const vw__report_doctor_others *all, size_t most,
+                                     vw__report_doctor_others *out);
+
+/* A blank line, titles, and a line each. Nothing for none. */
+void vw__report_doctor_say_others(vw__report *report, const vw__report_doctor_others *list);
+
+/* "enough", "not enough", or "". Static. */
+const char *vw__report_doctor_enough(vw_enough enough);
+
 #endif /* VW_REPORT_REPORT_DOCTOR_H */

@@ -25,13 +25,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    INDENT = 2,
-    TABLE_GAP_COLUMNS = 2,
-    LARGEST_COST_COLUMNS = 18,
-    SMALLEST_ACTION_COLUMNS = 24,
-    MOST_OTHERS = 64, /* more do not fit any screen, and are only counted */
-};
+enum { INDENT = 2 };
 
 /* Lines after the first begin below it, not as far in as code. */
 #define INDENT_MARK "  "
@@ -48,17 +42,12 @@ typedef enum section {
     SECTION_COUNT
 } section;
 
-typedef struct others {
-    const vw_remedy *items[MOST_OTHERS]; /* in the diagnosis' order */
-    size_t count, total;
-} others;
-
 typedef struct screen {
     vw__report *report;
     const vw_diagnosis *diagnosis;
-    const vw_remedy *first;             /* or NULL */
-    others all, shown;                  /* all but the first; those that there is room for */
-    vw__report sections[SECTION_COUNT]; /* empty: left out */
+    const vw_remedy *first;              /* or NULL */
+    vw__report_doctor_others all, shown; /* all but the first; those that there is room for */
+    vw__report sections[SECTION_COUNT];  /* empty: left out */
     size_t left_lines;
 } screen;
 
@@ -135,36 +124,6 @@ static void keep_section(screen *page, section which)
         empty_section(page, which);
 }
 
-/* A text in `room_columns`: its end, back to a word's, gives way to dots. */
-static void append_cut(const vw__report *report, vw__byte_buffer *out, const char *text,
-                       size_t room_columns)
-{
-    const char *dots = report->form.has_utf8 ? "\xE2\x80\xA6" : "...";
-    const size_t dots_columns = vw__report_columns_of(dots, strlen(dots));
-    vw__byte_buffer shown;
-    vw__byte_buffer_init(&shown);
-    vw__report_show(report, &shown, text, strlen(text));
-    const char *safe = vw__byte_buffer_text(&shown);
-    size_t size_bytes = shown.size_bytes;
-    const bool is_cut = vw__report_columns_of(safe, size_bytes) > room_columns;
-    if (is_cut) {
-        const size_t kept_columns = room_columns > dots_columns ? room_columns - dots_columns : 0;
-        const size_t within_bytes = vw__report_bytes_within(safe, size_bytes, kept_columns);
-        size_bytes = within_bytes;
-        while (size_bytes > within_bytes / 2 && safe[size_bytes] != ' ')
-            size_bytes--;
-        if (size_bytes <= within_bytes / 2)
-            size_bytes = within_bytes;
-        while (size_bytes > 0 && strchr(" ,;:(", safe[size_bytes - 1]) != NULL)
-            size_bytes--;
-    }
-    vw__append_bytes(out, safe, size_bytes);
-    vw__append_text(out, is_cut ? dots : "");
-    if (shown.has_failed)
-        out->has_failed = true;
-    vw__byte_buffer_deinit(&shown);
-}
-
 /* ---- where ----------------------------------------------------------------------------------- */
 
 /* The first finding that names a line, or NULL. */
@@ -200,7 +159,8 @@ static void say_where(screen *page)
             break;
         vw__append_format(&line, ", %s", place);
     }
-    append_cut(part, &part->buffer, vw__byte_buffer_text(&line), part->form.width_columns);
+    vw__report_append_cut(part, &part->buffer, vw__byte_buffer_text(&line),
+                          part->form.width_columns);
     vw__report_blank(part);
     if (line.has_failed)
         part->buffer.has_failed = true;
@@ -226,7 +186,8 @@ static void say_facts(screen *page)
         vw__report_blank(part);
         for (size_t k = 0; k < finding->evidence_count; k++) {
             vw__append_text(&part->buffer, "- ");
-            append_cut(part, &part->buffer, finding->evidence[k], part->form.width_columns - 2);
+            vw__report_append_cut(part, &part->buffer, finding->evidence[k],
+                                  part->form.width_columns - 2);
             vw__report_blank(part);
         }
     }
@@ -234,20 +195,13 @@ static void say_facts(screen *page)
 
 /* ---- the first remedy ------------------------------------------------------------------------ */
 
-static const char *enough_text(vw_enough enough)
-{
-    static const char *const words[] = {
-        [VW_ENOUGH_UNKNOWN] = "", [VW_ENOUGH_NO] = "not enough", [VW_ENOUGH_YES] = "enough"};
-    return words[enough];
-}
-
 /* "saves 2.44 GiB (computed); not enough by itself; cost: about 30 % more time". An action may
  * promise it already. */
 static void say_worth(vw__report *part, const vw_remedy *remedy)
 {
     const vw__report_text savings = vw__report_doctor_savings(remedy);
     const bool is_promised = strstr(vw__report_doctor_text(remedy->action), "by itself") != NULL;
-    const char *enough = is_promised ? "" : enough_text(remedy->enough);
+    const char *enough = is_promised ? "" : vw__report_doctor_enough(remedy->enough);
     const char *cost = vw__report_doctor_text(remedy->cost);
     const bool has_both = savings.text[0] != '\0' && enough[0] != '\0';
     const bool has_before = savings.text[0] != '\0' || enough[0] != '\0';
@@ -274,181 +228,13 @@ static void say_first(screen *page)
 
 /* ---- the others, a line each ----------------------------------------------------------------- */
 
-static bool is_listed(const others *list, const vw_remedy *remedy)
-{
-    for (size_t i = 0; i < list->count; i++)
-        if (vw__report_doctor_is_same(list->items[i], remedy))
-            return true;
-    return false;
-}
-
-/* All remedies but the first and those of warnings, each once. */
-static void gather_others(screen *page)
-{
-    const vw_diagnosis *diagnosis = page->diagnosis;
-    for (size_t i = 0; i < diagnosis->finding_count; i++) {
-        const vw_finding *finding = &diagnosis->findings[i];
-        if (vw__report_doctor_is_warning(finding))
-            continue;
-        for (size_t k = 0; k < finding->remedy_count; k++) {
-            const vw_remedy *remedy = &finding->remedies[k];
-            if (vw__report_doctor_is_same(remedy, page->first) || is_listed(&page->all, remedy))
-                continue;
-            page->all.total++;
-            if (page->all.count < MOST_OTHERS)
-                page->all.items[page->all.count++] = remedy;
-        }
-    }
-}
-
-static unsigned rank_of(const vw_remedy *remedy)
-{
-    return remedy->enough == VW_ENOUGH_YES ? 0 : remedy->enough == VW_ENOUGH_UNKNOWN ? 1 : 2;
-}
-
-/* The best `most`: those that are enough, then those that may be; among equals the earlier ones,
- * since remedies come in the order in which to try them. The order stays. */
-static void choose_others(screen *page, size_t most)
-{
-    bool is_chosen[MOST_OTHERS] = {false};
-    size_t chosen = 0;
-    for (unsigned rank = 0; rank <= 2; rank++)
-        for (size_t i = 0; i < page->all.count && chosen < most; i++)
-            if (rank_of(page->all.items[i]) == rank) {
-                is_chosen[i] = true;
-                chosen++;
-            }
-    page->shown.count = 0;
-    for (size_t i = 0; i < page->all.count; i++)
-        if (is_chosen[i])
-            page->shown.items[page->shown.count++] = page->all.items[i];
-    page->shown.total = page->shown.count;
-}
-
-/* "2.08-2.72 GiB", "763 MiB-1.77 GiB", "up to 1.77 GiB", "763 MiB or more"; "" if unknown. */
-static vw__report_text short_savings(const vw_remedy *remedy)
-{
-    const uint64_t least_bytes = remedy->saves_bytes, most_bytes = remedy->saves_at_most_bytes;
-    const vw__report_text least = vw__report_size(least_bytes), most = vw__report_size(most_bytes);
-    const char *least_unit = strchr(least.text, ' '), *most_unit = strchr(most.text, ' ');
-    vw__report_text result = {""};
-    if (least_bytes == VW_UNKNOWN && most_bytes == VW_UNKNOWN)
-        return result;
-    if (least_bytes == most_bytes)
-        return least;
-    if (most_bytes == VW_UNKNOWN)
-        snprintf(result.text, sizeof result.text, "%.24s or more", least.text);
-    else if (least_bytes == VW_UNKNOWN || least_bytes == 0)
-        snprintf(result.text, sizeof result.text, "up to %.24s", most.text);
-    else if (least_unit != NULL && most_unit != NULL && strcmp(least_unit, most_unit) == 0)
-        snprintf(result.text, sizeof result.text, "%.*s-%.24s", (int)(least_unit - least.text),
-                 least.text, most.text);
-    else
-        snprintf(result.text, sizeof result.text, "%.24s-%.24s", least.text, most.text);
-    return result;
-}
-
-/* Bytes of the first clause of a cost, which is its time (remedy.h). */
-static size_t clause_bytes(const char *cost)
-{
-    size_t end = strcspn(cost, ";:(");
-    const char *comma = strstr(cost, ", ");
-    if (comma != NULL && (size_t)(comma - cost) < end)
-        end = (size_t)(comma - cost);
-    while (end > 0 && cost[end - 1] == ' ')
-        end--;
-    return end;
-}
-
-/* The time that a remedy costs, in few letters: "about 30 % more time per step: ..." is
- * "+30 % time". */
-static vw__report_text short_cost(const vw_remedy *remedy)
-{
-    static const char about[] = "about ", more[] = " more ";
-    const char *cost = vw__report_doctor_text(remedy->cost);
-    vw__report_text clause, result;
-    snprintf(clause.text, sizeof clause.text, "%.*s", (int)clause_bytes(cost), cost);
-    const char *middle = strstr(clause.text, more);
-    if (strncmp(clause.text, about, sizeof about - 1) != 0 || middle == NULL)
-        return clause;
-    const char *figure = clause.text + sizeof about - 1, *what = middle + sizeof more - 1;
-    const bool is_time = strncmp(what, "time", strlen("time")) == 0;
-    snprintf(result.text, sizeof result.text, "+%.*s %.24s", (int)(middle - figure), figure,
-             is_time ? "time" : what);
-    return result;
-}
-
-static size_t wider(size_t columns, const char *text)
-{
-    const size_t own_columns = vw__report_columns_of(text, strlen(text));
-    return own_columns > columns ? own_columns : columns;
-}
-
-static const vw__report_column other_columns[] = {
-    {"Other remedies", VW__REPORT_COLUMN_WORD},
-    {"saves", VW__REPORT_COLUMN_WORD},
-    {"costs", VW__REPORT_COLUMN_WORD},
-    {"", VW__REPORT_COLUMN_WORD}, /* enough, or not */
-};
-enum { OTHER_COLUMN_COUNT = sizeof other_columns / sizeof other_columns[0] };
-
-/* The columns that the cells beside the action leave to it. */
-static size_t action_columns(const others *list, size_t width_columns)
-{
-    size_t columns[OTHER_COLUMN_COUNT] = {0}, taken_columns = 0;
-    for (size_t i = 0; i < list->count; i++) {
-        columns[1] = wider(columns[1], short_savings(list->items[i]).text);
-        columns[2] = wider(columns[2], short_cost(list->items[i]).text);
-        columns[3] = wider(columns[3], enough_text(list->items[i]->enough));
-    }
-    if (columns[2] > LARGEST_COST_COLUMNS)
-        columns[2] = LARGEST_COST_COLUMNS;
-    for (size_t i = 1; i < OTHER_COLUMN_COUNT; i++)
-        if (columns[i] > 0)
-            taken_columns += TABLE_GAP_COLUMNS + wider(columns[i], other_columns[i].title);
-    return width_columns > taken_columns + SMALLEST_ACTION_COLUMNS ? width_columns - taken_columns
-                                                                   : 0;
-}
-
-static void add_cut_cell(vw__report *part, vw__report_table *table, const char *text,
-                         size_t room_columns)
-{
-    vw__byte_buffer cell;
-    vw__byte_buffer_init(&cell);
-    append_cut(part, &cell, text, room_columns);
-    vw__report_table_cell(table, vw__byte_buffer_text(&cell));
-    if (cell.has_failed)
-        part->buffer.has_failed = true;
-    vw__byte_buffer_deinit(&cell);
-}
-
-/* In a window too narrow for columns, `room_columns` is 0 and the action stands alone. */
-static void add_other(vw__report *part, vw__report_table *table, const vw_remedy *remedy,
-                      size_t room_columns)
-{
-    const bool has_columns = room_columns > 0;
-    vw__report_table_row(table, VW__REPORT_STYLE_PLAIN);
-    add_cut_cell(part, table, vw__report_doctor_text(remedy->action),
-                 has_columns ? room_columns : part->form.width_columns);
-    vw__report_table_cell(table, has_columns ? short_savings(remedy).text : "");
-    add_cut_cell(part, table, has_columns ? short_cost(remedy).text : "", LARGEST_COST_COLUMNS);
-    vw__report_table_cell(table, has_columns ? enough_text(remedy->enough) : "");
-}
-
 static void say_others(screen *page)
 {
     enum { FRAME_LINES = 2 }; /* a blank one and the titles */
     vw__report *part = begin_section(page, SECTION_OTHERS);
-    vw__report_table table;
-    choose_others(page, page->left_lines > FRAME_LINES ? page->left_lines - FRAME_LINES : 0);
-    if (page->shown.count == 0)
-        return;
-    const size_t room_columns = action_columns(&page->shown, part->form.width_columns);
-    vw__report_blank(part);
-    vw__report_table_init(&table, other_columns, OTHER_COLUMN_COUNT);
-    for (size_t i = 0; i < page->shown.count; i++)
-        add_other(part, &table, page->shown.items[i], room_columns);
-    vw__report_table_end(&table, part);
+    const size_t most = page->left_lines > FRAME_LINES ? page->left_lines - FRAME_LINES : 0;
+    vw__report_doctor_choose_others(&page->all, most, &page->shown);
+    vw__report_doctor_say_others(part, &page->shown);
 }
 
 /* ---- what not to do, and what was left out --------------------------------------------------- */
@@ -464,8 +250,8 @@ static void say_warnings(screen *page)
             continue;
         vw__append_text(&part->buffer, vw__report_style_code(part, VW__REPORT_STYLE_YELLOW));
         vw__append_text(&part->buffer, "! ");
-        append_cut(part, &part->buffer, vw__report_doctor_text(finding->title),
-                   part->form.width_columns - 2);
+        vw__report_append_cut(part, &part->buffer, vw__report_doctor_text(finding->title),
+                              part->form.width_columns - 2);
         vw__append_text(&part->buffer, vw__report_style_code(part, VW__REPORT_STYLE_PLAIN));
         vw__report_blank(part);
     }
@@ -536,7 +322,7 @@ static void say_verdict(screen *page)
 /* The last line is reserved at its longest, before it is known how many remedies find room. */
 static void fill_sections(screen *page)
 {
-    gather_others(page);
+    vw__report_doctor_find_others(page->diagnosis, &page->all);
     say_rest(page, page->all.count > 0, page->all.total);
     keep_section(page, SECTION_REST);
     const bool has_rest = section_lines(page, SECTION_REST) > 0;
