@@ -60,20 +60,25 @@ static const command commands[] = {
         .name = "doctor",
         .summary = "which kind of out-of-memory it is, and what gives the bytes back",
         .usage =
-            "usage: vramwise doctor [FILE|-|--pid PID] [--card SIZE] [--torch VERSION]\n"
-            "                       [--json]\n"
+            "usage: vramwise doctor [FILE|-|--pid PID [--attach]] [--all] [--card SIZE]\n"
+            "                       [--torch VERSION] [--json]\n"
             "\n"
             "Reads an error message, a log with one in it, a log of steps with their memory,\n"
             "or a PyTorch memory snapshot, detects which it is, and says why memory ran out\n"
             "and what to do, with the bytes that each remedy gives back. FILE is standard\n"
             "input if it is '-' or missing: pipe a log into it; or, with '-', paste the error\n"
-            "and end with Ctrl-D. With --pid it examines a running job without stopping it.\n"
+            "and end with Ctrl-D. With --pid it examines a process that runs, and only reads\n"
+            "what it publishes, or what the system shows of it. The answer fits one screen;\n"
+            "--all shows the whole.\n"
             "\n"
             "Exits with 1 if there is a finding.\n"
             "\n"
+            "  --all             the whole report: why, the evidence, every remedy's code\n"
+            "  --attach          with --pid: enter the process, a Python of 3.14 or newer,\n"
+            "                    for a snapshot of its GPU memory, and examine that\n"
             "  --card SIZE       judge as if the card had SIZE, such as 24GiB, and no limit\n"
-            "  --pid PID         examine a process that runs under 'vramwise run' or with\n"
-            "                    libvramwise, instead of a file\n"
+            "  --pid PID         examine a running process, best one under 'vramwise run',\n"
+            "                    instead of a file\n"
             "  --torch VERSION   use the rules of that version, such as 2.4\n"
             "  --json            the diagnosis, as one JSON object\n",
         .run = command_doctor,
@@ -183,7 +188,7 @@ static const command commands[] = {
     {
         .name = "run",
         .summary = "run a program, and have the doctor there if memory runs out",
-        .usage = "usage: vramwise run [OPTION...] -- COMMAND [ARGUMENT...]\n"
+        .usage = "usage: vramwise run [OPTION...] [--] COMMAND [ARGUMENT...]\n"
                  "\n"
                  "Runs COMMAND as it is, with a history of its GPU memory kept in each process\n"
                  "that uses PyTorch. If one runs out of memory, the history is saved, and the\n"

@@ -57,7 +57,7 @@ _vramwise() {
     help) _vramwise_words "$word" "$commands"; return ;;
     demo) _vramwise_words "$word" 'techniques --help --json --summary'; return ;;
     diff) options='--help --json --stacks --top' ;;
-    doctor) options='--card --help --json --pid --torch' ;;
+    doctor) options='--all --attach --card --help --json --pid --torch' ;;
     exporter) options='--help --listen' ;;
     plan) options='--accumulation --attention --batch --batch-now --card --checkpointing --from --fsdp
         --generate --gpus --help --image --inference --json --keep-graph --list --lora --loss-chunks --master-weights

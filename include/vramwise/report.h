@@ -33,6 +33,9 @@ typedef struct vw_report_form {
     bool has_stacks;        /* text: the innermost frames below each user; JSON has them anyway */
     const char *file;       /* name of the input, as the user wrote it; NULL = none */
     const char *other_file; /* the second one, for diff */
+    size_t most_lines;      /* doctor, text: as many lines at most, the best of it; 0 = the whole */
+    const char *rest;       /* doctor: what shows the lines that were left out ("--all"), for the
+                               last line; NULL = the line does not say */
 } vw_report_form;
 
 /* Writes a name as one shell word, in quotes if needed. false: `write` stopped it. */

@@ -48,7 +48,8 @@ class _ReportForm(ctypes.Structure):
                 ("has_colour", ctypes.c_bool), ("has_utf8", ctypes.c_bool),
                 ("width_columns", ctypes.c_uint), ("most_rows", ctypes.c_size_t),
                 ("has_stacks", ctypes.c_bool), ("file", ctypes.c_char_p),
-                ("other_file", ctypes.c_char_p)]
+                ("other_file", ctypes.c_char_p), ("most_lines", ctypes.c_size_t),
+                ("rest", ctypes.c_char_p)]
 
 
 class DoctorOptions(ctypes.Structure):
@@ -267,8 +268,10 @@ def encoded(text: Union[None, str, "os.PathLike[str]"]) -> Optional[bytes]:
 
 
 def report(function: str, *subject: ctypes.c_void_p, is_json: bool, file: Optional[str] = None,
-           other_file: Optional[str] = None, width_columns: int = 0) -> str:
-    """The report on a result (or on none), as JSON or as text for people."""
+           other_file: Optional[str] = None, width_columns: int = 0, most_lines: int = 0,
+           rest: Optional[str] = None) -> str:
+    """The report on a result (or on none), as JSON or as text for people. `rest` names what shows
+    the lines beyond `most_lines`, 0 being all."""
     pieces: List[bytes] = []
 
     def write(_context: Any, address: Any, length: int) -> bool:
@@ -278,7 +281,8 @@ def report(function: str, *subject: ctypes.c_void_p, is_json: bool, file: Option
     output = _Output(None, _WRITE(write))
     form = _ReportForm(struct_size=ctypes.sizeof(_ReportForm), is_json=is_json, has_utf8=False,
                        width_columns=width_columns, file=encoded(file),
-                       other_file=encoded(other_file))
+                       other_file=encoded(other_file), most_lines=most_lines,
+                       rest=encoded(rest))
     check(getattr(analysis(), function)(*subject, ctypes.byref(form), ctypes.byref(output)))
     return b"".join(pieces).decode("utf-8", "replace")
 

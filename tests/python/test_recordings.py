@@ -35,6 +35,10 @@ class Doctor(unittest.TestCase):
         self.assertEqual(found.findings[0].kind, "fragmentation")
         self.assertIn("expandable_segments:True", found.findings[0].remedies[0].how)
         self.assertIn("Verdict: fragmentation, high confidence", str(found))
+        self.assertEqual(str(found), found.short)
+        self.assertLessEqual(len(found.short.splitlines()), 24)
+        self.assertIn("\n.text shows why", found.short)
+        self.assertIn("\nWhy\n", found.text)
         self.assertEqual(found.data["verdict"], "fragmentation")
 
     def test_a_file_is_told_from_a_text(self):

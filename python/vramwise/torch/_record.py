@@ -126,7 +126,7 @@ def _examined_outside(path: str, card: Optional[Size]) -> Diagnosis:
         data = json.loads(answer.stdout)
         if "error" in data:
             raise VramwiseError(data["error"])
-        return _diagnosis.diagnosis_from(data["report"], data["text"])
+        return _diagnosis.diagnosis_from(data["report"], data["text"], data["short"])
     except (ValueError, KeyError):
         last = (answer.stderr.strip().splitlines() or ["no output"])[-1]
         raise VramwiseError(f"the doctor ended with status {answer.returncode}: {last}") from None
