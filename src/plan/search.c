@@ -61,6 +61,7 @@ static vw_plan_settings settings_of(const searching *s, const way *w)
     if (value[VW__PLAN_CHANGE_METHOD] != VW__PLAN_METHOD_ALL_WEIGHTS && made.lora_rank == 0)
         made.lora_rank = VW__REMEDY_LORA_RANK;
     made.is_quantized = value[VW__PLAN_CHANGE_METHOD] == VW__PLAN_METHOD_QLORA;
+    made.precision = vw__plan_precision_of(s->model, &made); /* QLoRA has its own */
     return made;
 }
 
@@ -342,10 +343,23 @@ static bool share_by_one_library(const vw_plan_settings *a, const vw_plan_settin
            (a->sharding == VW_SHARDING_FSDP) == (b->sharding == VW_SHARDING_FSDP);
 }
 
+static bool is_autocast(vw_precision precision)
+{
+    return precision == VW_PRECISION_AMP_BF16 || precision == VW_PRECISION_AMP_FP16;
+}
+
+/* Autocast keeps the weights in float32: weights in 16 bits do not stand for it. */
+static bool is_of_another_kind(const vw__plan_found *a, const vw__plan_found *b)
+{
+    return is_autocast(b->settings.precision) && vw__plan_is_half(a->settings.precision);
+}
+
 /* With a card, a user who cannot change one thing looks for another: a way competes only with those
  * that change the same things, or more. */
 static bool competes(const searching *s, const vw__plan_found *a, const vw__plan_found *b)
 {
+    if (is_of_another_kind(a, b))
+        return false;
     if (s->base->card_bytes == 0)
         return true;
     if (!share_by_one_library(&a->settings, &b->settings))
@@ -378,6 +392,7 @@ static bool is_worth_telling(const searching *s, const vw__plan_found *found, ui
     uint64_t least = base_bytes;
     for (size_t i = 0; i < result->found_count; i++)
         if (result->found[i].distance <= found->distance &&
+            !is_of_another_kind(&result->found[i], found) &&
             result->found[i].peak_allocated_bytes < least)
             least = result->found[i].peak_allocated_bytes;
     return s->base->card_bytes > 0 ||
