@@ -27,6 +27,9 @@ typedef struct plan_holder {
     vw_plan plan; /* first: the caller has a pointer to it */
     vw__arena arena;
     vw_part *rounding; /* the last of the plan's parts */
+    /* What PyTorch would hold beyond a card that has enough for what is allocated, and on which it
+     * does not come through: other settings must save that, too. */
+    uint64_t spare_bytes;
 } plan_holder;
 
 void vw_plan_free(vw_plan *plan)
@@ -198,9 +201,10 @@ static void fill_device(vw_plan *plan)
 
 /* PyTorch holds more than it uses while there is room, and gives that back when there is not. Where
  * it would hold more than the card has, a replay on that card says whether it comes through. */
-static vw_status find_verdict(vw_plan *plan, const vw__plan_events *events,
+static vw_status find_verdict(plan_holder *holder, const vw__plan_events *events,
                               vw__plan_error_band band)
 {
+    vw_plan *plan = &holder->plan;
     static const char *const names[VW__PLAN_POLICIES] = {VW__POLICY_NATIVE, VW__POLICY_EXPANDABLE,
                                                          VW__POLICY_VRAMWISE};
     const uint64_t card_bytes = plan->settings.card_bytes;
@@ -217,6 +221,8 @@ static vw_status find_verdict(vw_plan *plan, const vw__plan_events *events,
         return VW_OK;
     VW__TRY(vw__plan_replay_on_card(events, card_bytes - plan->context_bytes, completes));
     plan->verdict = completes[0] ? VW_PLAN_VERDICT_BARELY : VW_PLAN_VERDICT_DOES_NOT_FIT;
+    if (!completes[0])
+        holder->spare_bytes = plan->peak_device_bytes - card_bytes;
     for (size_t i = 1; i < VW__PLAN_POLICIES && !completes[0]; i++)
         if (completes[i] && plan->fitting_policy == NULL) {
             plan->verdict = VW_PLAN_VERDICT_OTHER_ALLOCATOR;
@@ -225,11 +231,12 @@ static vw_status find_verdict(vw_plan *plan, const vw__plan_events *events,
     return VW_OK;
 }
 
-static vw_status judge(vw_plan *plan, const vw__plan_events *events, vw__plan_error_band band)
+static vw_status judge(plan_holder *holder, const vw__plan_events *events, vw__plan_error_band band)
 {
+    vw_plan *plan = &holder->plan;
     const uint64_t card_bytes = plan->settings.card_bytes;
     fill_device(plan);
-    VW__TRY(find_verdict(plan, events, band));
+    VW__TRY(find_verdict(holder, events, band));
     plan->fits = plan->verdict == VW_PLAN_VERDICT_FITS || plan->verdict == VW_PLAN_VERDICT_BARELY;
     if (plan->fits && plan->peak_device_bytes > card_bytes)
         plan->peak_device_bytes = card_bytes;
@@ -333,7 +340,7 @@ static vw_status fill_choices(plan_holder *holder, const vw_plan_model *model)
     double share = head_share(model, plan);
     if (plan->is_card_known)
         VW__TRY(vw__plan_largest_batch(model, &plan->settings, &plan->largest_batch));
-    VW__TRY(vw__plan_search(model, &plan->settings, share, &result));
+    VW__TRY(vw__plan_search(model, &plan->settings, share, holder->spare_bytes, &result));
     vw_plan_choice *choices = vw__arena_alloc_array(&holder->arena, result.found_count,
                                                     sizeof *choices, sizeof(uint64_t));
     if (choices == NULL)
@@ -357,7 +364,7 @@ static vw_status fill_from_events(plan_holder *holder, const vw_plan_model *mode
     VW__TRY(fill_reserved(holder, events, without_replay));
     VW__TRY(fill_error(holder, model, band));
     holder->plan.pageable_bytes = events->peaks.pageable_bytes;
-    return judge(&holder->plan, events, band);
+    return judge(holder, events, band);
 }
 
 static vw_status run_and_fill(plan_holder *holder, const vw_plan_model *model, bool without_replay)

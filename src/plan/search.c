@@ -26,6 +26,7 @@ typedef struct searching {
     const vw_plan_model *model;
     const vw_plan_settings *base;
     double head_share;
+    uint64_t spare_bytes; /* of the card */
     vw__plan_search_options options[VW__PLAN_CHANGE_COUNT];
     size_t trials, most_trials;
     vw__plan_found smallest; /* the fastest of those that fit with the least activations */
@@ -191,6 +192,12 @@ static size_t key_of(const searching *s, const way *w, bool has_activations)
     return key;
 }
 
+static bool fits_card(const searching *s, const vw__plan_trial *trial)
+{
+    const uint64_t card_bytes = s->base->card_bytes;
+    return card_bytes > s->spare_bytes && trial->worst_bytes <= card_bytes - s->spare_bytes;
+}
+
 static vw_status try_way(searching *s, const way *w, vw__plan_found *out)
 {
     vw__plan_trial trial;
@@ -201,7 +208,7 @@ static vw_status try_way(searching *s, const way *w, vw__plan_found *out)
     out->distance = vw__plan_distance_of(s->base, &out->settings);
     out->peak_allocated_bytes = trial.peak_allocated_bytes;
     out->device_bytes = trial.device_bytes;
-    out->fits = s->base->card_bytes > 0 && trial.worst_bytes <= s->base->card_bytes;
+    out->fits = fits_card(s, &trial);
     if (trial.device_bytes < s->result->least_device_bytes)
         s->result->least_device_bytes = trial.device_bytes;
     return VW_OK;
@@ -435,7 +442,7 @@ static vw_status run_search(searching *s, way *ways, knowledge *known, hits *h)
     vw__plan_trial base;
     VW__TRY(vw__plan_try(s->model, s->base, &base));
     s->result->least_device_bytes = base.device_bytes;
-    if (s->base->card_bytes > 0 && base.worst_bytes <= s->base->card_bytes)
+    if (fits_card(s, &base))
         return VW_OK; /* it fits as it is */
     qsort(ways, count, sizeof *ways, s->base->card_bytes > 0 ? by_slowdown : by_change_count);
     VW__TRY(try_all(s, ways, count, known, h));
@@ -447,9 +454,13 @@ static vw_status run_search(searching *s, way *ways, knowledge *known, hits *h)
 }
 
 vw_status vw__plan_search(const vw_plan_model *model, const vw_plan_settings *base,
-                          double head_share, vw__plan_search_result *out)
+                          double head_share, uint64_t spare_bytes, vw__plan_search_result *out)
 {
-    searching s = {.model = model, .base = base, .head_share = head_share, .result = out};
+    searching s = {.model = model,
+                   .base = base,
+                   .head_share = head_share,
+                   .spare_bytes = spare_bytes,
+                   .result = out};
     *out = (vw__plan_search_result){.found_count = 0};
     vw__plan_search_list_options(model, base, s.options);
     size_t limit = 1, budget = MOST_BLOCKS / blocks_of(model, base);

@@ -180,6 +180,26 @@ static void a_card_that_pytorch_would_fill_is_barely_enough(void **state)
     vw_plan_free(plan);
 }
 
+/* Between what is allocated and what PyTorch would hold: it runs out, expandable segments do not,
+ * and there are other ways. */
+static void a_card_may_be_enough_for_another_allocator_only(void **state)
+{
+    (void)state;
+    vw_plan_settings settings = gpt2_settings();
+    settings.batch = 32;
+    settings.precision = VW_PRECISION_AMP_BF16;
+    settings.head = VW_PLAN_HEAD_AUTO;
+    vw_plan *plan = NULL;
+    settings.card_bytes = UINT64_C(13900) << 20;
+    assert_int_equal(vw_plan_make(zoo_model("bert-base"), &settings, NULL, &plan), VW_OK);
+    assert_int_equal(plan->verdict, VW_PLAN_VERDICT_OTHER_ALLOCATOR);
+    assert_string_equal(plan->fitting_policy, "expandable");
+    assert_false(plan->fits);
+    assert_true(plan->margin_bytes < 0);
+    assert_true(plan->choice_count > 0 && plan->choices[0].fits);
+    vw_plan_free(plan);
+}
+
 static void a_replay_on_the_card_decides_what_a_full_one_takes(void **state)
 {
     (void)state;
@@ -445,6 +465,7 @@ int main(void)
         cmocka_unit_test(inference_has_one_phase),
         cmocka_unit_test(a_card_is_judged_with_the_error_counted_in),
         cmocka_unit_test(a_card_that_pytorch_would_fill_is_barely_enough),
+        cmocka_unit_test(a_card_may_be_enough_for_another_allocator_only),
         cmocka_unit_test(a_replay_on_the_card_decides_what_a_full_one_takes),
         cmocka_unit_test(a_band_says_how_large_the_measured_models_were),
         cmocka_unit_test(paged_state_is_on_the_card_as_far_as_there_is_room),
