@@ -209,13 +209,10 @@ static vw_status read_t5_feed(const vw__config *config, const vw__config_key *ke
     return VW_OK;
 }
 
-/* transformers counts the names of the labels; without any there are two. */
-static vw_status read_labels(const vw__config *config, const vw__config_key *key, void *into)
+/* Of any classifier: transformers counts the names of the labels. */
+static vw_status read_labels(const vw__config *config, vw_plan_model *model)
 {
-    vw_plan_model *model = into;
-    const size_t names = vw__config_count(config, "id2label");
-    (void)key;
-    model->shape.head.labels = names > 0 ? names : 2;
+    model->shape.head.labels = vw__config_count(config, "id2label");
     return vw__config_number_if(config, "num_labels", 1, VW__CONFIG_MOST_VOCABULARY,
                                 &model->shape.head.labels);
 }
@@ -450,7 +447,6 @@ static const vw__config_key vit_keys[] = {
     NUMBER("patch_size", embedding.patch, VW__CONFIG_MOST_PIXELS),
     NUMBER_IF("num_channels", embedding.channels, VW__CONFIG_MOST_WIDTH),
     MULTIPLE("image_size", embedding.image, "patch_size", embedding.patch),
-    CALL(read_labels),
     ACTIVATION("hidden_act"),
     FLAG("qkv_bias", attention.has_query_bias),
     BERT_DROPOUTS,
@@ -466,7 +462,6 @@ static const vw__config_key resnet_keys[] = {
     {VW__CONFIG_KEY_FLAG, "downsample_in_first_stage", OF_RESNET(halves_first)},
     {VW__CONFIG_KEY_FLAG, "downsample_in_bottleneck", OF_RESNET(strides_in_first_conv)},
     CALL(read_depths, .name = "depths"),
-    CALL(read_labels),
     END};
 
 /* ---- types ----------------------------------------------------------------------------------- */
@@ -474,10 +469,13 @@ static const vw__config_key resnet_keys[] = {
 #define SILU_GATE .mlp = {.activation = VW__PLAN_ACTIVATION_SILU, .is_gated = true}
 #define GELU_GATE .mlp = {.activation = VW__PLAN_ACTIVATION_GELU, .is_gated = true}
 #define POSITIONS(count) .embedding = {.positions = count}
-#define BERT_DEFAULTS                                                                              \
+/* The classifier is what they differ by. */
+#define BERT_KIND(of_what)                                                                         \
     .mlp = {.activation = VW__PLAN_ACTIVATION_GELU}, .attention = {.has_dropout = true},                \
     .embedding = {.token_types = 2, .has_dropout = true}, .has_residual_dropout = true,            \
-    .head = {.is_tied = true}
+    .head = {.is_tied = true, .has_pooler = true, .classifier = of_what}
+#define BERT_DEFAULTS BERT_KIND(VW__PLAN_CLASSIFIER_OF_POOLER)
+#define ROBERTA_DEFAULTS BERT_KIND(VW__PLAN_CLASSIFIER_OF_DENSE)
 
 const vw__config_type vw__config_types[] = {
     {"gpt2", "GPT2LMHeadModel", &vw__plan_family_gpt2,
@@ -513,14 +511,14 @@ const vw__config_type vw__config_types[] = {
     {"qwen3_moe", "Qwen3MoeForCausalLM", &vw__plan_family_mixtral,
      {SILU_GATE, POSITIONS(32768), .attention = {.has_query_norm = true}}, qwen3_moe_keys},
     {"bert", "BertForMaskedLM", &vw__plan_family_bert, {BERT_DEFAULTS}, bert_keys},
-    {"roberta", "RobertaForMaskedLM", &vw__plan_family_bert, {BERT_DEFAULTS}, roberta_keys},
+    {"roberta", "RobertaForMaskedLM", &vw__plan_family_bert, {ROBERTA_DEFAULTS}, roberta_keys},
     {"t5", "T5ForConditionalGeneration", &vw__plan_family_t5,
      {.mlp = {.activation = VW__PLAN_ACTIVATION_RELU}, .attention = {.buckets = 32, .has_dropout = true},
       .embedding = {.has_dropout = true}, .has_residual_dropout = true, .head = {.is_tied = true}},
      t5_keys},
     {"vit", "ViTForImageClassification", &vw__plan_family_vit,
      {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU}, .attention = {.has_query_bias = true},
-      .embedding = {.channels = 3}},
+      .embedding = {.channels = 3}, .head = {.has_pooler = true}},
      vit_keys},
     {"resnet", "ResNetForImageClassification", &vw__plan_family_resnet, {.layers = 0}, resnet_keys},
     {"gpt_neox", "GPTNeoXForCausalLM", &vw__plan_family_gpt_neox,
@@ -542,6 +540,7 @@ const vw__config_type *vw__config_type_find(const char *name)
 
 void vw__config_complete(vw__plan_shape *shape)
 {
+    enum { USUAL_LABELS = 2 }; /* of transformers' classifiers */
     vw__plan_attention *attention = &shape->attention;
     if (attention->key_heads == 0)
         attention->key_heads = attention->heads;
@@ -549,6 +548,8 @@ void vw__config_complete(vw__plan_shape *shape)
         attention->head_width = shape->hidden / attention->heads;
     if (shape->mlp.inner == 0)
         shape->mlp.inner = 4 * shape->hidden;
+    if (shape->head.labels == 0)
+        shape->head.labels = USUAL_LABELS;
 }
 
 vw_status vw__config_type_read(const vw__config_type *type, const vw__config *config,
@@ -557,6 +558,7 @@ vw_status vw__config_type_read(const vw__config_type *type, const vw__config *co
     model->family = type->family;
     model->shape = type->defaults;
     VW__TRY(vw__config_read_keys(config, type->keys, model));
+    VW__TRY(read_labels(config, model));
     vw__config_complete(&model->shape);
     return VW_OK;
 }

@@ -42,8 +42,14 @@ static uint64_t usual_length(const vw_plan_model *model)
     .name = family, .style = &(row), .usual_length = usual_length,                                 \
     .build = vw__plan_transformer_build
 
+/* Classes that any text model has beside its usual one. */
+#define TEXT_HEADS(usual)                                                                          \
+    .heads = {usual, VW_PLAN_HEAD_SEQUENCE_CLASSIFICATION, VW_PLAN_HEAD_TOKEN_CLASSIFICATION,      \
+              VW_PLAN_HEAD_QUESTION_ANSWERING, VW_PLAN_HEAD_NONE}
+
 #define DECODER(family, row)                                                                       \
-    TRANSFORMER(family, row), .forward = vw__plan_transformer_forward, .generate = vw__plan_generate
+    TRANSFORMER(family, row), .forward = vw__plan_transformer_forward,                             \
+                              .generate = vw__plan_generate, TEXT_HEADS(VW_PLAN_HEAD_CAUSAL_LM)
 
 /* ---- decoders -------------------------------------------------------------------------------- */
 
@@ -203,12 +209,13 @@ static const vw__plan_style bert_style = {
               .residual = VW__PLAN_NORMED},
     .has_query_bias = true,
     .has_positions = true,
+    .embedding_holds = VW__PLAN_HOLDS_RESULT,
 };
 
 const vw__plan_family vw__plan_family_bert = {
     TRANSFORMER("bert", bert_style), .forward = vw__plan_transformer_forward,
     .has_position_table = true,      .keeps_logits_type = true,
-    .has_plain_softmax = true,
+    .has_plain_softmax = true,       TEXT_HEADS(VW_PLAN_HEAD_MASKED_LM),
 };
 
 /* With a classifier. */
@@ -235,6 +242,7 @@ const vw__plan_family vw__plan_family_vit = {
     .forward = vw__plan_transformer_forward,
     .has_images = true,
     .keeps_logits_type = true,
+    .heads = {VW_PLAN_HEAD_IMAGE_CLASSIFICATION, VW_PLAN_HEAD_NONE},
 };
 
 /* ---- encoder and decoder --------------------------------------------------------------------- */
@@ -273,4 +281,5 @@ const vw__plan_family vw__plan_family_t5 = {
     .forward = vw__plan_encoder_decoder_forward,
     .generate = vw__plan_encoder_decoder_generate,
     .keeps_logits_type = true,
+    .heads = {VW_PLAN_HEAD_SEQ2SEQ_LM, VW_PLAN_HEAD_ENCODER, VW_PLAN_HEAD_NONE},
 };

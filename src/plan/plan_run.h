@@ -26,12 +26,14 @@ struct vw__plan_run {
     vw__tape *tape;
     vw__arena arena;         /* of the modules */
     void *modules;           /* the family's own */
+    vw_plan_head head;       /* as vw__plan_head_of() */
     vw__dtype dtype;         /* of weights */
     vw__dtype compute_dtype; /* of products with quantized weights */
-    bool is_training;        /* module.train(): dropout is on */
-    bool is_settled;         /* the optimizer has its state before the first step */
-    bool has_gradients;      /* of an earlier batch of the same step */
-    bool has_loss;           /* labels are given; else the logits are the result */
+    vw__plan_quantization quantization;
+    bool is_training;   /* module.train(): dropout is on */
+    bool is_settled;    /* the optimizer has its state before the first step */
+    bool has_gradients; /* of an earlier batch of the same step */
+    bool has_loss;      /* labels are given; else the logits are the result */
     uint64_t parameters, trained_parameters;
 
     vw__plan_weight *weights; /* in the arena */
@@ -53,6 +55,7 @@ typedef enum vw__module_linear_kind {
     VW__MODULE_LINEAR_PLAIN,
     VW__MODULE_LINEAR_ADAPTED, /* LoRA's usual targets in this family */
     VW__MODULE_LINEAR_HEAD,    /* never quantized, never adapted */
+    VW__MODULE_LINEAR_NEW,     /* the same, and LoRA trains it whole: PEFT's modules_to_save */
 } vw__module_linear_kind;
 
 typedef struct vw__module_linear {
@@ -60,7 +63,7 @@ typedef struct vw__module_linear {
     vw__op_linear_weights lora_a, lora_b; /* of an adapted one, with LoRA */
     const char *name;
     bool is_adapted;   /* has an adapter: lora_a, lora_b */
-    bool is_quantized; /* weights.weight is packed, two values in a byte */
+    bool is_quantized; /* weights.weight is packed, as run->quantization says */
 } vw__module_linear;
 
 /* `name` as in the model: "q_proj". */
@@ -118,10 +121,14 @@ vw__tensor vw__module_run_blocks(vw__plan_run *run, vw__module_block block, cons
 
 /* Makes lora_A and lora_B beside a frozen weight. */
 void vw__module_make_adapter(vw__plan_run *run, vw__module_linear *module);
-/* The frozen weight in 4 bits: NF4, its scales quantized once more. */
-vw__tensor vw__module_make_packed_weight(vw__plan_run *run, uint64_t in, uint64_t out);
 vw__tensor vw__module_apply_adapted(vw__plan_run *run, vw__tensor x,
                                     const vw__module_linear *module);
+
+/* ---- quantized weights (module_packed.c) ------------------------------------------------------
+ */
+
+/* As run->quantization says. */
+vw__tensor vw__module_make_packed_weight(vw__plan_run *run, uint64_t in, uint64_t out);
 vw__tensor vw__module_apply_packed(vw__plan_run *run, vw__tensor x,
                                    const vw__module_linear *module);
 
@@ -135,6 +142,17 @@ vw__tensor vw__module_make_ids(vw__plan_run *run, uint64_t rows, uint64_t length
  * `x` is taken over. */
 vw__tensor vw__module_apply_head(vw__plan_run *run, vw__tensor x, const vw__module_linear *head,
                                  uint64_t rows, bool is_shifted);
+
+/* Scores of every token without a loss of its own: the last token's of each sample are classified.
+ * `x` is taken over here and below. */
+vw__tensor vw__module_classify_last(vw__plan_run *run, vw__tensor x,
+                                    const vw__module_linear *scores);
+/* The loss of every token's class; without one the scores. */
+vw__tensor vw__module_classify_tokens(vw__plan_run *run, vw__tensor x,
+                                      const vw__module_linear *scores);
+/* Two scores for each token: that an answer begins with it, or ends. */
+vw__tensor vw__module_find_answers(vw__plan_run *run, vw__tensor x,
+                                   const vw__module_linear *scores);
 
 /* ---- images (module_image.c) ----------------------------------------------------------------- */
 

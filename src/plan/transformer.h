@@ -145,7 +145,7 @@ typedef struct vw__plan_transformer {
     vw__module_conv patches;
     vw__module_norm embedding_norm, head_norm;
     vw__plan_layer_stack main, decoder; /* decoder: of an encoder-decoder */
-    vw__module_linear transform, head;
+    vw__module_linear transform, head;  /* transform: a dense layer before the head, or a pooler */
     vw__tensor ids, encoded; /* of an encoder-decoder: what the encoder reads and makes */
     vw__tensor *known;       /* in generation: keys and values of that, of each decoder's layer */
     size_t next_known;       /* in this forward pass */
@@ -154,6 +154,12 @@ typedef struct vw__plan_transformer {
 /* transformer_build.c: the parameters, as run->modules. */
 void vw__plan_transformer_build(vw__plan_run *run);
 bool vw__plan_has_window(const vw__plan_attention *attention, uint64_t layer);
+
+/* transformer_head.c: what is behind the layers, as run->head says. `x` is taken over; `rows`
+ * tokens were read. */
+void vw__plan_transformer_make_head(vw__plan_run *run);
+vw__tensor vw__plan_transformer_apply_head(vw__plan_run *run, vw__tensor x, uint64_t rows,
+                                           bool is_shifted);
 
 /* transformer_block.c: one layer, a vw__module_block. */
 vw__tensor vw__plan_transformer_block(vw__plan_run *run, const void *layer, vw__tensor x);

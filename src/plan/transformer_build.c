@@ -154,27 +154,6 @@ static void make_embedding(vw__plan_run *run, vw__plan_transformer *modules)
         modules->embedding_norm = make_norm(run, style->embedding_norm);
 }
 
-static void make_head(vw__plan_run *run, vw__plan_transformer *modules)
-{
-    const vw__plan_style *style = run->model->family->style;
-    const vw__plan_shape *shape = &run->model->shape;
-    const uint64_t out =
-        shape->embedding.patch > 0 ? shape->head.labels : shape->embedding.vocabulary;
-    if (style->transform != NULL) {
-        modules->transform = vw__module_make_linear(run, style->transform, shape->hidden,
-                                                    shape->hidden, true, VW__MODULE_LINEAR_HEAD);
-        modules->head_norm = make_norm(run, style->head_norm);
-    }
-    if (!shape->head.is_tied) {
-        modules->head = vw__module_make_linear(run, style->head, shape->hidden, out,
-                                               style->has_head_bias, VW__MODULE_LINEAR_HEAD);
-        return;
-    }
-    modules->head = vw__module_tied_head(run, modules->tokens, shape->hidden, out);
-    if (style->has_head_bias)
-        modules->head.weights.bias = vw__module_make_weight(run, out);
-}
-
 void vw__plan_transformer_build(vw__plan_run *run)
 {
     const vw__plan_shape *shape = &run->model->shape;
@@ -189,7 +168,7 @@ void vw__plan_transformer_build(vw__plan_run *run)
         modules->decoder.is_causal = modules->decoder.has_cross = true;
     }
     make_stack(run, &modules->main, shape->layers);
-    if (shape->decoder_layers > 0)
+    if (shape->decoder_layers > 0 && run->head != VW_PLAN_HEAD_ENCODER)
         make_stack(run, &modules->decoder, shape->decoder_layers);
-    make_head(run, modules);
+    vw__plan_transformer_make_head(run);
 }
