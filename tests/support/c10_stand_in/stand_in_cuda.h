@@ -59,6 +59,9 @@ class CUDAStream
 
 CUDAStream getCurrentCUDAStream(DeviceIndex device = -1);
 cudaError_t GetDevice(DeviceIndex *device);
+DeviceIndex device_count() noexcept;
+bool hasPrimaryContext(DeviceIndex device);
+void device_synchronize();
 
 class CUDAGuard
 {

@@ -275,6 +275,21 @@ cudaError_t GetDevice(DeviceIndex *device)
     return cudaSuccess;
 }
 
+DeviceIndex device_count() noexcept
+{
+    return static_cast<DeviceIndex>(stand_in().started_devices.size());
+}
+
+bool hasPrimaryContext(DeviceIndex device)
+{
+    return stand_in().started_devices.at(static_cast<size_t>(device));
+}
+
+void device_synchronize()
+{
+    stand_in().idle_devices.push_back(current_device);
+}
+
 CUDAGuard::CUDAGuard(DeviceIndex device) : before_(current_device)
 {
     TORCH_CHECK(!stand_in().is_unloading, "CUDA error: driver shutting down");
