@@ -5,11 +5,8 @@
  * NVML or AMD SMI too. */
 #include "device/gpu_monitor.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/host_memory.h" /* vw__host_memory_fail_at */
 #include "device/nvml_load.h" /* vw__nvml_driver_version */
@@ -17,6 +14,7 @@
 #include "contract/device_contract.h" /* assert_ok, assert_status */
 #include "support/cmocka_here.h"
 #include "support/fake_cuda/fake_libcuda.h"
+#include "support/own_process.h"
 
 #define USED_DEVICE "0000:30:00.0" /* the fake's first */
 
@@ -352,28 +350,17 @@ static int with_one_of_today(void)
 
 /* ---- one process a group --------------------------------------------------------------------- */
 
-static int in_a_process_of_its_own(int (*group)(void))
-{
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0)
-        exit(group() == 0 ? 0 : 1);
-    int ended = 0;
-    if (child < 0 || waitpid(child, &ended, 0) != child || !WIFEXITED(ended))
-        return 1;
-    return WEXITSTATUS(ended);
-}
-
 int main(void)
 {
     static const monitor_kind *const kinds[] = {&nvml, &amd_smi};
     int failures = 0;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         kind = kinds[i];
-        failures += in_a_process_of_its_own(without_it);
-        failures += in_a_process_of_its_own(with_one_that_does_not_start);
-        failures += in_a_process_of_its_own(with_an_older_one);
-        failures += in_a_process_of_its_own(with_one_of_today);
+        failures += vw_test_in_own_process("without it", without_it);
+        failures +=
+            vw_test_in_own_process("with one that does not start", with_one_that_does_not_start);
+        failures += vw_test_in_own_process("with an older one", with_an_older_one);
+        failures += vw_test_in_own_process("with one of today", with_one_of_today);
     }
     return failures != 0;
 }

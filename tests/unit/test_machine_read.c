@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/host_memory.h"
@@ -16,6 +15,7 @@
 #include "support/cmocka_here.h"
 #include "support/fake_cuda/fake_libcuda.h"
 #include "support/host_memory_sweep.h"
+#include "support/own_process.h"
 
 /* Orders for the fake, "function=result". */
 typedef struct library_kind {
@@ -279,29 +279,17 @@ static int with_both(void)
 
 /* ---- one process a group --------------------------------------------------------------------- */
 
-static int in_a_process_of_its_own(int (*group)(void))
-{
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0)
-        exit(group() == 0 ? 0 : 1);
-    int ended = 0;
-    if (child < 0 || waitpid(child, &ended, 0) != child || !WIFEXITED(ended))
-        return 1;
-    return WEXITSTATUS(ended);
-}
-
 int main(void)
 {
     int failures = 0;
     if (mkdtemp(folder) == NULL)
         return 1;
-    failures += in_a_process_of_its_own(without_a_library);
+    failures += vw_test_in_own_process("without a library", without_a_library);
     kind = &nvml;
-    failures += in_a_process_of_its_own(with_one);
+    failures += vw_test_in_own_process("with one", with_one);
     kind = &amd_smi;
-    failures += in_a_process_of_its_own(with_one);
-    failures += in_a_process_of_its_own(with_both);
+    failures += vw_test_in_own_process("with one", with_one);
+    failures += vw_test_in_own_process("with both", with_both);
     (void)rmdir(folder);
     return failures != 0;
 }
