@@ -8,9 +8,11 @@ namespace vramwise_torch
 
 #ifdef USE_ROCM
 
+// A capture elsewhere is none of our business, and waiting would spoil it in the thread's own mode.
 static bool are_devices_idle()
 {
     try {
+        c10::cuda::CUDAStreamCaptureModeGuard relaxed(hipStreamCaptureModeRelaxed);
         for (c10::DeviceIndex i = 0; i < c10::cuda::device_count(); i++) {
             if (c10::cuda::hasPrimaryContext(i)) {
                 c10::cuda::CUDAGuard guard(i);

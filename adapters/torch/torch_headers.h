@@ -16,6 +16,7 @@
 #include <c10/hip/HIPCachingAllocator.h>
 #include <c10/hip/HIPException.h>
 #include <c10/hip/HIPFunctions.h>
+#include <c10/hip/HIPGraphsC10Utils.h>
 #include <c10/hip/HIPGuard.h>
 #include <hip/hip_runtime_api.h>
 

@@ -128,6 +128,7 @@ static void before_live_data_moves_every_gpu_in_use_is_idle(void **)
 {
     vw_safe_point moments = vramwise_torch::safe_moments();
     stand_in().started_devices = {true, false, true};
+    stand_in().is_capturing = true; // which is not spoilt
     stand_in().idle_devices.clear();
     is_moment_granted = false;
     moments_left = 0;

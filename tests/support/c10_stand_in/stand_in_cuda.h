@@ -74,6 +74,17 @@ class CUDAGuard
     DeviceIndex before_;
 };
 
+class CUDAStreamCaptureModeGuard
+{
+  public:
+    explicit CUDAStreamCaptureModeGuard(cudaStreamCaptureMode mode);
+    ~CUDAStreamCaptureModeGuard();
+    CUDAStreamCaptureModeGuard(const CUDAStreamCaptureModeGuard &) = delete;
+
+  private:
+    cudaStreamCaptureMode before_;
+};
+
 namespace CUDACachingAllocator
 {
 

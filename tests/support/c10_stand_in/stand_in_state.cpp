@@ -6,6 +6,7 @@
 
 static thread_local c10::DeviceIndex current_device = 0;
 static thread_local c10::StreamId current_stream = 0;
+static thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 
 StandIn &stand_in()
 {
@@ -287,7 +288,20 @@ bool hasPrimaryContext(DeviceIndex device)
 
 void device_synchronize()
 {
+    TORCH_CHECK(!stand_in().is_capturing || capture_mode == cudaStreamCaptureModeRelaxed,
+                "CUDA error: operation not permitted when stream is capturing");
     stand_in().idle_devices.push_back(current_device);
+}
+
+CUDAStreamCaptureModeGuard::CUDAStreamCaptureModeGuard(cudaStreamCaptureMode mode)
+    : before_(capture_mode)
+{
+    capture_mode = mode;
+}
+
+CUDAStreamCaptureModeGuard::~CUDAStreamCaptureModeGuard()
+{
+    capture_mode = before_;
 }
 
 CUDAGuard::CUDAGuard(DeviceIndex device) : before_(current_device)
