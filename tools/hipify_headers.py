@@ -45,6 +45,8 @@ def hipified(text):
 
 def hipify_tree(source, target):
     """Every file of the folder `source`; those that are there already and right stay untouched."""
+    if not source.is_dir():
+        raise NotADirectoryError(f"{source} is not a folder")
     for path in sorted(source.rglob("*")):
         if not path.is_file():
             continue

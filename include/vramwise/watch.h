@@ -183,7 +183,7 @@ typedef struct vw_machine {
     const vw_jobs *jobs;
     const vw_gpu *gpus;
     size_t gpu_count;
-    const char *gpu_trouble;    /* why no GPU is known; NULL: a library answered */
+    const char *gpu_trouble;    /* why no GPU is known; NULL: one is, or there is none */
     const vw_machine_row *rows; /* by GPU, those without one last; then by process */
     size_t row_count;
 } vw_machine;

@@ -25,7 +25,7 @@ typedef struct reading {
     vw__arena arena;
     vw_gpu gpus[MOST_GPUS];
     const vw__monitor *monitors[MOST_GPUS]; /* of each */
-    char gpu_trouble[256];
+    char gpu_trouble[320];
 } reading;
 
 /* ---- GPUs ------------------------------------------------------------------------------------ */
@@ -51,19 +51,19 @@ static bool read_gpu(const vw__monitor *monitor, unsigned number, unsigned index
 static const vw__monitor *const monitors[] = {&vw__nvml_monitor, &vw__amd_smi_monitor};
 enum { MONITOR_COUNT = sizeof monitors / sizeof monitors[0] };
 
-/* NVIDIA's GPUs come first, and AMD's are counted on. The trouble is that of a library which is
- * here and does not work, or else the first one's. */
+/* NVIDIA's GPUs come first, and AMD's are counted on. Where none is known, the trouble is that of a
+ * library which is here and does not work; if there is none at all, the first one's. */
 static void read_gpus(reading *machine)
 {
-    bool has_answer = false, is_of_one_here = false;
+    bool has_answer = false, has_failed = false;
     unsigned before = 0;
     for (size_t i = 0; i < MONITOR_COUNT; i++) {
         unsigned count = 0;
         if (monitors[i]->gpu_count(&count) == VW_OK) {
             has_answer = true;
-        } else if (i == 0 || (!is_of_one_here && monitors[i]->is_here())) {
+        } else if (i == 0 || (!has_failed && monitors[i]->is_here())) {
             snprintf(machine->gpu_trouble, sizeof machine->gpu_trouble, "%s", vw_last_error());
-            is_of_one_here = monitors[i]->is_here();
+            has_failed = monitors[i]->is_here();
         }
         for (unsigned j = 0; j < count && machine->result.gpu_count < MOST_GPUS; j++) {
             if (read_gpu(monitors[i], j, before + j, &machine->gpus[machine->result.gpu_count]))
@@ -71,7 +71,13 @@ static void read_gpus(reading *machine)
         }
         before += count;
     }
-    machine->result.gpu_trouble = has_answer ? NULL : machine->gpu_trouble;
+    if (machine->result.gpu_count == 0 && (has_failed || !has_answer))
+        machine->result.gpu_trouble = machine->gpu_trouble;
+    if (!has_failed && !has_answer) {
+        size_t length = strlen(machine->gpu_trouble);
+        snprintf(machine->gpu_trouble + length, sizeof machine->gpu_trouble - length,
+                 "; AMD SMI is not here either");
+    }
 }
 
 static size_t count_of(const reading *machine, const vw__monitor *monitor)

@@ -90,6 +90,7 @@ static void without_a_library_there_are_jobs_and_no_gpus(void **state)
     vw_machine *machine = read_machine();
     assert_int_equal(machine->gpu_count, 0);
     assert_non_null(strstr(machine->gpu_trouble, "NVML could not be loaded; tried " NOWHERE));
+    assert_non_null(strstr(machine->gpu_trouble, "; AMD SMI is not here either"));
     assert_int_equal(machine->row_count, 1);
     assert_int_equal(machine->rows[0].place, VW_ROW_ON_NO_GPU);
     assert_int_equal(machine->rows[0].process, getpid());
@@ -266,11 +267,28 @@ static void one_that_fails_takes_nothing_from_the_other(void **state)
     }
 }
 
+/* The other may be there without a GPU of its vendor. */
+static void one_that_fails_is_said_where_the_other_knows_no_gpu(void **state)
+{
+    (void)state;
+    setenv("FAKE_CUDA_DEVICE_COUNT", "0", 1);
+    vw_machine *machine = read_machine();
+    assert_int_equal(machine->gpu_count, 0);
+    assert_null(machine->gpu_trouble);
+    vw_machine_free(machine);
+    setenv("FAKE_CUDA_FAIL", "nvmlDeviceGetCount_v2=15", 1);
+    machine = read_machine();
+    assert_non_null(strstr(machine->gpu_trouble, "nvmlDeviceGetCount"));
+    vw_machine_free(machine);
+    unsetenv("FAKE_CUDA_DEVICE_COUNT");
+}
+
 static int with_both(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_PAGE(amds_gpus_are_counted_on_from_nvidias),
         WITH_PAGE(one_that_fails_takes_nothing_from_the_other),
+        WITH_PAGE(one_that_fails_is_said_where_the_other_knows_no_gpu),
     };
     setenv("VRAMWISE_NVML", VW_FAKE_CUDA_DRIVER, 1);
     setenv("VRAMWISE_AMD_SMI", VW_FAKE_HIP_DRIVER, 1);
