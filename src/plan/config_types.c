@@ -145,7 +145,7 @@ static const vw__config_key qwen3_moe_keys[] = {
     EXACTLY("decoder_sparse_step", 1),
     CALL(vw__config_call_refuse_plain_layers),
     NUMBER("moe_intermediate_size", mlp.inner, VW__CONFIG_MOST_INNER),
-    CALL(vw__config_call_experts, .name = "num_experts", .most = 8),
+    CALL(vw__config_call_experts, .name = "num_experts", .other = "num_local_experts", .most = 8),
     ATTENTION_BIAS,
     CALL(vw__config_call_switched_window, .most = 4096),
     END};
@@ -169,6 +169,7 @@ static const vw__config_key t5_keys[] = {
     DROPOUT("dropout_rate", embedding.has_dropout),
     DROPOUT("dropout_rate", attention.has_dropout),
     DROPOUT("dropout_rate", has_residual_dropout),
+    DROPOUT("dropout_rate", mlp.has_dropout),
     TIED,
     END};
 
@@ -238,8 +239,13 @@ static const vw__config_type usual_types[] = {
     {"xlm-roberta", "XLMRobertaForMaskedLM", &vw__plan_family_bert, {BERT_DEFAULTS}, roberta_keys},
     {"camembert", "CamembertForMaskedLM", &vw__plan_family_bert, {BERT_DEFAULTS}, roberta_keys},
     {"t5", "T5ForConditionalGeneration", &vw__plan_family_t5,
-     {.mlp = {.activation = VW__PLAN_ACTIVATION_RELU}, .attention = {.buckets = 32, .has_dropout = true},
+     {.mlp = {.activation = VW__PLAN_ACTIVATION_RELU, .has_dropout = true}, .attention = {.buckets = 32, .has_dropout = true},
       .embedding = {.has_dropout = true}, .has_residual_dropout = true, .head = {.is_tied = true}},
+     t5_keys},
+    {"mt5", "MT5ForConditionalGeneration", &vw__plan_family_t5,
+     {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU_NEW, .is_gated = true, .has_dropout = true},
+      .attention = {.buckets = 32, .has_dropout = true}, .embedding = {.has_dropout = true},
+      .has_residual_dropout = true, .head = {.is_tied = true}},
      t5_keys},
     {"vit", "ViTForImageClassification", &vw__plan_family_vit,
      {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU}, .attention = {.has_query_bias = true},
@@ -256,7 +262,7 @@ static const vw__config_type usual_types[] = {
 
 const vw__config_type *vw__config_type_number(size_t number)
 {
-    static const vw__config_type *const tables[] = {usual_types};
+    static const vw__config_type *const tables[] = {usual_types, vw__config_text_types};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         for (const vw__config_type *type = tables[i]; type->name != NULL; type++)
             if (number-- == 0)

@@ -1,33 +1,9 @@
 /* families.c - the families of transformers: how the Python code of each differs from the others',
  * after the modeling_*.py of transformers. A new family is a style here and a row in
  * config_types.c. */
-#include "plan/transformer.h"
+#include "plan/family_rows.h"
 
-/* ---- what several have ----------------------------------------------------------------------- */
-
-/* hidden = norm(x); hidden = attention(hidden); hidden = x + hidden: each takes the place of the
- * one before. */
-#define HOLDS_LITTLE                                                                               \
-    .heads = VW__PLAN_OUTPUT_ENDS, .context = VW__PLAN_OUTPUT_ENDS, .undropped = VW__PLAN_DROPPED, \
-    .part = VW__PLAN_ADDED, .residual = VW__PLAN_ADDED
-
-#define LLAMA_ATTENTION .query = "q_proj", .key = "k_proj", .value = "v_proj", .output = "o_proj"
-#define LLAMA_MLP .gate = "gate_proj", .inner = "up_proj", .outer = "down_proj"
-#define LLAMA_NORMS                                                                                \
-    .norm_1 = "input_layernorm", .norm_2 = "post_attention_layernorm", .last_norm = "norm"
-
-/* Llama, Mistral, Qwen, Gemma, Mixtral, Phi-3. */
-#define LLAMA_KIND                                                                                 \
-    LLAMA_NORMS, .head = "lm_head", .is_causal = true, .embedding_holds = VW__PLAN_HOLDS_ROWS,     \
-                 .holds = {                                                                        \
-                     HOLDS_LITTLE,                                                                 \
-                     .input = VW__PLAN_OUTPUT_ENDS,                                                \
-                     .mlp_input = VW__PLAN_OUTPUT_ENDS,                                            \
-    }
-
-#define ALL_BIASES .has_query_bias = true, .has_output_bias = true, .has_mlp_bias = true
-
-static uint64_t usual_length(const vw_plan_model *model)
+uint64_t vw__plan_usual_length(const vw_plan_model *model)
 {
     enum { TRAINED_WITH = 512 }; /* by T5, whose relative positions have no end */
     const vw__plan_shape *shape = &model->shape;
@@ -37,13 +13,6 @@ static uint64_t usual_length(const vw_plan_model *model)
         return TRAINED_WITH;
     return shape->embedding.positions - shape->embedding.position_offset;
 }
-
-#define TRANSFORMER(family, row)                                                                   \
-    .name = family, .style = &(row), .usual_length = usual_length,                                 \
-    .build = vw__plan_transformer_build
-
-#define DECODER(family, row)                                                                       \
-    TRANSFORMER(family, row), .forward = vw__plan_transformer_forward, .generate = vw__plan_generate
 
 /* ---- decoders -------------------------------------------------------------------------------- */
 
@@ -177,11 +146,6 @@ const vw__plan_family vw__plan_family_gpt_neox = {DECODER("gpt_neox", gpt_neox_s
 
 /* ---- encoders -------------------------------------------------------------------------------- */
 
-#define ENCODER_LAYER                                                                              \
-    .query = "query", .key = "key", .value = "value", .output = "output", .inner = "intermediate", \
-    .outer = "output", .norm = VW__MODULE_NORM_LAYER, .has_output_bias = true,                     \
-    .has_mlp_bias = true, .has_embedding_scope = true, .has_head_bias = true
-
 /* With the head for masked words. */
 static const vw__plan_style bert_style = {
     ENCODER_LAYER,
@@ -189,6 +153,7 @@ static const vw__plan_style bert_style = {
     .norm_2 = "LayerNorm",
     .embedding_norm = "LayerNorm",
     .transform = "transform",
+    .widen = "embeddings_project",
     .head_norm = "LayerNorm",
     .head = "decoder",
     .order = {VW__PLAN_ATTENTION, VW__PLAN_NORM_1, VW__PLAN_MLP, VW__PLAN_NORM_2},
@@ -262,8 +227,8 @@ static const vw__plan_style t5_style = {
               .undropped = VW__PLAN_ADDED,
               .part = VW__PLAN_ADDED,
               .residual = VW__PLAN_ADDED},
-    .has_inner_dropout = true,
     .has_last_dropout = true,
+    .is_tied_head_scaled = true,
     .is_clamped = true,
     .embedding_holds = VW__PLAN_HOLDS_ROWS,
 };

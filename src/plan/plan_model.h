@@ -36,26 +36,33 @@ typedef struct vw__plan_attention {
     uint64_t window_period; /* every so many layers, one without a window; 0: all have it */
     uint64_t window_from;   /* layers before this one have no window */
     const bool *windows;    /* which layers have a window, in place of both; NULL: not listed */
+    const bool *rotated;    /* which layers rotate; NULL: all, or as the family does */
     bool has_query_bias, has_output_bias;
     bool has_query_norm; /* queries and keys are normalized by head */
     bool has_dropout;
     bool has_capped_scores; /* tanh(scores / cap) * cap before the softmax */
+    bool is_clipped;        /* queries, keys and values, in place */
 } vw__plan_attention;
 
 typedef struct vw__plan_mlp {
     uint64_t inner;
     uint64_t experts, experts_per_token;
+    uint64_t shared_inner; /* of the expert that every token goes to; 0: none */
     vw__plan_activation activation;
     bool is_gated;
     bool has_bias;
+    bool has_dropout; /* before the last product */
 } vw__plan_mlp;
 
 typedef struct vw__plan_norm {
     bool has_outer; /* norms behind attention and MLP too */
+    bool is_shared; /* attention and MLP, in parallel, read the same one */
+    bool is_post;   /* behind the sums, and none at the end, although the family's are before */
 } vw__plan_norm;
 
 typedef struct vw__plan_embedding {
     uint64_t vocabulary, positions, token_types;
+    uint64_t width;           /* of a token, where it is not that of the layers; else 0 */
     uint64_t position_offset; /* positions are counted from here, for each sample (roberta) */
     uint64_t image, patch, channels;
     bool has_dropout;
@@ -65,6 +72,8 @@ typedef struct vw__plan_head {
     uint64_t labels; /* of a classifier */
     bool is_tied;    /* the weight is the embedding's */
     bool is_capped;  /* tanh(logits / cap) * cap */
+    bool is_scaled;  /* logits times a number */
+    bool has_offset; /* a buffer is added to the logits */
 } vw__plan_head;
 
 typedef struct vw__plan_shape {
@@ -152,6 +161,20 @@ extern const vw__plan_family vw__plan_family_phi3;
 extern const vw__plan_family vw__plan_family_gpt_neox;
 extern const vw__plan_family vw__plan_family_mixtral;
 extern const vw__plan_family vw__plan_family_resnet;
+extern const vw__plan_family vw__plan_family_granite;
+extern const vw__plan_family vw__plan_family_starcoder2;
+extern const vw__plan_family vw__plan_family_stablelm;
+extern const vw__plan_family vw__plan_family_olmo;
+extern const vw__plan_family vw__plan_family_olmo2;
+extern const vw__plan_family vw__plan_family_glm;
+extern const vw__plan_family vw__plan_family_cohere;
+extern const vw__plan_family vw__plan_family_cohere2;
+extern const vw__plan_family vw__plan_family_opt;
+extern const vw__plan_family vw__plan_family_distilbert;
+extern const vw__plan_family vw__plan_family_bart;
+extern const vw__plan_family vw__plan_family_mbart;
+extern const vw__plan_family vw__plan_family_pegasus;
+extern const vw__plan_family vw__plan_family_marian;
 
 /* Described by layers: the input is an image, tokens, or one row. */
 extern const vw__plan_family vw__plan_family_image_layers;

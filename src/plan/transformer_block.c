@@ -82,6 +82,8 @@ static void project(block *b, const vw__plan_attention_module *module, vw__tenso
         return;
     }
     heads[QUERY] = vw__module_apply_linear(b->run, x, &module->query);
+    if (b->style->is_query_scaled)
+        vw__tensor_rebind(b->tape, &heads[QUERY], vw__op_mul_scalar(b->tape, heads[QUERY]));
     if (has_norm)
         vw__tensor_rebind(b->tape, &heads[QUERY],
                           vw__module_apply_norm(b->run, heads[QUERY], &module->query_norm));
@@ -94,23 +96,48 @@ static void project(block *b, const vw__plan_attention_module *module, vw__tenso
                             : vw__module_apply_linear(b->run, x, &module->value);
 }
 
-static vw__tensor rotate_one(block *b, vw__tensor x)
+/* The sines and cosines of every token. */
+typedef struct tables {
+    vw__tensor cosine, sine;
+} tables;
+
+/* Those of the model, or the layer's own. */
+static tables take_tables(block *b)
+{
+    const vw__plan_layer_stack *stack = b->layer->stack;
+    const vw__tensor cosine = stack->cosine, sine = stack->sine;
+    if (b->style->makes_own_tables)
+        return (tables){vw__tensor_new(b->tape, cosine.elements, cosine.dtype),
+                        vw__tensor_new(b->tape, sine.elements, sine.dtype)};
+    return (tables){vw__tensor_hold(b->tape, cosine), vw__tensor_hold(b->tape, sine)};
+}
+
+static vw__tensor rotate_one(block *b, vw__tensor x, const tables *by)
 {
     const vw__plan_attention *shape = &b->shape->attention;
-    const vw__plan_layer_stack *stack = b->layer->stack;
-    if (b->style->rotary == VW__PLAN_ROTATED)
-        return vw__op_rotate(b->tape, x, stack->cosine, stack->sine);
-    return vw__op_rotate_part(b->tape, x, stack->cosine, stack->sine,
-                              shape->rotary_width > 0 ? shape->rotary_width : shape->head_width,
-                              shape->head_width);
+    const uint64_t width = shape->rotary_width > 0 ? shape->rotary_width : shape->head_width;
+    vw__tensor argument = b->style->rotary_floats == VW__PLAN_FLOAT_COPIES
+                              ? vw__op_to(b->tape, x, VW__DTYPE_FLOAT32)
+                              : vw__tensor_hold(b->tape, x);
+    vw__tensor made =
+        b->style->rotary == VW__PLAN_ROTATED
+            ? vw__op_rotate(b->tape, argument, by->cosine, by->sine)
+            : vw__op_rotate_part(b->tape, argument, by->cosine, by->sine, width, shape->head_width);
+    if (b->style->rotary_floats != VW__PLAN_NO_FLOATS)
+        vw__tensor_rebind(b->tape, &made, vw__op_to(b->tape, made, x.dtype));
+    vw__tensor_drop(b->tape, &argument);
+    return made;
 }
 
 static void rotate(block *b, vw__tensor *query, vw__tensor *key)
 {
-    vw__tensor turned = rotate_one(b, *query);
+    tables by = take_tables(b);
+    vw__tensor turned = rotate_one(b, *query, &by);
     if (b->style->rotates_in_turn)
         vw__tensor_drop(b->tape, query);
-    vw__tensor turned_key = rotate_one(b, *key);
+    vw__tensor turned_key = rotate_one(b, *key, &by);
+    vw__tensor_drop(b->tape, &by.sine);
+    vw__tensor_drop(b->tape, &by.cosine);
     vw__tensor_rebind(b->tape, query, turned);
     vw__tensor_rebind(b->tape, key, turned_key);
 }
@@ -155,7 +182,9 @@ static vw__tensor attend(block *b, vw__tensor x, bool is_cross)
     const vw__op_attention_shape shape = attention_shape(b, is_cross);
     vw__tensor heads[HEAD_KINDS];
     project(b, module, x, is_cross, heads);
-    if (b->style->rotary != VW__PLAN_NOT_ROTATED)
+    for (size_t i = 0; b->shape->attention.is_clipped && i < HEAD_KINDS; i++)
+        vw__op_clamp_in_place(b->tape, &heads[i]);
+    if (b->layer->is_rotated)
         rotate(b, &heads[QUERY], &heads[KEY]);
     if (b->style->packing == VW__PLAN_SPLIT) /* the values are a view of the product until then */
         hold_until(b, heads[VALUE], b->style->holds.heads);
@@ -190,22 +219,28 @@ static vw__tensor activate_packed(block *b, vw__tensor x)
     return made;
 }
 
-/* act(inner(x)), or act(gate(x)) * inner(x). */
+vw__tensor vw__plan_apply_gate(vw__plan_run *run, vw__tensor x, const vw__module_linear *gate,
+                               const vw__module_linear *inner)
+{
+    vw__tensor made = vw__module_apply_linear(run, x, gate);
+    vw__tensor_rebind(run->tape, &made, vw__module_apply_activation(run, made));
+    vw__tensor up = vw__module_apply_linear(run, x, inner);
+    vw__tensor product = vw__op_mul(run->tape, made, up);
+    vw__tensor_drop(run->tape, &up);
+    vw__tensor_drop(run->tape, &made);
+    return product;
+}
+
+/* act(inner(x)), or with a gate. */
 static vw__tensor activate(block *b, vw__tensor x)
 {
-    const bool is_gated = b->shape->mlp.is_gated;
-    if (is_gated && b->style->packed_gate != NULL)
+    if (b->shape->mlp.is_gated && b->style->packed_gate != NULL)
         return activate_packed(b, x);
-    vw__tensor made =
-        vw__module_apply_linear(b->run, x, is_gated ? &b->layer->gate : &b->layer->inner);
+    if (b->shape->mlp.is_gated)
+        return vw__plan_apply_gate(b->run, x, &b->layer->gate, &b->layer->inner);
+    vw__tensor made = vw__module_apply_linear(b->run, x, &b->layer->inner);
     vw__tensor_rebind(b->tape, &made, vw__module_apply_activation(b->run, made));
-    if (!is_gated)
-        return made;
-    vw__tensor up = vw__module_apply_linear(b->run, x, &b->layer->inner);
-    vw__tensor product = vw__op_mul(b->tape, made, up);
-    vw__tensor_drop(b->tape, &up);
-    vw__tensor_drop(b->tape, &made);
-    return product;
+    return made;
 }
 
 static vw__tensor feed(block *b, vw__tensor x)
@@ -216,10 +251,8 @@ static vw__tensor feed(block *b, vw__tensor x)
     } else {
         vw__tensor inner = activate(b, x);
         let_go(b, VW__PLAN_OUTPUT_BEGINS);
-        if (b->style->has_inner_dropout)
-            vw__tensor_rebind(
-                b->tape, &inner,
-                vw__module_apply_dropout(b->run, inner, b->shape->has_residual_dropout));
+        vw__tensor_rebind(b->tape, &inner,
+                          vw__module_apply_dropout(b->run, inner, b->shape->mlp.has_dropout));
         hold_until(b, inner, b->style->holds.context);
         made = vw__module_apply_linear(b->run, inner, &b->layer->outer);
     }
@@ -231,9 +264,27 @@ static vw__tensor feed(block *b, vw__tensor x)
 
 typedef struct part {
     const char *scope;
-    const vw__module_norm *norm, *outer_norm;
+    const vw__module_norm *norm, *outer_norm; /* no norm: the part reads what the one before did */
     bool is_cross, is_mlp;
 } part;
+
+/* Is the norm before the part? */
+static bool is_normed_first(const block *b)
+{
+    const vw__plan_topology topology = vw__plan_topology_of(b->run->model);
+    return topology == VW__PLAN_PRE_NORM || topology == VW__PLAN_PARALLEL;
+}
+
+/* Dropout, and a factor. */
+static vw__tensor finish_part(block *b, const part *p, vw__tensor made)
+{
+    const bool has_dropout =
+        b->shape->has_residual_dropout && (p->is_mlp || !b->style->drops_mlp_only);
+    vw__tensor dropped = vw__module_apply_dropout(b->run, made, has_dropout);
+    if (b->style->is_part_scaled)
+        vw__tensor_rebind(b->tape, &dropped, vw__op_mul_scalar(b->tape, dropped));
+    return dropped;
+}
 
 /* dropout(part(norm(x))) */
 static vw__tensor run_part(block *b, const part *p, vw__tensor x)
@@ -243,7 +294,7 @@ static vw__tensor run_part(block *b, const part *p, vw__tensor x)
     if (is_all)
         vw__tape_enter(b->tape, p->scope, -1);
     vw__tensor input = vw__tensor_hold(b->tape, p->norm == NULL ? b->input : x);
-    if (p->norm != NULL && style->topology != VW__PLAN_POST_NORM) {
+    if (p->norm != NULL && is_normed_first(b)) {
         vw__tensor_rebind(b->tape, &input, vw__module_apply_norm(b->run, x, p->norm));
         let_go(b, VW__PLAN_NORMED);
     }
@@ -256,7 +307,7 @@ static vw__tensor run_part(block *b, const part *p, vw__tensor x)
         vw__tape_leave(b->tape);
     if (b->shape->norm.has_outer)
         vw__tensor_rebind(b->tape, &made, vw__module_apply_norm(b->run, made, p->outer_norm));
-    vw__tensor dropped = vw__module_apply_dropout(b->run, made, b->shape->has_residual_dropout);
+    vw__tensor dropped = finish_part(b, p, made);
     hold_until(b, made, style->holds.undropped);
     let_go(b, VW__PLAN_DROPPED);
     if (style->scope == VW__PLAN_SCOPE_DROPOUT)
@@ -271,7 +322,7 @@ static vw__tensor add_part(block *b, const part *p, vw__tensor x)
     vw__tensor sum = vw__op_add(b->tape, made, x);
     hold_until(b, made, b->style->holds.part);
     let_go(b, VW__PLAN_ADDED);
-    if (b->style->topology == VW__PLAN_POST_NORM) {
+    if (vw__plan_topology_of(b->run->model) == VW__PLAN_POST_NORM) {
         vw__tensor_rebind(b->tape, &sum, vw__module_apply_norm(b->run, sum, p->norm));
         let_go(b, VW__PLAN_NORMED);
     }
@@ -290,8 +341,8 @@ vw__tensor vw__plan_transformer_block(vw__plan_run *run, const void *place, vw__
     block b = {.run = run, .tape = run->tape, .style = style, .shape = shape, .layer = layer};
     const part self = {"attention", &layer->norm_1, &layer->after_attention, false, false};
     const part cross = {"cross-attention", &layer->cross_norm, NULL, true, false};
-    const part mlp = {"mlp", style->norm_2 != NULL ? &layer->norm_2 : NULL, &layer->after_mlp,
-                      false, true};
+    const part mlp = {"mlp", vw__plan_shares_norm(run->model) ? NULL : &layer->norm_2,
+                      &layer->after_mlp, false, true};
     vw__tensor made;
     if (style->topology == VW__PLAN_PARALLEL && !shape->is_sequential) {
         vw__tensor attended = run_part(&b, &self, x);
