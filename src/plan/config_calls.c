@@ -299,14 +299,3 @@ vw_status vw__config_call_t5_feed(const vw__config *config, const vw__config_key
     model->shape.mlp.is_gated = meanings[place].is_gated;
     return VW_OK;
 }
-
-/* transformers counts the names of the labels; without any there are two. */
-vw_status vw__config_call_labels(const vw__config *config, const vw__config_key *key, void *into)
-{
-    vw_plan_model *model = into;
-    const size_t names = vw__config_count(config, "id2label");
-    (void)key;
-    model->shape.head.labels = names > 0 ? names : 2;
-    return vw__config_number_if(config, "num_labels", 1, VW__CONFIG_MOST_VOCABULARY,
-                                &model->shape.head.labels);
-}

@@ -22,7 +22,7 @@
 
 typedef struct vw__config_type {
     const char *name;       /* "model_type" */
-    const char *class_name; /* whose forward pass is planned */
+    const char *class_name; /* the usual one; others are called alike: config_heads.h */
     const vw__plan_family *family;
     vw__plan_shape defaults;    /* of fields that a file may leave out */
     const vw__config_key *keys; /* into a vw_plan_model */

@@ -173,7 +173,7 @@ static const vw__plan_style bert_style = {
 const vw__plan_family vw__plan_family_bert = {
     TRANSFORMER("bert", bert_style), .forward = vw__plan_transformer_forward,
     .has_position_table = true,      .keeps_logits_type = true,
-    .has_plain_softmax = true,
+    .has_plain_softmax = true,       TEXT_HEADS(VW_PLAN_HEAD_MASKED_LM),
 };
 
 /* With a classifier. */
@@ -199,6 +199,7 @@ const vw__plan_family vw__plan_family_vit = {
     TRANSFORMER("vit", vit_style),
     .forward = vw__plan_transformer_forward,
     .has_images = true,
+    .heads = {VW_PLAN_HEAD_IMAGE_CLASSIFICATION, VW_PLAN_HEAD_NONE},
     .keeps_logits_type = true,
 };
 
@@ -238,4 +239,5 @@ const vw__plan_family vw__plan_family_t5 = {
     .forward = vw__plan_encoder_decoder_forward,
     .generate = vw__plan_encoder_decoder_generate,
     .keeps_logits_type = true,
+    .heads = {VW_PLAN_HEAD_SEQ2SEQ_LM, VW_PLAN_HEAD_ENCODER, VW_PLAN_HEAD_NONE},
 };

@@ -208,6 +208,7 @@ const vw__plan_family vw__plan_family_distilbert = {
     .has_position_table = true,
     .keeps_logits_type = true,
     .has_plain_softmax = true,
+    TEXT_HEADS(VW_PLAN_HEAD_MASKED_LM),
 };
 
 /* ---- encoder and decoder --------------------------------------------------------------------- */

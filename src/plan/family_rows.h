@@ -36,8 +36,14 @@
     .name = family, .style = &(row), .usual_length = vw__plan_usual_length,                        \
     .build = vw__plan_transformer_build
 
+/* Classes that any text model has beside its usual one. */
+#define TEXT_HEADS(usual)                                                                          \
+    .heads = {usual, VW_PLAN_HEAD_SEQUENCE_CLASSIFICATION, VW_PLAN_HEAD_TOKEN_CLASSIFICATION,      \
+              VW_PLAN_HEAD_QUESTION_ANSWERING, VW_PLAN_HEAD_NONE}
+
 #define DECODER(family, row)                                                                       \
-    TRANSFORMER(family, row), .forward = vw__plan_transformer_forward, .generate = vw__plan_generate
+    TRANSFORMER(family, row), .forward = vw__plan_transformer_forward,                             \
+                              .generate = vw__plan_generate, TEXT_HEADS(VW_PLAN_HEAD_CAUSAL_LM)
 
 /* families.c: as many tokens as the model has positions. */
 uint64_t vw__plan_usual_length(const vw_plan_model *model);

@@ -78,16 +78,28 @@ vw__tensor vw__module_make_table(vw__plan_run *run, uint64_t rows, uint64_t widt
     return vw__module_make_tables(run, 1, rows, width);
 }
 
+static bool is_head(vw__module_linear_kind kind)
+{
+    return kind == VW__MODULE_LINEAR_HEAD || kind == VW__MODULE_LINEAR_NEW;
+}
+
 vw__module_linear vw__module_make_linear(vw__plan_run *run, const char *name, uint64_t in,
                                          uint64_t out, bool has_bias, vw__module_linear_kind kind)
 {
+    const bool has_gradient = kind == VW__MODULE_LINEAR_NEW
+                                  ? run->settings->mode != VW_PLAN_MODE_INFERENCE
+                                  : is_trained(run->settings);
     vw__module_linear made = {.name = name};
-    made.is_quantized = run->settings->is_quantized && kind != VW__MODULE_LINEAR_HEAD;
+    made.is_quantized = run->settings->is_quantized && !is_head(kind);
     made.weights = (vw__op_linear_weights){.in = in, .out = out, .bias = vw__tensor_none()};
-    made.weights.weight = made.is_quantized ? vw__module_make_packed_weight(run, in, out)
-                                            : vw__module_make_table(run, out, in);
+    made.weights.weight =
+        made.is_quantized ? vw__module_make_packed_weight(run, in, out)
+                          : vw__module_make_weight_of(run, vw__tape_times(run->tape, in, out),
+                                                      (vw__tape_matrix){.rows = out, .width = in},
+                                                      run->dtype, has_gradient);
     if (has_bias)
-        made.weights.bias = vw__module_make_weight(run, out);
+        made.weights.bias = vw__module_make_weight_of(run, out, (vw__tape_matrix){.rows = 0},
+                                                      run->dtype, has_gradient);
     if (run->settings->lora_rank > 0 && kind == VW__MODULE_LINEAR_ADAPTED)
         vw__module_make_adapter(run, &made);
     return made;

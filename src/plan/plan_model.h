@@ -68,12 +68,21 @@ typedef struct vw__plan_embedding {
     bool has_dropout;
 } vw__plan_embedding;
 
+/* What ForSequenceClassification makes of hidden states. */
+typedef enum vw__plan_classifier {
+    VW__PLAN_CLASSIFIER_OF_LAST,   /* every token's scores, without a bias; the last one's count */
+    VW__PLAN_CLASSIFIER_OF_POOLER, /* what the model's pooler makes of the first token (bert) */
+    VW__PLAN_CLASSIFIER_OF_DENSE,  /* its own dense layer over the first token (roberta) */
+} vw__plan_classifier;
+
 typedef struct vw__plan_head {
     uint64_t labels; /* of a classifier */
     bool is_tied;    /* the weight is the embedding's */
     bool is_capped;  /* tanh(logits / cap) * cap */
     bool is_scaled;  /* logits times a number */
     bool has_offset; /* a buffer is added to the logits */
+    bool has_pooler; /* without a head, a dense layer over the first token is there (bert) */
+    vw__plan_classifier classifier;
 } vw__plan_head;
 
 typedef struct vw__plan_shape {
@@ -88,7 +97,7 @@ typedef struct vw__plan_shape {
     vw__plan_head head;
 } vw__plan_shape;
 
-enum { VW__PLAN_MODEL_MOST_NOTES = 8 };
+enum { VW__PLAN_MODEL_MOST_NOTES = 8, VW__PLAN_MOST_HEADS = 8 };
 
 /* Lines of a description; see layers.h. */
 typedef struct vw__layers_line vw__layers_line;
@@ -114,11 +123,12 @@ typedef struct vw__plan_resnet {
 
 typedef struct vw__plan_family {
     const char *name;
-    bool has_images;             /* settings.image counts, not settings.sequence */
-    bool has_position_table;     /* no sequence is longer than the model's positions */
-    bool keeps_logits_type;      /* the loss takes logits as they are, not in float32 */
-    bool has_plain_softmax;      /* eager attention does not ask for float32 */
-    const vw__plan_style *style; /* of a transformer; else NULL */
+    bool has_images;                    /* settings.image counts, not settings.sequence */
+    bool has_position_table;            /* no sequence is longer than the model's positions */
+    bool keeps_logits_type;             /* the loss takes logits as they are, not in float32 */
+    bool has_plain_softmax;             /* eager attention does not ask for float32 */
+    const vw__plan_style *style;        /* of a transformer; else NULL */
+    uint8_t heads[VW__PLAN_MOST_HEADS]; /* vw_plan_head: the usual one first; AUTO ends them */
     uint64_t (*usual_length)(const vw_plan_model *model); /* tokens, or pixels of a side */
     /* Makes the parameters, and run->modules to find them again. */
     void (*build)(vw__plan_run *run);
@@ -133,6 +143,8 @@ struct vw_plan_model {
     vw__arena arena; /* of strings and layers */
     const vw__plan_family *family;
     const char *name;
+    vw_plan_head head;   /* the file's; AUTO: the family's usual one */
+    const char *caution; /* what to know before a plan is read; NULL: nothing */
     vw__plan_shape shape;
     vw__plan_resnet resnet;
     const vw__layers_line *lines; /* of a description */
@@ -146,6 +158,27 @@ struct vw_plan_model {
 /* As vw_plan_model_open(), with the content of a file. */
 VW_MUST_CHECK vw_status vw__plan_model_open_memory(const void *bytes, size_t size_bytes,
                                                    vw_plan_model **out);
+
+/* Keep a text in the model (model_open.c). More notes than VW__PLAN_MODEL_MOST_NOTES are left out;
+ * a caution takes the place of the one before. */
+VW_MUST_CHECK vw_status vw__plan_model_note(vw_plan_model *model, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+VW_MUST_CHECK vw_status vw__plan_model_caution(vw_plan_model *model, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* ---- heads (plan_heads.c) ---------------------------------------------------------------------
+ */
+
+bool vw__plan_family_has_head(const vw__plan_family *family, vw_plan_head head);
+/* The settings' head, the model's, or the usual one of its family. */
+vw_plan_head vw__plan_head_of(const vw_plan_model *model, const vw_plan_settings *settings);
+/* Scores for every word of a vocabulary. */
+bool vw__plan_has_vocabulary_head(const vw_plan_model *model, const vw_plan_settings *settings);
+/* Labels make no loss of hidden states. */
+static inline bool vw__plan_head_has_loss(vw_plan_head head)
+{
+    return head != VW_PLAN_HEAD_NONE && head != VW_PLAN_HEAD_ENCODER;
+}
 
 /* zoo.c: fills in family and numbers of a built-in model; false if the name is unknown. */
 bool vw__plan_zoo_find(const char *name, vw_plan_model *model);

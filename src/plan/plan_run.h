@@ -26,6 +26,7 @@ struct vw__plan_run {
     vw__tape *tape;
     vw__arena arena;         /* of the modules */
     void *modules;           /* the family's own */
+    vw_plan_head head;       /* as vw__plan_head_of() */
     vw__dtype dtype;         /* of weights */
     vw__dtype compute_dtype; /* of products with quantized weights */
     bool is_training;        /* module.train(): dropout is on */
@@ -53,6 +54,7 @@ typedef enum vw__module_linear_kind {
     VW__MODULE_LINEAR_PLAIN,
     VW__MODULE_LINEAR_ADAPTED, /* LoRA's usual targets in this family */
     VW__MODULE_LINEAR_HEAD,    /* never quantized, never adapted */
+    VW__MODULE_LINEAR_NEW,     /* the same, and LoRA trains it whole: PEFT's modules_to_save */
 } vw__module_linear_kind;
 
 typedef struct vw__module_linear {
@@ -141,6 +143,17 @@ vw__tensor vw__module_make_ids(vw__plan_run *run, uint64_t rows, uint64_t length
  * `x` is taken over. */
 vw__tensor vw__module_apply_head(vw__plan_run *run, vw__tensor x, const vw__module_linear *head,
                                  uint64_t rows, bool is_shifted);
+
+/* Scores of every token without a loss of its own: the last token's of each sample are classified.
+ * `x` is taken over here and below. */
+vw__tensor vw__module_classify_last(vw__plan_run *run, vw__tensor x,
+                                    const vw__module_linear *scores);
+/* The loss of every token's class; without one the scores. */
+vw__tensor vw__module_classify_tokens(vw__plan_run *run, vw__tensor x,
+                                      const vw__module_linear *scores);
+/* Two scores for each token: that an answer begins with it, or ends. */
+vw__tensor vw__module_find_answers(vw__plan_run *run, vw__tensor x,
+                                   const vw__module_linear *scores);
 
 /* ---- images (module_image.c) ----------------------------------------------------------------- */
 

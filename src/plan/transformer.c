@@ -222,18 +222,6 @@ static vw__tensor run_stack(vw__plan_run *run, vw__plan_layer_stack *stack, vw__
 
 /* ---- one stack ------------------------------------------------------------------------------- */
 
-/* The head of a masked language model: transform, norm, and then every token's logits. */
-static vw__tensor apply_transform(vw__plan_run *run, vw__tensor x)
-{
-    const vw__plan_transformer *modules = run->modules;
-    vw__tape_enter(run->tape, "head", -1);
-    vw__tensor hidden = vw__module_apply_linear(run, x, &modules->transform);
-    vw__tensor_rebind(run->tape, &hidden, vw__module_apply_activation(run, hidden));
-    vw__tensor_rebind(run->tape, &hidden, vw__module_apply_norm(run, hidden, &modules->head_norm));
-    vw__tape_leave(run->tape);
-    return hidden;
-}
-
 vw__tensor vw__plan_transformer_forward(vw__plan_run *run)
 {
     const vw__plan_embedding *shape = &run->model->shape.embedding;
@@ -244,15 +232,8 @@ vw__tensor vw__plan_transformer_forward(vw__plan_run *run)
     stack->queries = stack->keys = is_image ? side * side + 1 : run->settings->sequence;
     vw__tensor input = is_image ? vw__module_make_pixels(run, shape->channels)
                                 : vw__module_make_ids(run, run->settings->batch, stack->queries);
-    vw__tensor x = run_stack(run, stack, input), below = vw__tensor_none();
-    if (run->model->family->style->transform != NULL) {
-        below = x;
-        x = apply_transform(run, below);
-    }
-    vw__tensor result =
-        is_image ? vw__module_apply_classifier(run, x, &modules->head, stack->queries)
-                 : vw__module_apply_head(run, x, &modules->head, input.elements, stack->is_causal);
-    vw__tensor_drop(run->tape, &below);
+    vw__tensor x = run_stack(run, stack, input);
+    vw__tensor result = vw__plan_transformer_apply_head(run, x, input.elements, stack->is_causal);
     vw__tensor_drop(run->tape, &input);
     return result;
 }
@@ -282,10 +263,11 @@ static vw__tensor decode(vw__plan_run *run)
     modules->next_known = 0;
     vw__tensor shifted = vw__module_make_ids(run, run->settings->batch, decoder->queries);
     vw__tensor decoded = run_stack(run, decoder, shifted);
-    vw__tensor x = run->model->shape.head.is_tied && run->model->family->style->is_tied_head_scaled
-                       ? vw__op_mul_scalar(tape, decoded) /* hidden ** -0.5 */
-                       : vw__tensor_hold(tape, decoded);
-    vw__tensor result = vw__module_apply_head(run, x, &modules->head, shifted.elements, false);
+    const bool is_scaled = run->model->shape.head.is_tied && run->head != VW_PLAN_HEAD_NONE &&
+                           run->model->family->style->is_tied_head_scaled;
+    vw__tensor x = is_scaled ? vw__op_mul_scalar(tape, decoded) /* hidden ** -0.5 */
+                             : vw__tensor_hold(tape, decoded);
+    vw__tensor result = vw__plan_transformer_apply_head(run, x, shifted.elements, false);
     vw__tensor_drop(tape, &decoded);
     vw__tensor_drop(tape, &shifted);
     return result;
@@ -295,6 +277,12 @@ vw__tensor vw__plan_encoder_decoder_forward(vw__plan_run *run)
 {
     vw__plan_transformer *modules = run->modules;
     encode(run);
+    if (run->head == VW_PLAN_HEAD_ENCODER) {
+        vw__tensor encoded =
+            vw__plan_transformer_apply_head(run, modules->encoded, modules->ids.elements, false);
+        vw__tensor_drop(run->tape, &modules->ids);
+        return encoded;
+    }
     vw__tensor result = decode(run);
     if (vw__plan_is_generating(run))
         return result;

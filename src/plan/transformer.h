@@ -174,7 +174,7 @@ typedef struct vw__plan_transformer {
     vw__module_norm head_norm;
     vw__module_linear widen, narrow;
     vw__plan_layer_stack main, decoder; /* decoder: of an encoder-decoder */
-    vw__module_linear transform, head;
+    vw__module_linear transform, head;  /* transform: a dense layer before the head, or a pooler */
     vw__tensor ids, encoded; /* of an encoder-decoder: what the encoder reads and makes */
     vw__tensor *known;       /* in generation: keys and values of that, of each decoder's layer */
     size_t next_known;       /* in this forward pass */
@@ -214,6 +214,12 @@ static inline bool vw__plan_shares_norm(const vw_plan_model *model)
     return style->topology == VW__PLAN_PARALLEL && !model->shape.is_sequential &&
            (style->norm_2 == NULL || model->shape.norm.is_shared);
 }
+
+/* transformer_head.c: what is behind the layers, as run->head says. `x` is taken over; `rows`
+ * tokens were read. */
+void vw__plan_transformer_make_head(vw__plan_run *run);
+vw__tensor vw__plan_transformer_apply_head(vw__plan_run *run, vw__tensor x, uint64_t rows,
+                                           bool is_shifted);
 
 /* transformer_block.c: one layer, a vw__module_block. */
 vw__tensor vw__plan_transformer_block(vw__plan_run *run, const void *layer, vw__tensor x);

@@ -189,31 +189,6 @@ static void make_embedding(vw__plan_run *run, vw__plan_transformer *modules)
                                                  VW__MODULE_LINEAR_PLAIN);
 }
 
-static void make_head(vw__plan_run *run, vw__plan_transformer *modules)
-{
-    const vw__plan_style *style = run->model->family->style;
-    const vw__plan_shape *shape = &run->model->shape;
-    const uint64_t out =
-        shape->embedding.patch > 0 ? shape->head.labels : shape->embedding.vocabulary;
-    const uint64_t width = vw__plan_token_width(run->model);
-    if (style->transform != NULL) {
-        modules->transform = vw__module_make_linear(run, style->transform, shape->hidden, width,
-                                                    true, VW__MODULE_LINEAR_HEAD);
-        modules->head_norm = vw__module_make_norm(run, style->head_norm, width, style->norm);
-    }
-    if (shape->head.is_tied) {
-        modules->head = vw__module_tied_head(run, modules->tokens, width, out);
-        if (style->has_head_bias)
-            modules->head.weights.bias = vw__module_make_weight(run, out);
-    } else {
-        modules->head = vw__module_make_linear(run, style->head, width, out, style->has_head_bias,
-                                               VW__MODULE_LINEAR_HEAD);
-    }
-    modules->head.has_offset = shape->head.has_offset;
-    if (shape->head.has_offset)
-        modules->head.offset = vw__module_make_buffer(run, out);
-}
-
 void vw__plan_transformer_build(vw__plan_run *run)
 {
     const vw__plan_shape *shape = &run->model->shape;
@@ -229,9 +204,9 @@ void vw__plan_transformer_build(vw__plan_run *run)
     }
     make_stack_embedding(run, &modules->main);
     make_stack(run, &modules->main, shape->layers);
-    if (shape->decoder_layers > 0) {
+    if (shape->decoder_layers > 0 && run->head != VW_PLAN_HEAD_ENCODER) {
         make_stack_embedding(run, &modules->decoder);
         make_stack(run, &modules->decoder, shape->decoder_layers);
     }
-    make_head(run, modules);
+    vw__plan_transformer_make_head(run);
 }
