@@ -299,3 +299,45 @@ vw_status vw__config_call_t5_feed(const vw__config *config, const vw__config_key
     model->shape.mlp.is_gated = meanings[place].is_gated;
     return VW_OK;
 }
+
+/* ---- mpt, falcon ----------------------------------------------------------------------------- */
+
+/* MPT has an object of its own for attention, with the one probability of all dropout. */
+vw_status vw__config_call_mpt_attention(const vw__config *config, const vw__config_key *key,
+                                        void *into)
+{
+    vw__plan_shape *shape = &((vw_plan_model *)into)->shape;
+    vw__config inside;
+    double dropout = 0;
+    if (!vw__config_has_object(config, key->name))
+        return VW_OK;
+    VW__TRY(vw__config_object(config, key->name, &inside));
+    VW__TRY(vw__config_real_if(&inside, "attn_pdrop", 0, 1, &dropout));
+    VW__TRY(vw__config_refuse_true(&inside, "qk_ln"));
+    shape->attention.has_dropout = shape->has_residual_dropout = dropout > 0;
+    if (!vw__config_has(&inside, "clip_qkv"))
+        return VW_OK;
+    return vw__config_refuse(&inside, "clip_qkv", VW_ERR_UNSUPPORTED, "null");
+}
+
+/* Heads of keys, and whether there is a norm for each of the two parts. */
+vw_status vw__config_call_falcon(const vw__config *config, const vw__config_key *key, void *into)
+{
+    vw__plan_shape *shape = &((vw_plan_model *)into)->shape;
+    bool is_new = false, is_multi_query = true;
+    (void)key;
+    VW__TRY(vw__config_boolean_if(config, "new_decoder_architecture", &is_new));
+    VW__TRY(vw__config_boolean_if(config, "multi_query", &is_multi_query));
+    uint64_t norms = is_new ? 2 : 1;
+    VW__TRY(vw__config_number_if(config, "num_ln_in_parallel_attn", 1, 2, &norms));
+    shape->norm.is_shared = !is_new || norms == 1;
+    shape->attention.repeats_first = is_new;
+    shape->attention.key_heads = shape->attention.heads;
+    if (is_new)
+        VW__TRY(vw__config_number_if(config, "num_kv_heads", 1, VW__CONFIG_MOST_HEADS,
+                                     &shape->attention.key_heads));
+    else if (is_multi_query)
+        shape->attention.key_heads = 1;
+    return vw__config_check_multiple(config, "num_attention_heads", shape->attention.heads,
+                                     "num_kv_heads", shape->attention.key_heads);
+}

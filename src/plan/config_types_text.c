@@ -77,6 +77,74 @@ static const vw__config_key opt_keys[] = {
     DROPOUT("attention_dropout", attention.has_dropout),
     TIED, END};
 
+#define GPT_DROPOUTS(residual, embedding_, attention_)                                             \
+    DROPOUT(residual, has_residual_dropout),                                                       \
+    DROPOUT(embedding_, embedding.has_dropout),                                                    \
+    DROPOUT(attention_, attention.has_dropout)
+
+static const vw__config_key gptj_keys[] = {
+    EITHER("n_embd", "hidden_size", hidden, VW__CONFIG_MOST_WIDTH),
+    EITHER("n_layer", "num_hidden_layers", layers, VW__CONFIG_MOST_LAYERS),
+    EITHER("n_head", "num_attention_heads", attention.heads, VW__CONFIG_MOST_HEADS),
+    EITHER("n_positions", "max_position_embeddings", embedding.positions,
+           VW__CONFIG_MOST_POSITIONS),
+    VOCABULARY,
+    NUMBER_IF("n_inner", mlp.inner, VW__CONFIG_MOST_INNER),
+    MULTIPLE("n_embd", hidden, "n_head", attention.heads),
+    NUMBER_IF("rotary_dim", attention.rotary_width, VW__CONFIG_MOST_WIDTH),
+    ACTIVATION("activation_function"),
+    GPT_DROPOUTS("resid_pdrop", "embd_pdrop", "attn_pdrop"),
+    TIED, END};
+static const vw__config_key gpt_neo_keys[] = {
+    NUMBER("hidden_size", hidden, VW__CONFIG_MOST_WIDTH),
+    EITHER("num_layers", "num_hidden_layers", layers, VW__CONFIG_MOST_LAYERS),
+    EITHER("num_heads", "num_attention_heads", attention.heads, VW__CONFIG_MOST_HEADS),
+    NUMBER("max_position_embeddings", embedding.positions, VW__CONFIG_MOST_POSITIONS),
+    VOCABULARY,
+    NUMBER_IF("intermediate_size", mlp.inner, VW__CONFIG_MOST_INNER),
+    MULTIPLE("hidden_size", hidden, "num_heads", attention.heads),
+    ACTIVATION("activation_function"),
+    GPT_DROPOUTS("resid_dropout", "embed_dropout", "attention_dropout"),
+    TIED, END};
+static const vw__config_key bloom_keys[] = {
+    EITHER("hidden_size", "n_embed", hidden, VW__CONFIG_MOST_WIDTH),
+    EITHER("n_layer", "num_hidden_layers", layers, VW__CONFIG_MOST_LAYERS),
+    EITHER("n_head", "num_attention_heads", attention.heads, VW__CONFIG_MOST_HEADS),
+    VOCABULARY,
+    MULTIPLE("hidden_size", hidden, "n_head", attention.heads),
+    NUMBER_IF("seq_length", embedding.positions, VW__CONFIG_MOST_POSITIONS),
+    REFUSED("apply_residual_connection_post_layernorm"),
+    REFUSED("slow_but_exact"),
+    DROPOUT("hidden_dropout", has_residual_dropout),
+    DROPOUT("attention_dropout", attention.has_dropout),
+    TIED, END};
+static const vw__config_key mpt_keys[] = {
+    EITHER("d_model", "hidden_size", hidden, VW__CONFIG_MOST_WIDTH),
+    EITHER("n_layers", "num_hidden_layers", layers, VW__CONFIG_MOST_LAYERS),
+    EITHER("n_heads", "num_attention_heads", attention.heads, VW__CONFIG_MOST_HEADS),
+    VOCABULARY,
+    MULTIPLE("d_model", hidden, "n_heads", attention.heads),
+    NUMBER_IF("max_seq_len", embedding.positions, VW__CONFIG_MOST_POSITIONS),
+    CALL(vw__config_call_mpt_attention, .name = "attn_config"),
+    TIED, END};
+static const vw__config_key falcon_keys[] = {
+    EITHER("hidden_size", "n_embed", hidden, VW__CONFIG_MOST_WIDTH),
+    EITHER("num_hidden_layers", "n_layer", layers, VW__CONFIG_MOST_LAYERS),
+    EITHER("num_attention_heads", "n_head", attention.heads, VW__CONFIG_MOST_HEADS),
+    VOCABULARY,
+    WHOLE_HEADS,
+    NUMBER_IF("ffn_hidden_size", mlp.inner, VW__CONFIG_MOST_INNER),
+    NUMBER_IF("max_position_embeddings", embedding.positions, VW__CONFIG_MOST_POSITIONS),
+    REFUSED("alibi"),
+    CALL(vw__config_call_require_true, .name = "parallel_attn"),
+    CALL(vw__config_call_falcon),
+    ACTIVATION("activation"),
+    FLAG("bias", attention.has_query_bias),
+    FLAG("bias", attention.has_output_bias),
+    FLAG("bias", mlp.has_bias),
+    DROPOUT("hidden_dropout", has_residual_dropout),
+    TIED, END};
+
 /* ---- encoders -------------------------------------------------------------------------------- */
 
 static const vw__config_key distilbert_keys[] = {
@@ -174,6 +242,24 @@ const vw__config_type vw__config_text_types[] = {
       .attention = {.has_query_bias = true, .has_output_bias = true},
       .has_residual_dropout = true, .head = {.is_tied = true}},
      opt_keys},
+    {"gptj", "GPTJForCausalLM", &vw__plan_family_gptj,
+     {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU_NEW}, POSITIONS(2048),
+      .attention = {.rotary_width = 64}},
+     gptj_keys},
+    {"gpt_neo", "GPTNeoForCausalLM", &vw__plan_family_gpt_neo,
+     {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU_NEW}, POSITIONS(2048),
+      .head = {.is_tied = true}},
+     gpt_neo_keys},
+    {"bloom", "BloomForCausalLM", &vw__plan_family_bloom,
+     {.mlp = {.activation = VW__PLAN_ACTIVATION_BLOOM_GELU}, POSITIONS(2048),
+      .head = {.is_tied = true}},
+     bloom_keys},
+    {"mpt", "MptForCausalLM", &vw__plan_family_mpt,
+     {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU}, POSITIONS(2048), .head = {.is_tied = true}},
+     mpt_keys},
+    {"falcon", "FalconForCausalLM", &vw__plan_family_falcon,
+     {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU}, POSITIONS(2048), .head = {.is_tied = true}},
+     falcon_keys},
     {"distilbert", "DistilBertForMaskedLM", &vw__plan_family_distilbert,
      {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU}, .attention = {.has_dropout = true},
       .embedding = {.has_dropout = true}, .has_residual_dropout = true,

@@ -46,7 +46,7 @@ static const vw__plan_style gpt2_style = {
 const vw__plan_family vw__plan_family_gpt2 = {
     DECODER("gpt2", gpt2_style),
     .has_position_table = true,
-    .has_plain_softmax = true,
+    .scores = {.is_plain = true},
 };
 
 static const vw__plan_style llama_style = {
@@ -173,7 +173,7 @@ static const vw__plan_style bert_style = {
 const vw__plan_family vw__plan_family_bert = {
     TRANSFORMER("bert", bert_style), .forward = vw__plan_transformer_forward,
     .has_position_table = true,      .keeps_logits_type = true,
-    .has_plain_softmax = true,       TEXT_HEADS(VW_PLAN_HEAD_MASKED_LM),
+    .scores = {.is_plain = true},    TEXT_HEADS(VW_PLAN_HEAD_MASKED_LM),
 };
 
 /* With a classifier. */

@@ -132,6 +132,159 @@ static const vw__plan_style cohere2_style = {COHERE_STYLE, .rotates_windows_only
 const vw__plan_family vw__plan_family_cohere = {DECODER("cohere", cohere_style)};
 const vw__plan_family vw__plan_family_cohere2 = {DECODER("cohere2", cohere2_style)};
 
+/* ---- decoders with attention of their own ---------------------------------------------------- */
+
+#define HOLDS_ALL_BUT_RESULTS                                                                      \
+    .holds = {                                                                                     \
+        .heads = VW__PLAN_OUTPUT_ENDS,                                                             \
+        .context = VW__PLAN_OUTPUT_ENDS,                                                           \
+        .input = VW__PLAN_BLOCK_ENDS,                                                              \
+        .mlp_input = VW__PLAN_BLOCK_ENDS,                                                          \
+        .undropped = VW__PLAN_DROPPED,                                                             \
+        .part = VW__PLAN_BLOCK_ENDS,                                                               \
+        .residual = VW__PLAN_BLOCK_ENDS,                                                           \
+    }
+
+static const vw__plan_style gptj_style = {
+    .query = "q_proj",
+    .key = "k_proj",
+    .value = "v_proj",
+    .output = "out_proj",
+    .inner = "fc_in",
+    .outer = "fc_out",
+    .norm_1 = "ln_1",
+    .last_norm = "ln_f",
+    .head = "lm_head",
+    .order = {VW__PLAN_NORM_1, VW__PLAN_ATTENTION, VW__PLAN_MLP},
+    HOLDS_ALL_BUT_RESULTS,
+    .norm = VW__MODULE_NORM_LAYER,
+    .topology = VW__PLAN_PARALLEL,
+    .scope = VW__PLAN_SCOPE_DROPOUT,
+    .rotary = VW__PLAN_ROTATED_IN_PART,
+    .makes_own_tables = true,
+    .is_causal = true,
+    .has_mlp_bias = true,
+    .has_head_bias = true,
+    .embedding_holds = VW__PLAN_HOLDS_ROWS,
+};
+
+const vw__plan_family vw__plan_family_gptj = {
+    DECODER("gptj", gptj_style),
+    .scores = {.is_own = true, .is_plain = true, .is_in_float32 = true},
+};
+
+static const vw__plan_style gpt_neo_style = {
+    .query = "q_proj",
+    .key = "k_proj",
+    .value = "v_proj",
+    .output = "out_proj",
+    .inner = "c_fc",
+    .outer = "c_proj",
+    .norm_1 = "ln_1",
+    .norm_2 = "ln_2",
+    .last_norm = "ln_f",
+    .head = "lm_head",
+    .order = {VW__PLAN_NORM_1, VW__PLAN_ATTENTION, VW__PLAN_NORM_2, VW__PLAN_MLP},
+    .holds = {HOLDS_LITTLE, .input = VW__PLAN_NORMED, .mlp_input = VW__PLAN_BLOCK_ENDS},
+    .norm = VW__MODULE_NORM_LAYER,
+    .scope = VW__PLAN_SCOPE_DROPOUT,
+    .is_causal = true,
+    .has_output_bias = true,
+    .has_mlp_bias = true,
+    .has_positions = true,
+    .has_layer_mask = true,
+    .embedding_holds = VW__PLAN_HOLDS_ROWS,
+};
+
+const vw__plan_family vw__plan_family_gpt_neo = {
+    DECODER("gpt_neo", gpt_neo_style),
+    .has_position_table = true,
+    .scores = {.is_own = true,
+               .is_plain = true,
+               .is_in_float32 = true,
+               .is_scaled_inside = true,
+               .is_filled = true},
+};
+
+static const vw__plan_style bloom_style = {
+    .packed = "query_key_value",
+    .output = "dense",
+    .inner = "dense_h_to_4h",
+    .outer = "dense_4h_to_h",
+    .norm_1 = "input_layernorm",
+    .norm_2 = "post_attention_layernorm",
+    .last_norm = "ln_f",
+    .embedding_norm = "word_embeddings_layernorm",
+    .head = "lm_head",
+    .order = {VW__PLAN_NORM_1, VW__PLAN_ATTENTION, VW__PLAN_NORM_2, VW__PLAN_MLP},
+    HOLDS_ALL_BUT_RESULTS,
+    .norm = VW__MODULE_NORM_LAYER,
+    .packing = VW__PLAN_SLICED,
+    .is_causal = true,
+    ALL_BIASES,
+    .embedding_holds = VW__PLAN_HOLDS_ROWS,
+};
+
+const vw__plan_family vw__plan_family_bloom = {
+    DECODER("bloom", bloom_style),
+    .scores = {.is_own = true,
+               .copies_heads = true,
+               .is_scaled_inside = true,
+               .has_mask_of_samples = true},
+};
+
+static const vw__plan_style mpt_style = {
+    .packed = "Wqkv",
+    .output = "out_proj",
+    .inner = "up_proj",
+    .outer = "down_proj",
+    .norm_1 = "norm_1",
+    .norm_2 = "norm_2",
+    .last_norm = "norm_f",
+    .head = "lm_head",
+    .order = {VW__PLAN_NORM_1, VW__PLAN_ATTENTION, VW__PLAN_NORM_2, VW__PLAN_MLP},
+    HOLDS_ALL_BUT_RESULTS,
+    .norm = VW__MODULE_NORM_LAYER_UNBIASED,
+    .packing = VW__PLAN_SPLIT,
+    .is_causal = true,
+    .embedding_holds = VW__PLAN_HOLDS_ROWS,
+};
+
+const vw__plan_family vw__plan_family_mpt = {
+    DECODER("mpt", mpt_style),
+    .scores = {.is_own = true,
+               .has_float_bias = true,
+               .is_filled = true,
+               .has_mask_of_bools = true},
+};
+
+/* Calls SDPA itself, with a mask always. One head of keys is for all queries: no fused kernel takes
+ * that. */
+static const vw__plan_style falcon_style = {
+    .packed = "query_key_value",
+    .output = "dense",
+    .inner = "dense_h_to_4h",
+    .outer = "dense_4h_to_h",
+    .norm_1 = "ln_attn",
+    .norm_2 = "ln_mlp",
+    .last_norm = "ln_f",
+    .head = "lm_head",
+    .order = {VW__PLAN_ATTENTION, VW__PLAN_MLP, VW__PLAN_NORM_1, VW__PLAN_NORM_2},
+    HOLDS_ALL_BUT_RESULTS,
+    .norm = VW__MODULE_NORM_LAYER,
+    .topology = VW__PLAN_PARALLEL,
+    .packing = VW__PLAN_INDEXED,
+    .rotary = VW__PLAN_ROTATED,
+    .is_causal = true,
+    .drops_mlp_only = true,
+    .has_mask_always = true,
+    .keeps_key_heads = true,
+    .adds_in_place = true,
+    .embedding_holds = VW__PLAN_HOLDS_ROWS,
+};
+
+const vw__plan_family vw__plan_family_falcon = {DECODER("falcon", falcon_style)};
+
 /* ---- decoders with a table of positions ------------------------------------------------------ */
 
 #define BART_LAYER                                                                                 \
@@ -207,7 +360,7 @@ const vw__plan_family vw__plan_family_distilbert = {
     .forward = vw__plan_transformer_forward,
     .has_position_table = true,
     .keeps_logits_type = true,
-    .has_plain_softmax = true,
+    .scores = {.is_plain = true},
     TEXT_HEADS(VW_PLAN_HEAD_MASKED_LM),
 };
 
@@ -223,7 +376,7 @@ const vw__plan_family vw__plan_family_distilbert = {
     TRANSFORMER(family, row), .forward = vw__plan_encoder_decoder_forward,                         \
                               .generate = vw__plan_encoder_decoder_generate,                       \
                               .has_position_table = true, .keeps_logits_type = true,               \
-                              .has_plain_softmax = true
+                              .scores = {.is_plain = true}
 
 static const vw__plan_style bart_style = {
     BART_STYLE,

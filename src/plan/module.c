@@ -58,10 +58,10 @@ vw__tensor vw__module_make_weight(vw__plan_run *run, uint64_t elements)
                                      is_trained(run->settings));
 }
 
-vw__tensor vw__module_make_buffer(vw__plan_run *run, uint64_t elements)
+vw__tensor vw__module_make_buffer(vw__plan_run *run, uint64_t elements, vw__dtype dtype)
 {
     vw__tape_use before = vw__tape_set_use(run->tape, VW__TAPE_USE_WEIGHTS);
-    vw__tensor made = vw__tensor_new(run->tape, elements, run->dtype);
+    vw__tensor made = vw__tensor_new(run->tape, elements, dtype);
     vw__tape_set_use(run->tape, before);
     return made;
 }
@@ -186,6 +186,9 @@ vw__tensor vw__module_apply_activation(vw__plan_run *run, vw__tensor x)
         break;
     case VW__PLAN_ACTIVATION_QUICK_GELU:
         made = vw__op_quick_gelu(tape, x);
+        break;
+    case VW__PLAN_ACTIVATION_BLOOM_GELU:
+        made = vw__op_bloom_gelu(tape, x);
         break;
     }
     vw__tape_leave(tape);

@@ -75,6 +75,7 @@ vw__tensor vw__op_dropout(vw__tape *tape, vw__tensor x);    /* in training, with
 vw__tensor vw__op_clamp(vw__tape *tape, vw__tensor x);      /* saves its argument */
 void vw__op_clamp_in_place(vw__tape *tape, vw__tensor *x);  /* saves a copy of what x was */
 vw__tensor vw__op_quick_gelu(vw__tape *tape, vw__tensor x); /* x * sigmoid(1.702 * x), in Python */
+vw__tensor vw__op_bloom_gelu(vw__tape *tape, vw__tensor x); /* saves its argument */
 vw__tensor vw__op_gelu_new(vw__tape *tape, vw__tensor x);   /* transformers' own, in Python */
 
 /* ---- sums (op_matrix.c) ---------------------------------------------------------------------- */
@@ -165,6 +166,7 @@ typedef struct vw__op_attention_shape {
     bool is_causal;
     bool is_mask_strided;   /* its last dimension is not the innermost: no fused kernel takes it */
     bool is_query_joined;   /* by cat(), which leaves heads before tokens */
+    bool keeps_key_heads;   /* fewer heads of keys are given to the kernel as they are */
     bool has_capped_scores; /* a tanh before the softmax; only the eager code heeds it */
 } vw__op_attention_shape;
 

@@ -238,6 +238,21 @@ void vw__op_clamp_in_place(vw__tape *tape, vw__tensor *x)
     vw__tensor_drop(tape, &before);
 }
 
+/* Both directions are lines of Python: up to three products at once beside the result, and four. */
+vw__tensor vw__op_bloom_gelu(vw__tape *tape, vw__tensor x)
+{
+    vw__tensor first = vw__tensor_new(tape, x.elements, x.dtype);
+    vw__tensor second = vw__tensor_new(tape, x.elements, x.dtype);
+    vw__tensor third = vw__tensor_new(tape, x.elements, x.dtype);
+    vw__tensor_drop(tape, &third);
+    vw__tensor_drop(tape, &second);
+    vw__op_unary how = vw__op_saving_argument(x);
+    how.temporaries = 4;
+    vw__tensor made = vw__op_apply(tape, x, how);
+    vw__tensor_drop(tape, &first);
+    return made;
+}
+
 /* 0.5 * x * (1 + tanh(c * (x + d * x**3))) */
 vw__tensor vw__op_gelu_new(vw__tape *tape, vw__tensor x)
 {

@@ -25,6 +25,7 @@ typedef enum vw__plan_activation {
     VW__PLAN_ACTIVATION_SILU,
     VW__PLAN_ACTIVATION_RELU,
     VW__PLAN_ACTIVATION_QUICK_GELU, /* x * sigmoid(1.702 * x) */
+    VW__PLAN_ACTIVATION_BLOOM_GELU, /* a function with a derivative of its own, in Python */
 } vw__plan_activation;
 
 /* The numbers of a transformer. 0 and false where a model has no such thing. */
@@ -42,6 +43,7 @@ typedef struct vw__plan_attention {
     bool has_dropout;
     bool has_capped_scores; /* tanh(scores / cap) * cap before the softmax */
     bool is_clipped;        /* queries, keys and values, in place */
+    bool repeats_first;     /* heads of keys and values, before they are rotated */
 } vw__plan_attention;
 
 typedef struct vw__plan_mlp {
@@ -121,12 +123,25 @@ typedef struct vw__plan_resnet {
     bool strides_in_first_conv; /* of a bottleneck, in place of the second */
 } vw__plan_resnet;
 
+/* How a family's own code of attention differs from the eager code that most share. */
+typedef struct vw__plan_scores {
+    bool is_own;            /* there is no other: SDPA is not called, whatever is asked for */
+    bool is_plain;          /* the softmax does not ask for float32 */
+    bool is_in_float32;     /* queries and keys are cast first */
+    bool copies_heads;      /* queries, keys and values are put in order first, always */
+    bool is_scaled_inside;  /* by the product itself, or not at all */
+    bool has_float_bias;    /* positions are added, in float32 */
+    bool is_filled;         /* what is hidden is filled, not added */
+    bool has_mask_of_bools; /* for every sample, and no other */
+    bool has_mask_of_samples;
+} vw__plan_scores;
+
 typedef struct vw__plan_family {
     const char *name;
-    bool has_images;                    /* settings.image counts, not settings.sequence */
-    bool has_position_table;            /* no sequence is longer than the model's positions */
-    bool keeps_logits_type;             /* the loss takes logits as they are, not in float32 */
-    bool has_plain_softmax;             /* eager attention does not ask for float32 */
+    bool has_images;         /* settings.image counts, not settings.sequence */
+    bool has_position_table; /* no sequence is longer than the model's positions */
+    bool keeps_logits_type;  /* the loss takes logits as they are, not in float32 */
+    vw__plan_scores scores;
     const vw__plan_style *style;        /* of a transformer; else NULL */
     uint8_t heads[VW__PLAN_MOST_HEADS]; /* vw_plan_head: the usual one first; AUTO ends them */
     uint64_t (*usual_length)(const vw_plan_model *model); /* tokens, or pixels of a side */
@@ -195,6 +210,11 @@ extern const vw__plan_family vw__plan_family_gpt_neox;
 extern const vw__plan_family vw__plan_family_mixtral;
 extern const vw__plan_family vw__plan_family_resnet;
 extern const vw__plan_family vw__plan_family_granite;
+extern const vw__plan_family vw__plan_family_gptj;
+extern const vw__plan_family vw__plan_family_gpt_neo;
+extern const vw__plan_family vw__plan_family_bloom;
+extern const vw__plan_family vw__plan_family_mpt;
+extern const vw__plan_family vw__plan_family_falcon;
 extern const vw__plan_family vw__plan_family_starcoder2;
 extern const vw__plan_family vw__plan_family_stablelm;
 extern const vw__plan_family vw__plan_family_olmo;

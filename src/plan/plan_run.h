@@ -102,7 +102,8 @@ vw__tensor vw__module_make_table(vw__plan_run *run, uint64_t rows, uint64_t widt
 vw__tensor vw__module_make_tables(vw__plan_run *run, uint64_t count, uint64_t rows,
                                   uint64_t width); /* `count` of them in one weight */
 vw__tensor vw__module_make_weight(vw__plan_run *run, uint64_t elements); /* any other: a vector */
-vw__tensor vw__module_make_buffer(vw__plan_run *run, uint64_t elements); /* no parameter */
+/* No parameter. */
+vw__tensor vw__module_make_buffer(vw__plan_run *run, uint64_t elements, vw__dtype dtype);
 
 /* One of two or more dimensions, the last being `width` and the one before `rows`. */
 vw__tensor vw__module_make_weight_of(vw__plan_run *run, uint64_t elements, vw__tape_matrix matrix,
@@ -207,6 +208,8 @@ vw__tensor vw__module_apply_attention(vw__plan_run *run, vw__tensor query, vw__t
 vw__tensor vw__module_make_causal_mask(vw__plan_run *run, uint64_t length);
 /* The same where only the last `window` tokens are seen; SDPA may need one too. */
 vw__tensor vw__module_make_window_mask(vw__plan_run *run, uint64_t length, uint64_t window);
+/* For code that gives SDPA a mask always. */
+vw__tensor vw__module_make_full_mask(vw__plan_run *run, uint64_t length);
 
 /* ---- the run (plan_run.c) -------------------------------------------------------------------- */
 

@@ -27,13 +27,15 @@ static void make_text_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
     }
     if (style->makes_mask_first)
         stack->mask = vw__module_make_causal_mask(run, stack->queries);
+    if (style->has_mask_always)
+        stack->mask = vw__module_make_full_mask(run, stack->queries);
     if (style->rotary != VW__PLAN_NOT_ROTATED) {
         const vw__dtype dtype =
             style->rotary_floats == VW__PLAN_FLOAT_TABLES ? VW__DTYPE_FLOAT32 : run->dtype;
         stack->cosine = vw__tensor_new(run->tape, elements, dtype);
         stack->sine = vw__tensor_new(run->tape, elements, dtype);
     }
-    if (!style->makes_mask_first && has_full)
+    if (!style->makes_mask_first && !style->has_mask_always && has_full)
         stack->mask = vw__module_make_causal_mask(run, stack->queries);
     if (has_window)
         stack->window_mask = vw__module_make_window_mask(run, stack->queries, shape->window);

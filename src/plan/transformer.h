@@ -59,6 +59,7 @@ typedef enum vw__plan_packing {
     VW__PLAN_SEPARATE, /* a product each for queries, keys and values */
     VW__PLAN_SPLIT,    /* one product, split in three */
     VW__PLAN_SLICED,   /* one product, sliced; gate and up share one too */
+    VW__PLAN_INDEXED,  /* one product: queries are a slice, keys and values copies */
 } vw__plan_packing;
 
 typedef enum vw__plan_rotary {
@@ -114,6 +115,10 @@ struct vw__plan_style {
     bool makes_own_tables;     /* for rotation, in each layer once more */
     bool rotates_windows_only; /* layers that see all of the text do not rotate */
     bool has_fixed_positions;  /* their table is not trained */
+    bool has_mask_always;      /* even where SDPA would need none */
+    bool keeps_key_heads;      /* they are not repeated before attention */
+    bool adds_in_place;        /* attention to the MLP, in parallel */
+    bool has_layer_mask;       /* a buffer of bools for all positions, in each layer */
     bool is_query_scaled;      /* by itself, behind its product */
     bool has_whole_query_norm; /* over all heads at once, not by head */
     bool is_part_scaled;       /* before it is added */

@@ -70,6 +70,8 @@ static void project_packed(block *b, vw__tensor x, vw__tensor heads[HEAD_KINDS])
         heads[KEY] = vw__op_slice(b->tape, packed, head * shape->key_heads);
         heads[VALUE] = vw__op_slice(b->tape, packed, head * shape->key_heads);
     }
+    for (size_t i = KEY; b->style->packing == VW__PLAN_INDEXED && i < HEAD_KINDS; i++)
+        vw__tensor_rebind(b->tape, &heads[i], vw__op_contiguous(b->tape, heads[i]));
     vw__tensor_drop(b->tape, &packed);
 }
 
@@ -172,18 +174,30 @@ static vw__op_attention_shape attention_shape(const block *b, bool is_cross)
     made.is_causal = stack->is_causal && !is_cross;
     made.is_mask_strided = b->shape->attention.buckets > 0 && !is_cross;
     made.is_query_joined = b->style->is_query_joined;
+    made.keeps_key_heads = b->style->keeps_key_heads;
     made.has_capped_scores = b->shape->attention.has_capped_scores;
     return made;
+}
+
+/* All are put in order, and there are as many keys and values as queries from here on. */
+static void repeat_first(block *b, vw__tensor heads[HEAD_KINDS], vw__op_attention_shape *shape)
+{
+    vw__tensor_rebind(b->tape, &heads[QUERY], vw__op_contiguous(b->tape, heads[QUERY]));
+    for (size_t i = KEY; i < HEAD_KINDS; i++)
+        vw__tensor_rebind(b->tape, &heads[i], vw__op_repeat_heads(b->tape, heads[i], shape));
+    shape->key_heads = shape->heads;
 }
 
 static vw__tensor attend(block *b, vw__tensor x, bool is_cross)
 {
     const vw__plan_attention_module *module = is_cross ? &b->layer->cross : &b->layer->self;
-    const vw__op_attention_shape shape = attention_shape(b, is_cross);
+    vw__op_attention_shape shape = attention_shape(b, is_cross);
     vw__tensor heads[HEAD_KINDS];
     project(b, module, x, is_cross, heads);
     for (size_t i = 0; b->shape->attention.is_clipped && i < HEAD_KINDS; i++)
         vw__op_clamp_in_place(b->tape, &heads[i]);
+    if (b->shape->attention.repeats_first)
+        repeat_first(b, heads, &shape);
     if (b->layer->is_rotated)
         rotate(b, &heads[QUERY], &heads[KEY]);
     if (b->style->packing == VW__PLAN_SPLIT) /* the values are a view of the product until then */
@@ -348,8 +362,11 @@ vw__tensor vw__plan_transformer_block(vw__plan_run *run, const void *place, vw__
         vw__tensor attended = run_part(&b, &self, x);
         hold_until(&b, attended, VW__PLAN_BLOCK_ENDS);
         vw__tensor fed = run_part(&b, &mlp, x);
-        made = vw__op_add(run->tape, fed, attended);
-        vw__tensor_rebind(run->tape, &made, vw__op_add(run->tape, made, x));
+        if (style->adds_in_place)
+            vw__op_add_in_place(run->tape, &fed, attended);
+        else
+            vw__tensor_rebind(run->tape, &fed, vw__op_add(run->tape, fed, attended));
+        made = vw__op_add(run->tape, fed, x);
         vw__tensor_drop(run->tape, &fed);
     } else {
         made = add_part(&b, &self, x);

@@ -152,6 +152,12 @@ static void make_stack(vw__plan_run *run, vw__plan_layer_stack *stack, uint64_t 
                             (!style->rotates_windows_only || layer->has_window);
         for (size_t j = 0; style->order[j] != VW__PLAN_NO_PART; j++)
             make_part(run, layer, (vw__plan_part)style->order[j]);
+        if (style->has_layer_mask)
+            (void)vw__module_make_buffer(run,
+                                         vw__tape_times(run->tape,
+                                                        run->model->shape.embedding.positions,
+                                                        run->model->shape.embedding.positions),
+                                         VW__DTYPE_BOOL);
     }
     if (attention->buckets > 0)
         stack->buckets = vw__module_make_table(run, attention->buckets, attention->heads);

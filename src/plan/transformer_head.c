@@ -40,7 +40,7 @@ static void make_vocabulary_head(vw__plan_run *run, vw__plan_transformer *module
     }
     modules->head.has_offset = shape->head.has_offset;
     if (shape->head.has_offset)
-        modules->head.offset = vw__module_make_buffer(run, out);
+        modules->head.offset = vw__module_make_buffer(run, out, run->dtype);
 }
 
 /* New layers, which LoRA trains as a whole. */
