@@ -182,6 +182,28 @@ vw_status vw__config_call_late_window(const vw__config *config, const vw__config
     return vw__config_call_layer_types(config, key, model);
 }
 
+/* ModernBERT: half of the window lies on either side, and every so many-th layer has none, the
+ * first among them. */
+vw_status vw__config_call_local_windows(const vw__config *config, const vw__config_key *key,
+                                        void *into)
+{
+    vw_plan_model *model = into;
+    vw__plan_attention *shape = &model->shape.attention;
+    const size_t count = (size_t)model->shape.layers; /* within limits */
+    uint64_t period = 3, both_sides = key->most;
+    VW__TRY(vw__config_number_if(config, key->name, 2, VW__CONFIG_MOST_POSITIONS, &both_sides));
+    VW__TRY(vw__config_number_if(config, "global_attn_every_n_layers", 1, VW__CONFIG_MOST_LAYERS,
+                                 &period));
+    bool *windows = vw__arena_alloc_array(&model->arena, count, sizeof *windows, sizeof *windows);
+    if (windows == NULL)
+        return vw__fail_host_memory(count, "the kinds of a model's layers");
+    for (size_t i = 0; i < count; i++)
+        windows[i] = i % period != 0;
+    shape->windows = windows;
+    shape->window = both_sides / 2;
+    return vw__config_call_layer_types(config, key, into);
+}
+
 /* ---- experts --------------------------------------------------------------------------------- */
 
 vw_status vw__config_call_experts(const vw__config *config, const vw__config_key *key, void *into)

@@ -165,6 +165,25 @@ static const vw__config_key electra_keys[] = {
     BERT_BEGINS, CALL(vw__config_call_token_width, .name = "embedding_size", .most = 128),
     ACTIVATION("hidden_act"), BERT_DROPOUTS, TIED, END};
 
+static const vw__config_key modernbert_keys[] = {
+    USUAL_KEYS,
+    WHOLE_HEADS,
+    VOCABULARY,
+    NUMBER_IF("max_position_embeddings", embedding.positions, VW__CONFIG_MOST_POSITIONS),
+    ACTIVATION("hidden_activation"),
+    CALL(vw__config_call_local_windows, .name = "local_attention", .most = 128),
+    REFUSED("norm_bias"),
+    REFUSED("classifier_bias"),
+    REFUSED("sparse_prediction"),
+    CALL(vw__config_call_require_true, .name = "decoder_bias"),
+    ATTENTION_BIAS,
+    FLAG("mlp_bias", mlp.has_bias),
+    DROPOUT("mlp_dropout", mlp.has_dropout),
+    DROPOUT("embedding_dropout", embedding.has_dropout),
+    DROPOUT("attention_dropout", attention.has_dropout),
+    DROPOUT("attention_dropout", has_residual_dropout),
+    TIED, END};
+
 /* ---- encoder and decoder --------------------------------------------------------------------- */
 
 #define BART_KEYS                                                                                  \
@@ -267,6 +286,10 @@ const vw__config_type vw__config_text_types[] = {
      distilbert_keys},
     {"electra", "ElectraForMaskedLM", &vw__plan_family_bert,
      {BERT_KIND(VW__PLAN_CLASSIFIER_OF_DENSE, false)}, electra_keys},
+    {"modernbert", "ModernBertForMaskedLM", &vw__plan_family_modernbert,
+     {GELU_GATE, POSITIONS(8192),
+      .head = {.is_tied = true, .classifier = VW__PLAN_CLASSIFIER_OF_TRANSFORM}},
+     modernbert_keys},
     {"bart", "BartForConditionalGeneration", &vw__plan_family_bart, {BART_DEFAULTS}, bart_keys},
     {"mbart", "MBartForConditionalGeneration", &vw__plan_family_mbart, {BART_DEFAULTS}, bart_keys},
     {"pegasus", "PegasusForConditionalGeneration", &vw__plan_family_pegasus, {BART_DEFAULTS},

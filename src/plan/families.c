@@ -134,6 +134,7 @@ static const vw__plan_style gpt_neox_style = {
     .topology = VW__PLAN_PARALLEL,
     .packing = VW__PLAN_SPLIT,
     .rotary = VW__PLAN_ROTATED_IN_PART,
+    .is_query_joined = true,
     .holds = {HOLDS_LITTLE, .input = VW__PLAN_OUTPUT_ENDS, .mlp_input = VW__PLAN_OUTPUT_ENDS},
     .is_causal = true,
     .has_mlp_bias = true,

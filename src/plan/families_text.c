@@ -61,7 +61,7 @@ static const vw__plan_style stablelm_style = {
     .topology = VW__PLAN_PARALLEL,
     .rotary = VW__PLAN_ROTATED_IN_PART,
     .is_query_joined = true,
-    .drops_mlp_only = true,
+    .drops = VW__PLAN_DROPS_MLP,
 };
 
 const vw__plan_family vw__plan_family_stablelm = {DECODER("stablelm", stablelm_style)};
@@ -276,7 +276,7 @@ static const vw__plan_style falcon_style = {
     .packing = VW__PLAN_INDEXED,
     .rotary = VW__PLAN_ROTATED,
     .is_causal = true,
-    .drops_mlp_only = true,
+    .drops = VW__PLAN_DROPS_MLP,
     .has_mask_always = true,
     .keeps_key_heads = true,
     .adds_in_place = true,
@@ -352,7 +352,7 @@ static const vw__plan_style distilbert_style = {
     .has_head_bias = true,
     .has_embedding_scope = true,
     .has_positions = true,
-    .drops_mlp_only = true,
+    .drops = VW__PLAN_DROPS_MLP,
 };
 
 const vw__plan_family vw__plan_family_distilbert = {
@@ -361,6 +361,45 @@ const vw__plan_family vw__plan_family_distilbert = {
     .has_position_table = true,
     .keeps_logits_type = true,
     .scores = {.is_plain = true},
+    TEXT_HEADS(VW_PLAN_HEAD_MASKED_LM),
+};
+
+/* Packed as GPT-2, gated as Phi-3. */
+static const vw__plan_style modernbert_style = {
+    .packed = "Wqkv",
+    .output = "Wo",
+    .packed_gate = "Wi",
+    .outer = "Wo",
+    .norm_1 = "attn_norm",
+    .norm_2 = "mlp_norm",
+    .last_norm = "final_norm",
+    .embedding_norm = "norm",
+    .transform = "dense",
+    .head_norm = "norm",
+    .head = "decoder",
+    .order = {VW__PLAN_NORM_1, VW__PLAN_ATTENTION, VW__PLAN_NORM_2, VW__PLAN_MLP},
+    .norm = VW__MODULE_NORM_LAYER_UNBIASED,
+    .scope = VW__PLAN_SCOPE_DROPOUT,
+    .holds = {.heads = VW__PLAN_OUTPUT_ENDS,
+              .context = VW__PLAN_OUTPUT_ENDS,
+              .input = VW__PLAN_OUTPUT_ENDS,
+              .mlp_input = VW__PLAN_OUTPUT_ENDS,
+              .undropped = VW__PLAN_DROPPED,
+              .part = VW__PLAN_BLOCK_ENDS,
+              .residual = VW__PLAN_ADDED},
+    .packing = VW__PLAN_SPLIT,
+    .rotary = VW__PLAN_ROTATED,
+    .rotary_floats = VW__PLAN_FLOAT_COPIES,
+    .drops = VW__PLAN_DROPS_ATTENTION,
+    .begins_without_norm = true,
+    .has_head_bias = true,
+    .is_transform_unbiased = true,
+    .has_embedding_scope = true,
+};
+
+const vw__plan_family vw__plan_family_modernbert = {
+    TRANSFORMER("modernbert", modernbert_style),
+    .forward = vw__plan_transformer_forward,
     TEXT_HEADS(VW_PLAN_HEAD_MASKED_LM),
 };
 

@@ -75,6 +75,7 @@ typedef enum vw__plan_classifier {
     VW__PLAN_CLASSIFIER_OF_LAST,   /* every token's scores, without a bias; the last one's count */
     VW__PLAN_CLASSIFIER_OF_POOLER, /* what the model's pooler makes of the first token (bert) */
     VW__PLAN_CLASSIFIER_OF_DENSE,  /* its own dense layer over the first token (roberta) */
+    VW__PLAN_CLASSIFIER_OF_TRANSFORM, /* dense layer and norm of the masked head; of tokens too */
 } vw__plan_classifier;
 
 typedef struct vw__plan_head {
@@ -210,6 +211,7 @@ extern const vw__plan_family vw__plan_family_gpt_neox;
 extern const vw__plan_family vw__plan_family_mixtral;
 extern const vw__plan_family vw__plan_family_resnet;
 extern const vw__plan_family vw__plan_family_granite;
+extern const vw__plan_family vw__plan_family_modernbert;
 extern const vw__plan_family vw__plan_family_gptj;
 extern const vw__plan_family vw__plan_family_gpt_neo;
 extern const vw__plan_family vw__plan_family_bloom;

@@ -75,6 +75,13 @@ typedef enum vw__plan_rotary_floats {
     VW__PLAN_FLOAT_COPIES, /* of queries and keys */
 } vw__plan_rotary_floats;
 
+/* Which parts have dropout behind them, where a model has it. */
+typedef enum vw__plan_drops {
+    VW__PLAN_DROPS_BOTH,
+    VW__PLAN_DROPS_MLP,
+    VW__PLAN_DROPS_ATTENTION,
+} vw__plan_drops;
+
 /* What is made as wide as the layers, where tokens are narrower. */
 typedef enum vw__plan_widening {
     VW__PLAN_WIDENS_EMBEDDING, /* all of it, behind its norm; the transform narrows again (electra)
@@ -106,31 +113,33 @@ struct vw__plan_style {
     vw__plan_rotary rotary;
     vw__plan_rotary_floats rotary_floats;
     vw__plan_widening widening;
+    vw__plan_drops drops;
     vw__plan_embedding_holds embedding_holds;
 
     bool is_causal;
     bool has_query_bias, has_output_bias, has_mlp_bias, has_head_bias; /* in every model */
-    bool rotates_in_turn;      /* lets go of queries before it rotates keys */
-    bool is_query_joined;      /* by cat(), which leaves heads before tokens */
-    bool makes_own_tables;     /* for rotation, in each layer once more */
-    bool rotates_windows_only; /* layers that see all of the text do not rotate */
-    bool has_fixed_positions;  /* their table is not trained */
-    bool has_mask_always;      /* even where SDPA would need none */
-    bool keeps_key_heads;      /* they are not repeated before attention */
-    bool adds_in_place;        /* attention to the MLP, in parallel */
-    bool has_layer_mask;       /* a buffer of bools for all positions, in each layer */
-    bool is_query_scaled;      /* by itself, behind its product */
-    bool has_whole_query_norm; /* over all heads at once, not by head */
-    bool is_part_scaled;       /* before it is added */
-    bool drops_mlp_only;       /* no dropout behind attention */
-    bool is_tied_head_scaled;  /* its argument: times hidden ** -0.5 */
-    bool has_last_dropout;     /* behind the last norm */
-    bool is_clamped;           /* in float16, behind every part */
-    bool has_embedding_scope;  /* "embedding" */
-    bool is_embedding_scaled;  /* times hidden ** 0.5 */
-    bool has_positions;        /* a table of them */
-    bool makes_tables_first;   /* for rotation and masks: before the embedding's dropout */
-    bool makes_mask_first;     /* and then the tables for rotation */
+    bool rotates_in_turn;       /* lets go of queries before it rotates keys */
+    bool is_query_joined;       /* by cat(), which leaves heads before tokens */
+    bool makes_own_tables;      /* for rotation, in each layer once more */
+    bool rotates_windows_only;  /* layers that see all of the text do not rotate */
+    bool has_fixed_positions;   /* their table is not trained */
+    bool has_mask_always;       /* even where SDPA would need none */
+    bool keeps_key_heads;       /* they are not repeated before attention */
+    bool adds_in_place;         /* attention to the MLP, in parallel */
+    bool has_layer_mask;        /* a buffer of bools for all positions, in each layer */
+    bool is_query_scaled;       /* by itself, behind its product */
+    bool has_whole_query_norm;  /* over all heads at once, not by head */
+    bool is_part_scaled;        /* before it is added */
+    bool is_transform_unbiased; /* of the head */
+    bool begins_without_norm;   /* the first layer: what it reads has one */
+    bool is_tied_head_scaled;   /* its argument: times hidden ** -0.5 */
+    bool has_last_dropout;      /* behind the last norm */
+    bool is_clamped;            /* in float16, behind every part */
+    bool has_embedding_scope;   /* "embedding" */
+    bool is_embedding_scaled;   /* times hidden ** 0.5 */
+    bool has_positions;         /* a table of them */
+    bool makes_tables_first;    /* for rotation and masks: before the embedding's dropout */
+    bool makes_mask_first;      /* and then the tables for rotation */
 };
 
 /* ---- modules ----------------------------------------------------------------------------------
@@ -157,7 +166,7 @@ typedef struct vw__plan_layer {
     vw__module_linear gate, inner, outer, packed_gate;
     vw__plan_experts experts;
     vw__module_norm norm_1, norm_2, cross_norm, after_attention, after_mlp;
-    bool has_window, is_rotated;
+    bool has_window, is_rotated, has_norm_1;
 } vw__plan_layer;
 
 struct vw__plan_layer_stack {

@@ -278,8 +278,9 @@ static vw__tensor feed(block *b, vw__tensor x)
 
 typedef struct part {
     const char *scope;
-    const vw__module_norm *norm, *outer_norm; /* no norm: the part reads what the one before did */
+    const vw__module_norm *norm, *outer_norm;
     bool is_cross, is_mlp;
+    bool is_sharing; /* reads what the part before did, behind the same norm */
 } part;
 
 /* Is the norm before the part? */
@@ -293,7 +294,8 @@ static bool is_normed_first(const block *b)
 static vw__tensor finish_part(block *b, const part *p, vw__tensor made)
 {
     const bool has_dropout =
-        b->shape->has_residual_dropout && (p->is_mlp || !b->style->drops_mlp_only);
+        b->shape->has_residual_dropout &&
+        b->style->drops != (p->is_mlp ? VW__PLAN_DROPS_ATTENTION : VW__PLAN_DROPS_MLP);
     vw__tensor dropped = vw__module_apply_dropout(b->run, made, has_dropout);
     if (b->style->is_part_scaled)
         vw__tensor_rebind(b->tape, &dropped, vw__op_mul_scalar(b->tape, dropped));
@@ -307,8 +309,8 @@ static vw__tensor run_part(block *b, const part *p, vw__tensor x)
     const bool is_all = style->scope == VW__PLAN_SCOPE_ALL;
     if (is_all)
         vw__tape_enter(b->tape, p->scope, -1);
-    vw__tensor input = vw__tensor_hold(b->tape, p->norm == NULL ? b->input : x);
-    if (p->norm != NULL && is_normed_first(b)) {
+    vw__tensor input = vw__tensor_hold(b->tape, p->is_sharing ? b->input : x);
+    if (p->norm != NULL && !p->is_sharing && is_normed_first(b)) {
         vw__tensor_rebind(b->tape, &input, vw__module_apply_norm(b->run, x, p->norm));
         let_go(b, VW__PLAN_NORMED);
     }
@@ -353,10 +355,15 @@ vw__tensor vw__plan_transformer_block(vw__plan_run *run, const void *place, vw__
     const vw__plan_shape *shape = &run->model->shape;
     const vw__plan_style *style = run->model->family->style;
     block b = {.run = run, .tape = run->tape, .style = style, .shape = shape, .layer = layer};
-    const part self = {"attention", &layer->norm_1, &layer->after_attention, false, false};
-    const part cross = {"cross-attention", &layer->cross_norm, NULL, true, false};
-    const part mlp = {"mlp", vw__plan_shares_norm(run->model) ? NULL : &layer->norm_2,
-                      &layer->after_mlp, false, true};
+    const part self = {.scope = "attention",
+                       .norm = layer->has_norm_1 ? &layer->norm_1 : NULL,
+                       .outer_norm = &layer->after_attention};
+    const part cross = {.scope = "cross-attention", .norm = &layer->cross_norm, .is_cross = true};
+    const part mlp = {.scope = "mlp",
+                      .norm = &layer->norm_2,
+                      .outer_norm = &layer->after_mlp,
+                      .is_mlp = true,
+                      .is_sharing = vw__plan_shares_norm(run->model)};
     vw__tensor made;
     if (style->topology == VW__PLAN_PARALLEL && !shape->is_sequential) {
         vw__tensor attended = run_part(&b, &self, x);

@@ -85,7 +85,8 @@ static void make_part(vw__plan_run *run, vw__plan_layer *layer, vw__plan_part pa
         layer->self = make_attention(run);
         break;
     case VW__PLAN_NORM_1:
-        layer->norm_1 = make_norm(run, style->norm_1);
+        if (layer->has_norm_1)
+            layer->norm_1 = make_norm(run, style->norm_1);
         break;
     case VW__PLAN_AFTER_ATTENTION:
         if (has_outer)
@@ -146,6 +147,7 @@ static void make_stack(vw__plan_run *run, vw__plan_layer_stack *stack, uint64_t 
     for (uint64_t i = 0; i < count && vw__tape_status(run->tape) == VW_OK; i++) {
         vw__plan_layer *layer = &stack->layers[i];
         layer->stack = stack;
+        layer->has_norm_1 = i > 0 || !style->begins_without_norm;
         layer->has_window = vw__plan_has_window(attention, i);
         layer->is_rotated = style->rotary != VW__PLAN_NOT_ROTATED &&
                             (attention->rotated == NULL || attention->rotated[i]) &&
