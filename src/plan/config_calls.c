@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -362,4 +363,58 @@ vw_status vw__config_call_falcon(const vw__config *config, const vw__config_key 
         shape->attention.key_heads = 1;
     return vw__config_check_multiple(config, "num_attention_heads", shape->attention.heads,
                                      "num_kv_heads", shape->attention.key_heads);
+}
+
+/* ---- deberta --------------------------------------------------------------------------------- */
+
+/* A list of the two kinds of scores, or both in one word: "p2c|c2p". */
+static vw_status read_distance_scores(const vw__config *config, vw__plan_attention *shape)
+{
+    static const char *const names[] = {"c2p", "p2c"};
+    enum { MOST = 2 };
+    uint8_t places[MOST];
+    const char *text = NULL;
+    if (!vw__config_has_list(config, "pos_att_type")) {
+        VW__TRY(vw__config_text_if(config, "pos_att_type", &text));
+        shape->has_distance_keys = text != NULL && strstr(text, names[0]) != NULL;
+        shape->has_distance_queries = text != NULL && strstr(text, names[1]) != NULL;
+        return VW_OK;
+    }
+    const size_t count = vw__config_count(config, "pos_att_type");
+    if (count > MOST)
+        return vw__config_refuse(config, "pos_att_type", VW_ERR_UNSUPPORTED, "c2p, p2c or both");
+    VW__TRY(vw__config_choices(config, "pos_att_type", names, MOST, count, places));
+    for (size_t i = 0; i < count; i++)
+        *(places[i] == 0 ? &shape->has_distance_keys : &shape->has_distance_queries) = true;
+    return VW_OK;
+}
+
+/* -1 is what transformers writes for "as many as there are positions". */
+static vw_status read_span(const vw__config *config, const char *name, uint64_t *span)
+{
+    double number = -1;
+    VW__TRY(vw__config_real_if(config, name, -1, (double)VW__CONFIG_MOST_POSITIONS, &number));
+    if (number >= 1)
+        *span = (uint64_t)number;
+    return VW_OK;
+}
+
+/* Only the published kind is planned: distances in attention, and none in what it reads. */
+vw_status vw__config_call_distances(const vw__config *config, const vw__config_key *key, void *into)
+{
+    vw__plan_shape *shape = &((vw_plan_model *)into)->shape;
+    bool is_relative = false, is_biased = true;
+    const char *norm = "none";
+    VW__TRY(vw__config_boolean_if(config, key->name, &is_relative));
+    VW__TRY(vw__config_boolean_if(config, "position_biased_input", &is_biased));
+    if (!is_relative)
+        return vw__config_refuse(config, key->name, VW_ERR_UNSUPPORTED, "true");
+    if (is_biased)
+        return vw__config_refuse(config, "position_biased_input", VW_ERR_UNSUPPORTED, "false");
+    VW__TRY(vw__config_text_if(config, "norm_rel_ebd", &norm));
+    shape->norm.is_of_distances = strstr(norm, "layer_norm") != NULL;
+    shape->attention.span = shape->embedding.positions;
+    VW__TRY(read_span(config, "max_relative_positions", &shape->attention.span));
+    VW__TRY(read_span(config, "position_buckets", &shape->attention.span));
+    return read_distance_scores(config, &shape->attention);
 }

@@ -26,6 +26,7 @@ vw__config_call vw__config_call_token_width;
 vw__config_call vw__config_call_same;
 vw__config_call vw__config_call_mpt_attention;
 vw__config_call vw__config_call_falcon;
+vw__config_call vw__config_call_distances;
 vw__config_call vw__config_call_local_windows;
 vw__config_call vw__config_call_require_true;
 

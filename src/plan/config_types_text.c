@@ -184,6 +184,22 @@ static const vw__config_key modernbert_keys[] = {
     DROPOUT("attention_dropout", has_residual_dropout),
     TIED, END};
 
+static const vw__config_key deberta_keys[] = {
+    USUAL_KEYS,
+    WHOLE_HEADS,
+    VOCABULARY,
+    NUMBER("max_position_embeddings", embedding.positions, VW__CONFIG_MOST_POSITIONS),
+    {VW__CONFIG_KEY_COUNT_IF, "type_vocab_size", FIELD(embedding.token_types),
+     .most = VW__CONFIG_MOST_VOCABULARY},
+    CALL(vw__config_call_distances, .name = "relative_attention"),
+    FLAG("share_att_key", attention.shares_distance_modules),
+    EXACTLY("conv_kernel_size", 0),
+    CALL(vw__config_call_same, .name = "embedding_size", .other = "hidden_size"),
+    CALL(vw__config_call_require_true, .name = "legacy"),
+    ACTIVATION("hidden_act"),
+    BERT_DROPOUTS,
+    TIED, END};
+
 /* ---- encoder and decoder --------------------------------------------------------------------- */
 
 #define BART_KEYS                                                                                  \
@@ -290,6 +306,11 @@ const vw__config_type vw__config_text_types[] = {
      {GELU_GATE, POSITIONS(8192),
       .head = {.is_tied = true, .classifier = VW__PLAN_CLASSIFIER_OF_TRANSFORM}},
      modernbert_keys},
+    {"deberta-v2", "DebertaV2ForMaskedLM", &vw__plan_family_deberta,
+     {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU}, .attention = {.has_dropout = true},
+      .embedding = {.has_dropout = true}, .has_residual_dropout = true,
+      .head = {.is_tied = true, .classifier = VW__PLAN_CLASSIFIER_OF_POOLER}},
+     deberta_keys},
     {"bart", "BartForConditionalGeneration", &vw__plan_family_bart, {BART_DEFAULTS}, bart_keys},
     {"mbart", "MBartForConditionalGeneration", &vw__plan_family_mbart, {BART_DEFAULTS}, bart_keys},
     {"pegasus", "PegasusForConditionalGeneration", &vw__plan_family_pegasus, {BART_DEFAULTS},

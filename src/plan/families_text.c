@@ -403,6 +403,46 @@ const vw__plan_family vw__plan_family_modernbert = {
     TEXT_HEADS(VW_PLAN_HEAD_MASKED_LM),
 };
 
+/* BERT's layer, with attention that reads distances. */
+static const vw__plan_style deberta_style = {
+    .query = "query_proj",
+    .key = "key_proj",
+    .value = "value_proj",
+    .output = "output",
+    .inner = "intermediate",
+    .outer = "output",
+    .norm_1 = "LayerNorm",
+    .norm_2 = "LayerNorm",
+    .embedding_norm = "LayerNorm",
+    .transform = "transform",
+    .head_norm = "LayerNorm",
+    .head = "decoder",
+    .order = {VW__PLAN_ATTENTION, VW__PLAN_NORM_1, VW__PLAN_MLP, VW__PLAN_NORM_2},
+    .norm = VW__MODULE_NORM_LAYER,
+    .topology = VW__PLAN_POST_NORM,
+    .scope = VW__PLAN_SCOPE_ALL,
+    .holds = {.heads = VW__PLAN_OUTPUT_BEGINS,
+              .context = VW__PLAN_NORMED,
+              .input = VW__PLAN_NORMED,
+              .mlp_input = VW__PLAN_NORMED,
+              .undropped = VW__PLAN_DROPPED,
+              .part = VW__PLAN_NORMED,
+              .residual = VW__PLAN_BLOCK_ENDS},
+    ALL_BIASES,
+    .has_head_bias = true,
+    .has_embedding_scope = true,
+    .is_embedding_masked = true,
+    .keeps_all_hidden = true,
+};
+
+const vw__plan_family vw__plan_family_deberta = {
+    TRANSFORMER("deberta", deberta_style),
+    .forward = vw__plan_transformer_forward,
+    .keeps_logits_type = true,
+    .scores = {.is_own = true, .is_plain = true},
+    TEXT_HEADS(VW_PLAN_HEAD_MASKED_LM),
+};
+
 /* ---- encoder and decoder --------------------------------------------------------------------- */
 
 #define BART_STYLE                                                                                 \

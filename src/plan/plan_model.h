@@ -43,7 +43,10 @@ typedef struct vw__plan_attention {
     bool has_dropout;
     bool has_capped_scores; /* tanh(scores / cap) * cap before the softmax */
     bool is_clipped;        /* queries, keys and values, in place */
-    bool repeats_first;     /* heads of keys and values, before they are rotated */
+    uint64_t span;          /* distances of either direction with a row of their own (deberta) */
+    bool has_distance_keys, has_distance_queries;
+    bool shares_distance_modules; /* they are the keys' and queries' */
+    bool repeats_first;           /* heads of keys and values, before they are rotated */
 } vw__plan_attention;
 
 typedef struct vw__plan_mlp {
@@ -57,9 +60,10 @@ typedef struct vw__plan_mlp {
 } vw__plan_mlp;
 
 typedef struct vw__plan_norm {
-    bool has_outer; /* norms behind attention and MLP too */
-    bool is_shared; /* attention and MLP, in parallel, read the same one */
-    bool is_post;   /* behind the sums, and none at the end, although the family's are before */
+    bool has_outer;       /* norms behind attention and MLP too */
+    bool is_of_distances; /* the rows for distances have one */
+    bool is_shared;       /* attention and MLP, in parallel, read the same one */
+    bool is_post; /* behind the sums, and none at the end, although the family's are before */
 } vw__plan_norm;
 
 typedef struct vw__plan_embedding {
@@ -212,6 +216,7 @@ extern const vw__plan_family vw__plan_family_mixtral;
 extern const vw__plan_family vw__plan_family_resnet;
 extern const vw__plan_family vw__plan_family_granite;
 extern const vw__plan_family vw__plan_family_modernbert;
+extern const vw__plan_family vw__plan_family_deberta;
 extern const vw__plan_family vw__plan_family_gptj;
 extern const vw__plan_family vw__plan_family_gpt_neo;
 extern const vw__plan_family vw__plan_family_bloom;

@@ -66,6 +66,8 @@ static void make_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
     stack->mask = vw__tensor_none();
     if (run->model->shape.attention.buckets > 0)
         make_bias_tables(run, stack);
+    else if (run->model->shape.attention.span > 0)
+        vw__plan_make_distance_tables(run, stack);
     else if (stack->is_causal || run->model->family->style->rotary != VW__PLAN_NOT_ROTATED)
         make_text_tables(run, stack);
 }
@@ -74,6 +76,9 @@ static void make_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
 static void drop_tables(vw__plan_run *run, const vw__plan_layer_stack *stack)
 {
     const bool is_mask_last = !run->model->family->style->makes_mask_first;
+    for (uint64_t i = stack->outputs != NULL ? stack->count : 0; i-- > 0;)
+        vw__tensor_drop(run->tape, &stack->outputs[i]);
+    vw__tape_drop_with_graph(run->tape, stack->distances);
     vw__tape_drop_with_graph(run->tape, stack->window_mask);
     if (is_mask_last)
         vw__tape_drop_with_graph(run->tape, stack->mask);
@@ -150,6 +155,8 @@ static vw__tensor embed_text(vw__plan_run *run, vw__plan_layer_stack *stack, vw_
         make_tables(run, stack);
     if (style->embedding_norm != NULL)
         vw__tensor_rebind(tape, &x, vw__module_apply_norm(run, x, &stack->embedding_norm));
+    if (style->is_embedding_masked)
+        vw__tensor_rebind(tape, &x, vw__op_mul_scalar(tape, x));
     return x;
 }
 

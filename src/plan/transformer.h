@@ -132,6 +132,8 @@ struct vw__plan_style {
     bool is_part_scaled;        /* before it is added */
     bool is_transform_unbiased; /* of the head */
     bool begins_without_norm;   /* the first layer: what it reads has one */
+    bool is_embedding_masked;   /* times 1 or 0 for each token */
+    bool keeps_all_hidden;      /* what every layer made, until the last has run */
     bool is_tied_head_scaled;   /* its argument: times hidden ** -0.5 */
     bool has_last_dropout;      /* behind the last norm */
     bool is_clamped;            /* in float16, behind every part */
@@ -150,6 +152,7 @@ typedef struct vw__plan_layer_stack vw__plan_layer_stack;
 typedef struct vw__plan_attention_module {
     vw__module_linear query, key, value, packed, output;
     vw__module_norm query_norm, key_norm;
+    vw__module_linear distance_query, distance_key;
 } vw__plan_attention_module;
 
 /* All experts' weights in two tensors, and a router; beside them one that every token goes to, and
@@ -175,11 +178,13 @@ struct vw__plan_layer_stack {
     const char *name;     /* of its scope; NULL: none */
     vw__tensor positions; /* a table */
     vw__tensor buckets;   /* the learned biases (t5) */
-    vw__module_norm embedding_norm, last_norm;
+    vw__tensor distance_rows;
+    vw__module_norm embedding_norm, last_norm, distance_norm;
     bool is_causal, has_cross;
+    vw__tensor *outputs;    /* of each layer, where they are kept; NULL: they are not */
     uint64_t queries, keys; /* tokens that are read now, and all that they see */
     /* During a forward pass; zeros: the mask of attention to the encoder. */
-    vw__tensor cosine, sine, mask, window_mask, bias, zeros;
+    vw__tensor cosine, sine, mask, window_mask, bias, zeros, distances;
 };
 
 typedef struct vw__plan_transformer {
@@ -240,6 +245,14 @@ vw__tensor vw__plan_transformer_block(vw__plan_run *run, const void *layer, vw__
 /* act(gate(x)) * inner(x) */
 vw__tensor vw__plan_apply_gate(vw__plan_run *run, vw__tensor x, const vw__module_linear *gate,
                                const vw__module_linear *inner);
+
+/* transformer_distance.c: attention that also reads how far tokens are apart; its parameters, and
+ * what all layers are given. */
+void vw__plan_make_distances(vw__plan_run *run, vw__plan_layer_stack *stack);
+void vw__plan_make_distance_modules(vw__plan_run *run, vw__plan_attention_module *module);
+void vw__plan_make_distance_tables(vw__plan_run *run, vw__plan_layer_stack *stack);
+vw__tensor vw__plan_attend_by_distance(vw__plan_run *run, const vw__plan_layer *layer,
+                                       vw__tensor x);
 
 /* transformer_experts.c: in place of a layer's MLP. */
 vw__plan_experts vw__plan_make_experts(vw__plan_run *run);

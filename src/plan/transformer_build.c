@@ -39,6 +39,8 @@ static vw__plan_attention_module make_attention(vw__plan_run *run)
     made.output = vw__module_make_linear(run, style->output, wide, hidden,
                                          style->has_output_bias || shape->has_output_bias,
                                          VW__MODULE_LINEAR_PLAIN);
+    if (shape->span > 0)
+        vw__plan_make_distance_modules(run, &made);
     if (shape->has_query_norm) {
         const bool is_whole = style->has_whole_query_norm;
         made.query_norm =
@@ -141,7 +143,7 @@ static void make_stack(vw__plan_run *run, vw__plan_layer_stack *stack, uint64_t 
     const vw__plan_style *style = run->model->family->style;
     const vw__plan_attention *attention = &run->model->shape.attention;
     stack->cosine = stack->sine = stack->mask = stack->window_mask = vw__tensor_none();
-    stack->bias = stack->zeros = vw__tensor_none();
+    stack->bias = stack->zeros = stack->distances = vw__tensor_none();
     stack->count = count;
     stack->layers = vw__module_alloc(run, count, sizeof *stack->layers);
     for (uint64_t i = 0; i < count && vw__tape_status(run->tape) == VW_OK; i++) {
@@ -161,6 +163,10 @@ static void make_stack(vw__plan_run *run, vw__plan_layer_stack *stack, uint64_t 
                                                         run->model->shape.embedding.positions),
                                          VW__DTYPE_BOOL);
     }
+    if (attention->span > 0)
+        vw__plan_make_distances(run, stack);
+    if (style->keeps_all_hidden && run->settings->mode == VW_PLAN_MODE_INFERENCE)
+        stack->outputs = vw__module_alloc(run, count, sizeof *stack->outputs);
     if (attention->buckets > 0)
         stack->buckets = vw__module_make_table(run, attention->buckets, attention->heads);
     if (vw__plan_has_last_norm(run->model))
