@@ -97,25 +97,22 @@ vw_status vw__config_call_forget_heads(const vw__config *config, const vw__confi
     return VW_OK;
 }
 
-/* SmolLM3: which layers rotate, as numbers 1 and 0; else every so many-th does not. */
+/* SmolLM3: which layers rotate, as numbers 1 and 0. */
 vw_status vw__config_call_rotated_layers(const vw__config *config, const vw__config_key *key,
                                          void *into)
 {
     vw_plan_model *model = into;
     const size_t count = (size_t)model->shape.layers; /* within limits */
-    uint64_t interval = key->most;
-    size_t listed = count;
+    size_t listed = 0;
+    if (!vw__config_has(config, key->name))
+        return VW_OK;
     uint64_t *numbers =
         vw__arena_alloc_array(&model->arena, count, sizeof *numbers, sizeof *numbers);
     bool *rotated = vw__arena_alloc_array(&model->arena, count, sizeof *rotated, sizeof *rotated);
     if (numbers == NULL || rotated == NULL)
-        return vw__fail_host_memory(9 * count, "the kinds of a model's layers");
-    VW__TRY(vw__config_number_if(config, "no_rope_layer_interval", 1, VW__CONFIG_MOST_LAYERS,
-                                 &interval));
-    for (size_t i = 0; i < count; i++)
-        numbers[i] = (i + 1) % interval != 0;
-    if (vw__config_has(config, key->name))
-        VW__TRY(vw__config_numbers(config, key->name, 0, 1, count, numbers, &listed));
+        return vw__fail_host_memory(count * (sizeof *numbers + sizeof *rotated),
+                                    "the kinds of a model's layers");
+    VW__TRY(vw__config_numbers(config, key->name, 0, 1, count, numbers, &listed));
     if (listed != count)
         return vw__config_refuse(config, key->name, VW_ERR_UNSUPPORTED,
                                  "a number for each of the %zu layers", count);
@@ -183,26 +180,14 @@ vw_status vw__config_call_late_window(const vw__config *config, const vw__config
     return vw__config_call_layer_types(config, key, model);
 }
 
-/* ModernBERT: half of the window lies on either side, and every so many-th layer has none, the
- * first among them. */
-vw_status vw__config_call_local_windows(const vw__config *config, const vw__config_key *key,
-                                        void *into)
+/* ModernBERT: half of the window lies on either side. */
+vw_status vw__config_call_half_window(const vw__config *config, const vw__config_key *key,
+                                      void *into)
 {
-    vw_plan_model *model = into;
-    vw__plan_attention *shape = &model->shape.attention;
-    const size_t count = (size_t)model->shape.layers; /* within limits */
-    uint64_t period = 3, both_sides = key->most;
+    uint64_t both_sides = key->most;
     VW__TRY(vw__config_number_if(config, key->name, 2, VW__CONFIG_MOST_POSITIONS, &both_sides));
-    VW__TRY(vw__config_number_if(config, "global_attn_every_n_layers", 1, VW__CONFIG_MOST_LAYERS,
-                                 &period));
-    bool *windows = vw__arena_alloc_array(&model->arena, count, sizeof *windows, sizeof *windows);
-    if (windows == NULL)
-        return vw__fail_host_memory(count, "the kinds of a model's layers");
-    for (size_t i = 0; i < count; i++)
-        windows[i] = i % period != 0;
-    shape->windows = windows;
-    shape->window = both_sides / 2;
-    return vw__config_call_layer_types(config, key, into);
+    ((vw_plan_model *)into)->shape.attention.window = both_sides / 2;
+    return VW_OK;
 }
 
 /* ---- experts --------------------------------------------------------------------------------- */

@@ -27,7 +27,7 @@ vw__config_call vw__config_call_same;
 vw__config_call vw__config_call_mpt_attention;
 vw__config_call vw__config_call_falcon;
 vw__config_call vw__config_call_distances;
-vw__config_call vw__config_call_local_windows;
+vw__config_call vw__config_call_half_window;
 vw__config_call vw__config_call_require_true;
 
 #endif /* VW_PLAN_CONFIG_CALLS_H */

@@ -31,13 +31,15 @@ typedef enum vw__plan_activation {
 /* The numbers of a transformer. 0 and false where a model has no such thing. */
 typedef struct vw__plan_attention {
     uint64_t heads, key_heads, head_width;
-    uint64_t rotary_width;  /* part of a head that is rotated; 0: all of it */
-    uint64_t buckets;       /* relative positions with a learned bias (t5) */
-    uint64_t window;        /* sliding; 0: none */
-    uint64_t window_period; /* every so many layers, one without a window; 0: all have it */
-    uint64_t window_from;   /* layers before this one have no window */
-    const bool *windows;    /* which layers have a window, in place of both; NULL: not listed */
-    const bool *rotated;    /* which layers rotate; NULL: all, or as the family does */
+    uint64_t rotary_width;     /* part of a head that is rotated; 0: all of it */
+    uint64_t buckets;          /* relative positions with a learned bias (t5) */
+    uint64_t window;           /* sliding; 0: none */
+    uint64_t window_period;    /* every so many layers, one without a window; 0: all have it */
+    uint64_t unrotated_period; /* every so many layers, one that does not rotate; 0: all do */
+    uint64_t window_from;      /* layers before this one have no window */
+    const bool *windows;       /* which layers have a window, in place of both; NULL: not listed */
+    const bool *rotated;       /* which layers rotate, in place of that; NULL: not listed */
+    bool is_first_full;        /* periods of windows begin with the layer that has none */
     bool has_query_bias, has_output_bias;
     bool has_query_norm; /* queries and keys are normalized by head */
     bool has_dropout;

@@ -8,7 +8,21 @@ bool vw__plan_has_window(const vw__plan_attention *attention, uint64_t layer)
         return false;
     if (attention->windows != NULL)
         return attention->windows[layer];
-    return attention->window_period == 0 || (layer + 1) % attention->window_period != 0;
+    const uint64_t place = attention->is_first_full ? layer : layer + 1;
+    return attention->window_period == 0 || place % attention->window_period != 0;
+}
+
+static bool is_rotated(const vw_plan_model *model, uint64_t layer)
+{
+    const vw__plan_style *style = model->family->style;
+    const vw__plan_attention *shape = &model->shape.attention;
+    if (style->rotary == VW__PLAN_NOT_ROTATED)
+        return false;
+    if (style->rotates_windows_only)
+        return vw__plan_has_window(shape, layer);
+    if (shape->rotated != NULL)
+        return shape->rotated[layer];
+    return shape->unrotated_period == 0 || (layer + 1) % shape->unrotated_period != 0;
 }
 
 static vw__module_norm make_norm(vw__plan_run *run, const char *name)
@@ -151,9 +165,7 @@ static void make_stack(vw__plan_run *run, vw__plan_layer_stack *stack, uint64_t 
         layer->stack = stack;
         layer->has_norm_1 = i > 0 || !style->begins_without_norm;
         layer->has_window = vw__plan_has_window(attention, i);
-        layer->is_rotated = style->rotary != VW__PLAN_NOT_ROTATED &&
-                            (attention->rotated == NULL || attention->rotated[i]) &&
-                            (!style->rotates_windows_only || layer->has_window);
+        layer->is_rotated = is_rotated(run->model, i);
         for (size_t j = 0; style->order[j] != VW__PLAN_NO_PART; j++)
             make_part(run, layer, (vw__plan_part)style->order[j]);
         if (style->has_layer_mask)
