@@ -455,7 +455,8 @@ const vw__plan_family vw__plan_family_deberta = {
     TRANSFORMER(family, row), .forward = vw__plan_encoder_decoder_forward,                         \
                               .generate = vw__plan_encoder_decoder_generate,                       \
                               .has_position_table = true, .keeps_logits_type = true,               \
-                              .scores = {.is_plain = true}
+                              .scores = {.is_plain = true},                                        \
+                              .heads = {VW_PLAN_HEAD_SEQ2SEQ_LM, VW_PLAN_HEAD_NONE}
 
 static const vw__plan_style bart_style = {
     BART_STYLE,
