@@ -19,6 +19,7 @@ static const struct ending {
     {"ForCausalLM", VW_PLAN_HEAD_CAUSAL_LM, false},
     {"ForMaskedLM", VW_PLAN_HEAD_MASKED_LM, false},
     {"LMHeadModel", VW_PLAN_HEAD_CAUSAL_LM, false},
+    {"MTModel", VW_PLAN_HEAD_SEQ2SEQ_LM, false}, /* Marian's */
     {"EncoderModel", VW_PLAN_HEAD_ENCODER, true},
     {"Model", VW_PLAN_HEAD_NONE, true},
 };

@@ -169,6 +169,7 @@ static const vw__plan_style bert_style = {
               .residual = VW__PLAN_NORMED},
     .has_query_bias = true,
     .has_positions = true,
+    .embedding_holds = VW__PLAN_HOLDS_RESULT,
 };
 
 const vw__plan_family vw__plan_family_bert = {

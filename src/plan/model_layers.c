@@ -179,11 +179,6 @@ static void build(vw__plan_run *run)
     run->modules = modules;
     modules->input = input_shape(run);
     vw__layers_shape shape = modules->input;
-    if (run->settings->checkpointing != VW_CHECKPOINTING_NONE && !has_blocks(model))
-        vw__tape_fail(run->tape,
-                      vw__fail(VW_ERR_INVALID_ARGUMENT,
-                               "checkpointing: the description has no repeat among its outermost "
-                               "layers, whose rounds would be computed again"));
     modules->row = build_row(run, model->lines, model->line_count, &shape);
 }
 
@@ -432,7 +427,7 @@ static uint64_t usual_length(const vw_plan_model *model)
 
 #define LAYERS_FAMILY                                                                              \
     .name = "layers", .keeps_logits_type = true, .usual_length = usual_length, .build = build,     \
-    .forward = forward
+    .forward = forward, .has_blocks = has_blocks
 
 const vw__plan_family vw__plan_family_image_layers = {LAYERS_FAMILY, .has_images = true};
 const vw__plan_family vw__plan_family_token_layers = {LAYERS_FAMILY};

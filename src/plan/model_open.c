@@ -17,6 +17,7 @@
 #include "base/host_memory.h"
 #include "base/nearest_name.h"
 #include "plan/config_heads.h"
+#include "plan/config_precision.h"
 #include "plan/config_read.h"
 #include "plan/config_refused.h"
 #include "plan/config_types.h"
@@ -140,18 +141,6 @@ static vw_status refuse_type(const vw__config *config)
                              part);
 }
 
-/* ---- what the file asks for beside the model --------------------------------------------------
- */
-
-static vw_status note_what_is_left_out(const vw__config *config, vw_plan_model *model)
-{
-    if (vw__config_has(config, "quantization_config"))
-        VW__TRY(vw__plan_model_note(model,
-                                    "quantization_config is passed over: weights are planned "
-                                    "in the precision that the settings say"));
-    return VW_OK;
-}
-
 /* ---- opening --------------------------------------------------------------------------------- */
 
 static vw_status read_model(const vw__config *config, vw_plan_model *model)
@@ -166,8 +155,8 @@ static vw_status read_model(const vw__config *config, vw_plan_model *model)
     if (type == NULL)
         return refuse_type(config);
     VW__TRY(vw__config_type_read(type, config, model));
-    VW__TRY(vw__config_read_head(config, type, model));
-    return note_what_is_left_out(config, model);
+    VW__TRY(vw__config_read_precision(config, model));
+    return vw__config_read_head(config, type, model);
 }
 
 /* Closes the file. */

@@ -105,10 +105,10 @@ static vw__tensor by_products(vw__tape *tape, const vw__tensor *arguments,
 {
     uint64_t pairs =
         vw__tape_times(tape, shape->batch * shape->heads * shape->length, shape->key_length);
-    vw__tensor query = vw__op_to(tape, arguments[0], VW__DTYPE_FLOAT32);
+    vw__tensor unscaled = vw__op_to(tape, arguments[0], VW__DTYPE_FLOAT32); /* held to the end */
     vw__tensor key = vw__op_to(tape, arguments[1], VW__DTYPE_FLOAT32);
     vw__tensor value = vw__op_to(tape, arguments[2], VW__DTYPE_FLOAT32);
-    vw__tensor_rebind(tape, &query, vw__op_mul_scalar(tape, query));
+    vw__tensor query = vw__op_mul_scalar(tape, unscaled);
     vw__tensor_rebind(tape, &key, vw__op_repeat_heads(tape, key, shape));
     vw__tensor_rebind(tape, &value, vw__op_repeat_heads(tape, value, shape));
     bool is_repeated = shape->heads != shape->key_heads;
@@ -129,6 +129,7 @@ static vw__tensor by_products(vw__tape *tape, const vw__tensor *arguments,
     vw__tensor_drop(tape, &value);
     vw__tensor_drop(tape, &key);
     vw__tensor_drop(tape, &query);
+    vw__tensor_drop(tape, &unscaled);
     vw__tensor_rebind(tape, &made,
                       vw__op_contiguous(tape, made)); /* transpose(1, 2).contiguous() */
     return made;

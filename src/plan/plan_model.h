@@ -106,6 +106,23 @@ typedef struct vw__plan_shape {
     vw__plan_head head;
 } vw__plan_shape;
 
+/* How the weights of linear layers are packed, heads and embeddings apart. */
+typedef enum vw__plan_quantization_method {
+    VW__PLAN_NOT_QUANTIZED,
+    VW__PLAN_QUANTIZED_AWQ,
+    VW__PLAN_QUANTIZED_GPTQ,
+    VW__PLAN_QUANTIZED_BNB_8, /* bitsandbytes, LLM.int8() */
+    VW__PLAN_QUANTIZED_BNB_4, /* and NF4, FP4 */
+    VW__PLAN_QUANTIZED_FP8,   /* by square blocks */
+} vw__plan_quantization_method;
+
+typedef struct vw__plan_quantization {
+    vw__plan_quantization_method method;
+    uint64_t bits;
+    uint64_t group;         /* weights that share a scale; 0: a whole column, or matrix */
+    bool has_double_scales; /* BNB_4: scales are quantized too */
+} vw__plan_quantization;
+
 enum { VW__PLAN_MODEL_MOST_NOTES = 8, VW__PLAN_MOST_HEADS = 8 };
 
 /* Lines of a description; see layers.h. */
@@ -152,6 +169,8 @@ typedef struct vw__plan_family {
     const vw__plan_style *style;        /* of a transformer; else NULL */
     uint8_t heads[VW__PLAN_MOST_HEADS]; /* vw_plan_head: the usual one first; AUTO ends them */
     uint64_t (*usual_length)(const vw_plan_model *model); /* tokens, or pixels of a side */
+    /* Whether there is anything to compute again; NULL: always. */
+    bool (*has_blocks)(const vw_plan_model *model);
     /* Makes the parameters, and run->modules to find them again. */
     void (*build)(vw__plan_run *run);
     /* Makes a batch and runs one forward pass. Returns the loss, or without one (INFERENCE) the
@@ -165,7 +184,10 @@ struct vw_plan_model {
     vw__arena arena; /* of strings and layers */
     const vw__plan_family *family;
     const char *name;
-    vw_plan_head head;   /* the file's; AUTO: the family's usual one */
+    vw_plan_head head; /* the file's; AUTO: the family's usual one */
+    bool has_precision;
+    vw_precision precision; /* the file's, with has_precision */
+    vw__plan_quantization quantization;
     const char *caution; /* what to know before a plan is read; NULL: nothing */
     vw__plan_shape shape;
     vw__plan_resnet resnet;
@@ -201,6 +223,15 @@ static inline bool vw__plan_head_has_loss(vw_plan_head head)
 {
     return head != VW_PLAN_HEAD_NONE && head != VW_PLAN_HEAD_ENCODER;
 }
+
+/* ---- types of weights (plan_precision.c) ------------------------------------------------------
+ */
+
+/* The file's method, or QLoRA's. */
+vw__plan_quantization vw__plan_quantization_of(const vw_plan_model *model,
+                                               const vw_plan_settings *settings);
+/* "awq" */
+const char *vw__plan_quantization_name(vw__plan_quantization_method method);
 
 /* zoo.c: fills in family and numbers of a built-in model; false if the name is unknown. */
 bool vw__plan_zoo_find(const char *name, vw_plan_model *model);

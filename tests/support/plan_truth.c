@@ -134,6 +134,13 @@ static void name_case(const json_t *line, vw_test_truth *truth)
              s->sharding != VW_SHARDING_NONE ? ", sharded" : "");
 }
 
+/* Without what earlier cases of the same process had left. */
+static uint64_t bytes_of(const json_t *line, const char *key)
+{
+    const uint64_t bytes = number_of(line, key, VW_UNKNOWN);
+    return bytes == VW_UNKNOWN ? bytes : bytes - number_of(line, "left_over", 0);
+}
+
 static bool read_case(const json_t *line, vw_test_truth *truth)
 {
     if (!open_model(line, &truth->model))
@@ -144,10 +151,10 @@ static bool read_case(const json_t *line, vw_test_truth *truth)
     }
     name_case(line, truth);
     truth->parameters = number_of(line, "params", VW_UNKNOWN);
-    truth->after_forward_bytes = number_of(line, "after_forward", VW_UNKNOWN);
-    truth->peak_forward_bytes = number_of(line, "peak_forward", VW_UNKNOWN);
-    truth->peak_backward_bytes = number_of(line, "peak_backward", VW_UNKNOWN);
-    truth->peak_bytes = number_of(line, "peak", VW_UNKNOWN);
+    truth->after_forward_bytes = bytes_of(line, "after_forward");
+    truth->peak_forward_bytes = bytes_of(line, "peak_forward");
+    truth->peak_backward_bytes = bytes_of(line, "peak_backward");
+    truth->peak_bytes = bytes_of(line, "peak");
     truth->reserved_bytes = number_of(line, "reserved", VW_UNKNOWN);
     return true;
 }

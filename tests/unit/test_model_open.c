@@ -325,17 +325,6 @@ static void every_family_needs_its_fields(void **state)
     }
 }
 
-static void notes_say_what_the_plan_leaves_out(void **state)
-{
-    (void)state;
-    vw_plan_model *model =
-        opened(LLAMA_WITH("\"architectures\": [\"LlamaForSequenceClassification\"]"
-                          ", \"quantization_config\": {\"bits\": 4}"));
-    assert_int_equal(model->note_count, 1);
-    assert_non_null(strstr(model->notes[0], "quantization_config"));
-    vw_plan_model_close(model);
-}
-
 /* ---- files ----------------------------------------------------------------------------------- */
 
 static void a_file_and_its_folder_are_the_same_model(void **state)
@@ -402,7 +391,6 @@ int main(void)
         cmocka_unit_test(only_some_layers_have_a_window),
         cmocka_unit_test(a_resnet_of_transformers_has_the_weights_of_torchvisions),
         cmocka_unit_test(every_family_needs_its_fields),
-        cmocka_unit_test(notes_say_what_the_plan_leaves_out),
         cmocka_unit_test(a_file_and_its_folder_are_the_same_model),
         cmocka_unit_test(an_unknown_name_is_refused_with_the_nearest),
         cmocka_unit_test(every_refused_allocation_is_a_status),
