@@ -58,6 +58,8 @@ static vw_plan_head head_of_class(const vw__config_type *type, const char *class
     if (ending == NULL || (ending->is_loose && !is_of_type) ||
         !vw__plan_family_has_head(type->family, ending->head))
         return VW_PLAN_HEAD_AUTO;
+    if (type->defaults.head.is_pretrained_otherwise && strcmp(ending->text, "ForPreTraining") == 0)
+        return VW_PLAN_HEAD_AUTO;
     return ending->head;
 }
 

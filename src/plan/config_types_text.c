@@ -237,7 +237,8 @@ static const vw__config_key marian_keys[] = {
 
 #define BART_DEFAULTS                                                                              \
     .mlp = {.activation = VW__PLAN_ACTIVATION_GELU}, .embedding = {.has_dropout = true},           \
-    .has_residual_dropout = true, .head = {.is_tied = true, .has_offset = true}
+    .has_residual_dropout = true, .head = {.is_tied = true, .has_offset = true,                     \
+    .classifier = VW__PLAN_CLASSIFIER_OF_DENSE}
 
 const vw__config_type vw__config_text_types[] = {
     {"granite", "GraniteForCausalLM", &vw__plan_family_granite,
@@ -306,7 +307,11 @@ const vw__config_type vw__config_text_types[] = {
       .head = {.is_tied = true, .classifier = VW__PLAN_CLASSIFIER_OF_DENSE}},
      distilbert_keys},
     {"electra", "ElectraForMaskedLM", &vw__plan_family_bert,
-     {BERT_KIND(VW__PLAN_CLASSIFIER_OF_DENSE, false)}, electra_keys},
+     {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU}, .attention = {.has_dropout = true},
+      .embedding = {.token_types = 2, .has_dropout = true}, .has_residual_dropout = true,
+      .head = {.is_tied = true, .classifier = VW__PLAN_CLASSIFIER_OF_DENSE,
+               .is_pretrained_otherwise = true}},
+     electra_keys},
     {"modernbert", "ModernBertForMaskedLM", &vw__plan_family_modernbert,
      {GELU_GATE, POSITIONS(8192), .attention = {.window_period = 3, .is_first_full = true},
       .head = {.is_tied = true, .classifier = VW__PLAN_CLASSIFIER_OF_TRANSFORM}},

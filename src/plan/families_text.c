@@ -228,6 +228,7 @@ static const vw__plan_style bloom_style = {
 const vw__plan_family vw__plan_family_bloom = {
     DECODER("bloom", bloom_style),
     .scores = {.is_own = true,
+               .has_no_flash = true,
                .copies_heads = true,
                .is_scaled_inside = true,
                .has_mask_of_samples = true},
@@ -253,6 +254,7 @@ static const vw__plan_style mpt_style = {
 const vw__plan_family vw__plan_family_mpt = {
     DECODER("mpt", mpt_style),
     .scores = {.is_own = true,
+               .has_no_flash = true,
                .has_float_bias = true,
                .is_filled = true,
                .has_mask_of_bools = true},
@@ -439,7 +441,7 @@ const vw__plan_family vw__plan_family_deberta = {
     TRANSFORMER("deberta", deberta_style),
     .forward = vw__plan_transformer_forward,
     .keeps_logits_type = true,
-    .scores = {.is_own = true, .is_plain = true},
+    .scores = {.is_own = true, .has_no_flash = true, .is_plain = true},
     TEXT_HEADS(VW_PLAN_HEAD_MASKED_LM),
 };
 
@@ -452,11 +454,12 @@ const vw__plan_family vw__plan_family_deberta = {
         .head = "lm_head", .is_embedding_scaled = true, .embedding_holds = VW__PLAN_HOLDS_ROWS
 
 #define BART_FAMILY(family, row)                                                                   \
-    TRANSFORMER(family, row), .forward = vw__plan_encoder_decoder_forward,                         \
-                              .generate = vw__plan_encoder_decoder_generate,                       \
-                              .has_position_table = true, .keeps_logits_type = true,               \
-                              .scores = {.is_plain = true},                                        \
-                              .heads = {VW_PLAN_HEAD_SEQ2SEQ_LM, VW_PLAN_HEAD_NONE}
+    TRANSFORMER(family, row),                                                                      \
+        .forward = vw__plan_encoder_decoder_forward,                                               \
+        .generate = vw__plan_encoder_decoder_generate, .has_position_table = true,                 \
+        .keeps_logits_type = true, .scores = {.is_plain = true},                                   \
+        .heads = {VW_PLAN_HEAD_SEQ2SEQ_LM, VW_PLAN_HEAD_SEQUENCE_CLASSIFICATION,                   \
+                  VW_PLAN_HEAD_NONE}
 
 static const vw__plan_style bart_style = {
     BART_STYLE,

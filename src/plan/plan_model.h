@@ -92,6 +92,7 @@ typedef struct vw__plan_head {
     bool has_offset; /* a buffer is added to the logits */
     bool has_pooler; /* without a head, a dense layer over the first token is there (bert) */
     vw__plan_classifier classifier;
+    bool is_pretrained_otherwise; /* ForPreTraining is not the class for masked words (electra) */
 } vw__plan_head;
 
 typedef struct vw__plan_shape {
@@ -150,6 +151,7 @@ typedef struct vw__plan_resnet {
 /* How a family's own code of attention differs from the eager code that most share. */
 typedef struct vw__plan_scores {
     bool is_own;            /* there is no other: SDPA is not called, whatever is asked for */
+    bool has_no_flash;      /* nor the flash-attn package: scores are changed by more than a mask */
     bool is_plain;          /* the softmax does not ask for float32 */
     bool is_in_float32;     /* queries and keys are cast first */
     bool copies_heads;      /* queries, keys and values are put in order first, always */
