@@ -3,8 +3,10 @@
  * The counts of parameters and the measured steps are in integration tests. */
 #include "vramwise/plan.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "plan/config_types.h"
 #include "plan/plan_run.h"
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
@@ -203,6 +205,31 @@ static void what_is_not_planned_is_refused_by_its_field(void **state)
     }
 }
 
+/* Refusals send the reader to this page. */
+static void the_manual_lists_every_type(void **state)
+{
+    static char text[1 << 17];
+    const vw__config_type *type;
+    (void)state;
+    FILE *file = fopen(VW_TEST_DATA "/../../docs/man/vramwise-plan.1.scd", "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    const char *list = strstr(text, "Model types that are planned:");
+    assert_non_null(list);
+    for (size_t i = 0; (type = vw__config_type_number(i)) != NULL; i++) {
+        char word[64];
+        const char *ends[] = {",", ";", "."};
+        bool is_listed = false;
+        for (size_t j = 0; j < sizeof ends / sizeof ends[0]; j++) {
+            snprintf(word, sizeof word, " %s%s", type->name, ends[j]);
+            is_listed |= strstr(list, word) != NULL;
+        }
+        if (!is_listed)
+            fail_msg("%s is not listed", type->name);
+    }
+}
+
 /* ---- what their code keeps ------------------------------------------------------------------- */
 
 /* clamp_() changes what its derivative needs, so that queries, keys and values are copied. */
@@ -314,6 +341,7 @@ int main(void)
         cmocka_unit_test(configurations_come_to_the_built_in_models),
         cmocka_unit_test(each_host_allocation_of_a_reader_may_fail),
         cmocka_unit_test(what_is_not_planned_is_refused_by_its_field),
+        cmocka_unit_test(the_manual_lists_every_type),
         cmocka_unit_test(clipped_heads_are_kept_twice),
         cmocka_unit_test(distances_are_kept_for_every_token),
         cmocka_unit_test(deberta_holds_every_layers_result_while_it_runs),
