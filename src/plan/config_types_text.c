@@ -166,6 +166,17 @@ static const vw__config_key electra_keys[] = {
     BERT_BEGINS, CALL(vw__config_call_token_width, .name = "embedding_size", .most = 128),
     ACTIVATION("hidden_act"), BERT_DROPOUTS, TIED, END};
 
+static const vw__config_key mpnet_keys[] = {
+    USUAL_KEYS,
+    WHOLE_HEADS,
+    VOCABULARY,
+    NUMBER("max_position_embeddings", embedding.positions, VW__CONFIG_MOST_POSITIONS),
+    CALL(vw__config_call_position_offset),
+    NUMBER_IF("relative_attention_num_buckets", attention.buckets, VW__CONFIG_MOST_WIDTH),
+    EXACTLY("chunk_size_feed_forward", 0),
+    ACTIVATION("hidden_act"),
+    BERT_DROPOUTS,
+    TIED, END};
 static const vw__config_key modernbert_keys[] = {
     USUAL_KEYS,
     WHOLE_HEADS,
@@ -321,6 +332,17 @@ const vw__config_type vw__config_text_types[] = {
       .embedding = {.has_dropout = true}, .has_residual_dropout = true,
       .head = {.is_tied = true, .classifier = VW__PLAN_CLASSIFIER_OF_POOLER}},
      deberta_keys},
+    {"mpnet", "MPNetForMaskedLM", &vw__plan_family_mpnet,
+     {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU},
+      .attention = {.buckets = 32, .has_dropout = true}, .embedding = {.has_dropout = true},
+      .has_residual_dropout = true,
+      .head = {.is_tied = true, .has_pooler = true, .classifier = VW__PLAN_CLASSIFIER_OF_DENSE}},
+     mpnet_keys},
+    {"m2m_100", "M2M100ForConditionalGeneration", &vw__plan_family_m2m_100,
+     {.mlp = {.activation = VW__PLAN_ACTIVATION_RELU}, .attention = {.has_dropout = true},
+      .embedding = {.has_dropout = true}, .has_residual_dropout = true,
+      .head = {.is_tied = true}},
+     bart_keys},
     {"bart", "BartForConditionalGeneration", &vw__plan_family_bart, {BART_DEFAULTS}, bart_keys},
     {"mbart", "MBartForConditionalGeneration", &vw__plan_family_mbart, {BART_DEFAULTS}, bart_keys},
     {"pegasus", "PegasusForConditionalGeneration", &vw__plan_family_pegasus, {BART_DEFAULTS},

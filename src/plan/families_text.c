@@ -366,6 +366,47 @@ const vw__plan_family vw__plan_family_distilbert = {
     TEXT_HEADS(VW_PLAN_HEAD_MASKED_LM),
 };
 
+/* BERT's layer, with a learned bias for each distance beside a table of positions. */
+static const vw__plan_style mpnet_style = {
+    .query = "q",
+    .key = "k",
+    .value = "v",
+    .output = "o",
+    .inner = "intermediate",
+    .outer = "output",
+    .norm_1 = "LayerNorm",
+    .norm_2 = "LayerNorm",
+    .embedding_norm = "LayerNorm",
+    .transform = "dense",
+    .head_norm = "layer_norm",
+    .head = "decoder",
+    .order = {VW__PLAN_ATTENTION, VW__PLAN_NORM_1, VW__PLAN_MLP, VW__PLAN_NORM_2},
+    .norm = VW__MODULE_NORM_LAYER,
+    .topology = VW__PLAN_POST_NORM,
+    .scope = VW__PLAN_SCOPE_ALL,
+    .holds = {.heads = VW__PLAN_OUTPUT_ENDS,
+              .context = VW__PLAN_OUTPUT_ENDS,
+              .input = VW__PLAN_NORMED,
+              .mlp_input = VW__PLAN_NORMED,
+              .undropped = VW__PLAN_NORMED,
+              .part = VW__PLAN_NORMED,
+              .residual = VW__PLAN_BLOCK_ENDS},
+    ALL_BIASES,
+    .has_head_bias = true,
+    .has_embedding_scope = true,
+    .has_positions = true,
+    .copies_bias = true,
+};
+
+const vw__plan_family vw__plan_family_mpnet = {
+    TRANSFORMER("mpnet", mpnet_style),
+    .forward = vw__plan_transformer_forward,
+    .has_position_table = true,
+    .keeps_logits_type = true,
+    .scores = {.is_own = true, .is_plain = true, .has_no_flash = true},
+    TEXT_HEADS(VW_PLAN_HEAD_MASKED_LM),
+};
+
 /* Packed as GPT-2, gated as Phi-3. */
 static const vw__plan_style modernbert_style = {
     .packed = "Wqkv",
@@ -482,6 +523,13 @@ static const vw__plan_style marian_style = {
     .has_fixed_positions = true,
 };
 
+static const vw__plan_style m2m_100_style = {
+    BART_STYLE,
+    .last_norm = "layer_norm",
+    .has_buffered_positions = true,
+};
+
+const vw__plan_family vw__plan_family_m2m_100 = {BART_FAMILY("m2m_100", m2m_100_style)};
 const vw__plan_family vw__plan_family_bart = {BART_FAMILY("bart", bart_style)};
 const vw__plan_family vw__plan_family_mbart = {BART_FAMILY("mbart", mbart_style)};
 const vw__plan_family vw__plan_family_pegasus = {BART_FAMILY("pegasus", pegasus_style)};

@@ -251,6 +251,8 @@ extern const vw__plan_family vw__plan_family_mixtral;
 extern const vw__plan_family vw__plan_family_resnet;
 extern const vw__plan_family vw__plan_family_granite;
 extern const vw__plan_family vw__plan_family_modernbert;
+extern const vw__plan_family vw__plan_family_mpnet;
+extern const vw__plan_family vw__plan_family_m2m_100;
 extern const vw__plan_family vw__plan_family_deberta;
 extern const vw__plan_family vw__plan_family_gptj;
 extern const vw__plan_family vw__plan_family_gpt_neo;

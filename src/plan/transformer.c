@@ -41,6 +41,12 @@ static void make_text_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
         stack->window_mask = vw__module_make_window_mask(run, stack->queries, shape->window);
 }
 
+static vw__tensor copy_for_samples(vw__plan_run *run, vw__tensor x)
+{
+    const uint64_t elements = vw__tape_times(run->tape, x.elements, run->settings->batch);
+    return vw__op_apply(run->tape, x, (vw__op_unary){.elements = elements, .dtype = x.dtype});
+}
+
 /* The bucket of each pair of positions, and its biases; what a decoder adds to its attention: what
  * is to come is hidden, and nothing of what was encoded. */
 static void make_bias_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
@@ -51,6 +57,8 @@ static void make_bias_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
     vw__tape_enter(run->tape, "relative_attention_bias", -1);
     vw__tensor pairs = vw__tensor_new(run->tape, pair_count, VW__DTYPE_INT64);
     stack->bias = vw__op_embedding(run->tape, pairs, stack->buckets, heads);
+    if (run->model->family->style->copies_bias)
+        vw__tensor_rebind(run->tape, &stack->bias, copy_for_samples(run, stack->bias));
     vw__tensor_drop(run->tape, &pairs);
     vw__tape_leave(run->tape);
     if (!stack->is_causal)

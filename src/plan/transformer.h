@@ -118,30 +118,32 @@ struct vw__plan_style {
 
     bool is_causal;
     bool has_query_bias, has_output_bias, has_mlp_bias, has_head_bias; /* in every model */
-    bool rotates_in_turn;       /* lets go of queries before it rotates keys */
-    bool is_query_joined;       /* by cat(), which leaves heads before tokens */
-    bool makes_own_tables;      /* for rotation, in each layer once more */
-    bool rotates_windows_only;  /* layers that see all of the text do not rotate */
-    bool has_fixed_positions;   /* their table is not trained */
-    bool has_mask_always;       /* even where SDPA would need none */
-    bool keeps_key_heads;       /* they are not repeated before attention */
-    bool adds_in_place;         /* attention to the MLP, in parallel */
-    bool has_layer_mask;        /* a buffer of bools for all positions, in each layer */
-    bool is_query_scaled;       /* by itself, behind its product */
-    bool has_whole_query_norm;  /* over all heads at once, not by head */
-    bool is_part_scaled;        /* before it is added */
-    bool is_transform_unbiased; /* of the head */
-    bool begins_without_norm;   /* the first layer: what it reads has one */
-    bool is_embedding_masked;   /* times 1 or 0 for each token */
-    bool keeps_all_hidden;      /* what every layer made, until the last has run */
-    bool is_tied_head_scaled;   /* its argument: times hidden ** -0.5 */
-    bool has_last_dropout;      /* behind the last norm */
-    bool is_clamped;            /* in float16, behind every part */
-    bool has_embedding_scope;   /* "embedding" */
-    bool is_embedding_scaled;   /* times hidden ** 0.5 */
-    bool has_positions;         /* a table of them */
-    bool makes_tables_first;    /* for rotation and masks: before the embedding's dropout */
-    bool makes_mask_first;      /* and then the tables for rotation */
+    bool rotates_in_turn;        /* lets go of queries before it rotates keys */
+    bool is_query_joined;        /* by cat(), which leaves heads before tokens */
+    bool makes_own_tables;       /* for rotation, in each layer once more */
+    bool rotates_windows_only;   /* layers that see all of the text do not rotate */
+    bool has_fixed_positions;    /* their table is not trained */
+    bool has_buffered_positions; /* nor are they parameters */
+    bool copies_bias;            /* the learned one, for every sample */
+    bool has_mask_always;        /* even where SDPA would need none */
+    bool keeps_key_heads;        /* they are not repeated before attention */
+    bool adds_in_place;          /* attention to the MLP, in parallel */
+    bool has_layer_mask;         /* a buffer of bools for all positions, in each layer */
+    bool is_query_scaled;        /* by itself, behind its product */
+    bool has_whole_query_norm;   /* over all heads at once, not by head */
+    bool is_part_scaled;         /* before it is added */
+    bool is_transform_unbiased;  /* of the head */
+    bool begins_without_norm;    /* the first layer: what it reads has one */
+    bool is_embedding_masked;    /* times 1 or 0 for each token */
+    bool keeps_all_hidden;       /* what every layer made, until the last has run */
+    bool is_tied_head_scaled;    /* its argument: times hidden ** -0.5 */
+    bool has_last_dropout;       /* behind the last norm */
+    bool is_clamped;             /* in float16, behind every part */
+    bool has_embedding_scope;    /* "embedding" */
+    bool is_embedding_scaled;    /* times hidden ** 0.5 */
+    bool has_positions;          /* a table of them */
+    bool makes_tables_first;     /* for rotation and masks: before the embedding's dropout */
+    bool makes_mask_first;       /* and then the tables for rotation */
 };
 
 /* ---- modules ----------------------------------------------------------------------------------

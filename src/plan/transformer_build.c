@@ -133,6 +133,8 @@ static void make_part(vw__plan_run *run, vw__plan_layer *layer, vw__plan_part pa
 static vw__tensor make_positions(vw__plan_run *run, uint64_t width)
 {
     const uint64_t rows = run->model->shape.embedding.positions;
+    if (run->model->family->style->has_buffered_positions)
+        return vw__module_make_buffer(run, vw__tape_times(run->tape, rows, width), run->dtype);
     if (!run->model->family->style->has_fixed_positions)
         return vw__module_make_table(run, rows, width);
     return vw__module_make_weight_of(run, vw__tape_times(run->tape, rows, width),

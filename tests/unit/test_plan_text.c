@@ -295,8 +295,8 @@ static void a_shared_expert_is_kept_beside_the_others(void **state)
 /* A family with attention of its own is planned alike, whatever kernel is asked for. */
 static void attention_of_its_own_calls_no_kernel(void **state)
 {
-    static const char *const own[] = {"gpt-j-6b", "gpt-neo-125m", "bloom-560m", "mpt-7b",
-                                      "deberta-v3-small"};
+    static const char *const own[] = {"gpt-j-6b", "gpt-neo-125m",     "bloom-560m",
+                                      "mpt-7b",   "deberta-v3-small", "mpnet-base"};
     (void)state;
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
         vw_plan_settings settings = a_graph;
