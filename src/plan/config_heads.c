@@ -19,6 +19,7 @@ static const struct ending {
     {"ForCausalLM", VW_PLAN_HEAD_CAUSAL_LM, false, NULL},
     {"ForMaskedLM", VW_PLAN_HEAD_MASKED_LM, false, NULL},
     {"LMHeadModel", VW_PLAN_HEAD_CAUSAL_LM, false, NULL},
+    {"MTModel", VW_PLAN_HEAD_SEQ2SEQ_LM, false, NULL}, /* Marian's */
     {"EncoderModel", VW_PLAN_HEAD_ENCODER, true, NULL},
     /* Masked words, and whether a sentence follows: a classifier of the first token. */
     {"ForPreTraining", VW_PLAN_HEAD_MASKED_LM, false, "Bert"},

@@ -145,6 +145,17 @@ vw__tensor vw__op_rotate_part(vw__tape *tape, vw__tensor x, vw__tensor cosine, v
     return made;
 }
 
+vw__tensor vw__op_gather(vw__tape *tape, vw__tensor x, vw__tensor indices, uint64_t elements)
+{
+    vw__node_begin(tape, &x, 1);
+    vw__node_save(tape, x);
+    vw__node_save(tape, indices);
+    vw__tensor made = vw__tensor_new(tape, elements, x.dtype);
+    vw__node_take_for(tape, 0, x.elements, x.dtype);
+    vw__node_end(tape, &made, 1);
+    return made;
+}
+
 /* Its derivative sorts the indices, and sums rows in that order. */
 vw__tensor vw__op_index(vw__tape *tape, vw__tensor x, vw__tensor indices, uint64_t elements)
 {

@@ -64,6 +64,8 @@ typedef struct vw__module_linear {
     const char *name;
     bool is_adapted;   /* has an adapter: lora_a, lora_b */
     bool is_quantized; /* weights.weight is packed, as run->quantization says */
+    bool has_offset;   /* of a head */
+    vw__tensor offset; /* a buffer that is added to the result */
 } vw__module_linear;
 
 /* `name` as in the model: "q_proj". */
@@ -79,8 +81,11 @@ typedef enum vw__module_norm_kind {
     VW__MODULE_NORM_LAYER,
     VW__MODULE_NORM_LAYER_UNBIASED, /* only a weight, as those below */
     VW__MODULE_NORM_RMS,
-    VW__MODULE_NORM_GEMMA, /* in float32 with its weight, 1 + weight */
-    VW__MODULE_NORM_T5,    /* scales the argument itself */
+    VW__MODULE_NORM_GEMMA,    /* in float32 with its weight, 1 + weight */
+    VW__MODULE_NORM_T5,       /* scales the argument itself */
+    VW__MODULE_NORM_RMS_LATE, /* its weight too is applied in float32 */
+    VW__MODULE_NORM_COHERE,   /* with a mean, in float32 with its weight */
+    VW__MODULE_NORM_PLAIN,    /* a layer norm without weights, in float32 */
 } vw__module_norm_kind;
 
 typedef struct vw__module_norm {
@@ -98,6 +103,8 @@ vw__tensor vw__module_make_table(vw__plan_run *run, uint64_t rows, uint64_t widt
 vw__tensor vw__module_make_tables(vw__plan_run *run, uint64_t count, uint64_t rows,
                                   uint64_t width); /* `count` of them in one weight */
 vw__tensor vw__module_make_weight(vw__plan_run *run, uint64_t elements); /* any other: a vector */
+/* No parameter. */
+vw__tensor vw__module_make_buffer(vw__plan_run *run, uint64_t elements, vw__dtype dtype);
 
 /* One of two or more dimensions, the last being `width` and the one before `rows`. */
 vw__tensor vw__module_make_weight_of(vw__plan_run *run, uint64_t elements, vw__tape_matrix matrix,
@@ -206,6 +213,8 @@ vw__tensor vw__module_apply_attention(vw__plan_run *run, vw__tensor query, vw__t
 vw__tensor vw__module_make_causal_mask(vw__plan_run *run, uint64_t length);
 /* The same where only the last `window` tokens are seen; SDPA may need one too. */
 vw__tensor vw__module_make_window_mask(vw__plan_run *run, uint64_t length, uint64_t window);
+/* For code that gives SDPA a mask always. */
+vw__tensor vw__module_make_full_mask(vw__plan_run *run, uint64_t length);
 
 /* ---- the run (plan_run.c) -------------------------------------------------------------------- */
 
