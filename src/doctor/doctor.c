@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/struct_size.h"
+#include "analysis/phase.h"
 #include "parse/byte_source.h"
 #include "parse/file_kind.h"
 #include "settings/setting_variable.h"
@@ -31,6 +32,8 @@ vw_status vw__doctor_text_scan_create(vw__doctor_text_scan **out)
     if (scan == NULL)
         return vw__fail_host_memory(sizeof *scan, "a text");
     vw_status status = vw__error_text_scan_create(&scan->errors);
+    if (status == VW_OK)
+        vw__error_text_scan_judge(scan->errors, vw__phase_judge);
     if (status == VW_OK)
         status = vw__step_log_scan_create(&scan->steps);
     if (status != VW_OK) {
@@ -99,7 +102,10 @@ static vw_status judge_text(vw__doctor_text_scan *scan, const vw_doctor_options 
                         "text; expected an error message, a log, or a snapshot");
     draft->source = summary->line_count > LOG_LINES ? VW_SOURCE_LOG : VW_SOURCE_TEXT;
     VW__TRY(vw__doctor_text(summary, options, draft));
-    return log->point_count != 0 ? vw__doctor_add_growth(log, options, draft) : VW_OK;
+    if (log->point_count != 0)
+        VW__TRY(vw__doctor_add_growth(log, options, draft));
+    vw__doctor_name_place(summary, draft);
+    return VW_OK;
 }
 
 static vw_status diagnose_text(vw__byte_source *source, const vw_doctor_options *options,
