@@ -31,6 +31,9 @@ static const struct {
     {VW__PHASE_LOADING, NULL, "load_checkpoint"},
     {VW__PHASE_LOADING, NULL, "dispatch_model"},
     {VW__PHASE_LOADING, NULL, "_ddp_init_helper"},
+    {VW__PHASE_LOADING, "torch/nn/modules/module.py", "convert"},
+    {VW__PHASE_LOADING, "torch/nn/modules/module.py", "to"},
+    {VW__PHASE_LOADING, "torch/nn/modules/module.py", "cuda"},
     {VW__PHASE_LOADING, "transformers/core_model_loading.py", NULL},
     {VW__PHASE_LOADING, "accelerate/utils/modeling.py", NULL},
     {VW__PHASE_LOADING, "accelerate/big_modeling.py", NULL},
@@ -180,6 +183,14 @@ static bool has_part(const char *name, size_t length, const char *part)
     return false;
 }
 
+static vw__phase phase_of_name(const char *name, size_t length)
+{
+    for (size_t i = 0; i < COUNT_OF(moved); i++)
+        if (has_part(name, length, moved[i].part))
+            return moved[i].phase;
+    return VW__PHASE_OTHER;
+}
+
 /* `NAME.to(device)`, `NAME.cuda()` */
 static vw__phase phase_of_move(const char *code)
 {
@@ -193,16 +204,14 @@ static vw__phase phase_of_move(const char *code)
     if (call == NULL)
         return VW__PHASE_OTHER;
     const char *name = call;
-    while (name > code &&
-           (vw__ascii_is_name(name[-1]) || name[-1] == '.' || name[-1] == ')' || name[-1] == ']'))
+    while (name > code && (vw__ascii_is_name(name[-1]) || name[-1] == '.'))
         name--;
-    if (name > code && name[-1] == '(') /* Net(width).to(device) */
-        while (name > code && (vw__ascii_is_name(name[-1]) || name[-1] == '('))
-            name--;
-    for (size_t i = 0; i < COUNT_OF(moved); i++)
-        if (has_part(name, (size_t)(call - name), moved[i].part))
-            return moved[i].phase;
-    return VW__PHASE_OTHER;
+    vw__phase phase = phase_of_name(name, (size_t)(call - name));
+    /* model = Net(width).to(device): by what it is called then. */
+    const char *sign = strchr(code, '=');
+    return phase != VW__PHASE_OTHER || sign == NULL || sign > call
+               ? phase
+               : phase_of_name(code, (size_t)(sign - code));
 }
 
 static vw__phase phase_of_code(const char *code)

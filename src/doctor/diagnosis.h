@@ -26,7 +26,7 @@
 /* More are dropped. */
 #define VW__DIAGNOSIS_MOST_REASONS 24
 #define VW__DIAGNOSIS_MOST_FINDINGS 16
-#define VW__DIAGNOSIS_MOST_REMEDIES 12 /* of one finding */
+#define VW__DIAGNOSIS_MOST_REMEDIES 16 /* of one finding */
 #define VW__DIAGNOSIS_MOST_WHERE 8
 #define VW__DIAGNOSIS_MOST_EVIDENCE 10
 #define VW__DIAGNOSIS_MOST_PARTS 16
