@@ -21,6 +21,8 @@
  * ambiguous. */
 const vw__error_text_rule vw__error_text_host_rules[] = {
     /* the kernel, the cluster, the supervisor */
+    /* Ray names the class of an error that a task had: PyTorch's. Its own has no such brackets. */
+    {"outofmemory", "raytaskerror(", 14, 0, K(TORCH_CUDA), 0, NULL},
     {"outofmemory", "ray.exceptions", 30, 0, K(HOST_KILLED), F(CERTAIN), "Ray"},
     {"outofmemory", "outofmemory:kill", 0, 0, K(HOST_KILLED), F(CERTAIN), "the kernel"},
     {"outofmemory", "outofmemoryhandler", 0, 0, K(HOST_KILLED), F(CERTAIN), "a cgroup"},
