@@ -67,7 +67,6 @@ static const vw__remedy_id for_saving[] = {
     VW__REMEDY_SAVE_FROM_HOST,
     VW__REMEDY_DROP_VARIABLES,
     VW__REMEDY_EMPTY_CACHE,
-    VW__REMEDY_SPLIT_BATCH,
 };
 
 static const vw__remedy_list lists[VW__PHASE_COUNT] = {
