@@ -51,7 +51,7 @@ void vw__loader_advise_host(vw__diagnosis_finding *finding)
 {
     vw__diagnosis_advice(finding, "fewer loader processes: each has its own copy of the dataset",
                          "loading is slower",
-                         "DataLoader(dataset, num_workers=2, prefetch_factor=2, pin_memory=False)");
+                         "DataLoader(dataset, num_workers=2, prefetch_factor=2)");
 }
 
 void vw__loader_advise_shared(vw__diagnosis_finding *finding)

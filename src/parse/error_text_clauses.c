@@ -596,6 +596,10 @@ static const char *variable_between(const vw__error_text_region *region, size_t 
 
 static void conclude_reserved(vw__error_text_report *report)
 {
+    /* What CuPy calls its total has the request in it. */
+    if (report->kind == VW__ERROR_TEXT_CUPY && report->reserved_bytes != VW__MODEL_UNKNOWN_BYTES &&
+        report->tried_bytes <= report->reserved_bytes)
+        report->reserved_bytes -= report->tried_bytes;
     if (report->reserved_bytes == VW__MODEL_UNKNOWN_BYTES &&
         report->allocated_bytes != VW__MODEL_UNKNOWN_BYTES &&
         report->unallocated_bytes != VW__MODEL_UNKNOWN_BYTES)

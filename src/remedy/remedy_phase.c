@@ -53,8 +53,10 @@ static const vw__remedy_id for_evaluation[] = {
 };
 
 static const vw__remedy_id for_loading[] = {
-    VW__REMEDY_FEWER_BITS, VW__REMEDY_LOAD_ON_HOST,   VW__REMEDY_OFFLOAD_WEIGHTS_INFERENCE,
-    VW__REMEDY_QLORA,      VW__REMEDY_FSDP_INFERENCE,
+    VW__REMEDY_FEWER_BITS,
+    VW__REMEDY_LOAD_ON_HOST,
+    VW__REMEDY_OFFLOAD_WEIGHTS_INFERENCE,
+    VW__REMEDY_FSDP_INFERENCE,
 };
 
 static const vw__remedy_id for_data[] = {
