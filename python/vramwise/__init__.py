@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import torch
-    from ._diagnosis import Diagnosis, Finding, Numbers, Part, Remedy, doctor
+    from ._diagnosis import Diagnosis, FailedAt, Finding, Numbers, Part, Remedy, doctor
     from ._jobs import jobs
     from ._library import VramwiseError
     from ._plan import plan, plan_models
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _PLACES = {
-    "Diagnosis": "_diagnosis", "Finding": "_diagnosis", "Numbers": "_diagnosis",
+    "Diagnosis": "_diagnosis", "FailedAt": "_diagnosis", "Finding": "_diagnosis", "Numbers": "_diagnosis",
     "Part": "_diagnosis", "Remedy": "_diagnosis", "doctor": "_diagnosis",
     "VramwiseError": "_library", "Recording": "_recording", "check": "_recording",
     "load": "_recording",
