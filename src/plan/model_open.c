@@ -115,9 +115,10 @@ static vw_status refuse_type(const vw__config *config)
     char known[400] = "";
     const char *part = known_text_part(config);
     size_t used = 0;
-    for (size_t i = 0; i < vw__config_type_count && used < sizeof known; i++)
+    const vw__config_type *type;
+    for (size_t i = 0; (type = vw__config_type_number(i)) != NULL && used < sizeof known; i++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
-                                 vw__config_types[i].name);
+                                 type->name);
     if (part != NULL)
         return vw__config_refuse(config, "model_type", VW_ERR_UNSUPPORTED,
                                  "a model of one part (text_config is a %s, which can be planned "
