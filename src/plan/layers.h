@@ -25,29 +25,46 @@ enum {
 };
 
 #define VW__LAYERS_KIND_LIST(X)                                                                    \
+    X(ADAPTIVE_POOL, "adaptive_pool")                                                              \
     X(ATTENTION, "attention")                                                                      \
     X(AVG_POOL, "avg_pool")                                                                        \
     X(BATCH_NORM, "batch_norm")                                                                    \
+    X(CONCAT, "concat")                                                                            \
+    X(CONV1D, "conv1d")                                                                            \
     X(CONV2D, "conv2d")                                                                            \
+    X(CONV3D, "conv3d")                                                                            \
+    X(CONV_TRANSPOSE1D, "conv_transpose1d")                                                        \
+    X(CONV_TRANSPOSE2D, "conv_transpose2d")                                                        \
+    X(CONV_TRANSPOSE3D, "conv_transpose3d")                                                        \
+    X(DENSE, "dense")                                                                              \
+    X(DROP_PATH, "drop_path")                                                                      \
     X(DROPOUT, "dropout")                                                                          \
     X(EMBEDDING, "embedding")                                                                      \
     X(FIRST_TOKEN, "first_token")                                                                  \
     X(FLATTEN, "flatten")                                                                          \
     X(GELU, "gelu")                                                                                \
     X(GROUP_NORM, "group_norm")                                                                    \
+    X(GRU, "gru")                                                                                  \
+    X(HARDSIGMOID, "hardsigmoid")                                                                  \
+    X(HARDSWISH, "hardswish")                                                                      \
     X(LAYER_NORM, "layer_norm")                                                                    \
     X(LINEAR, "linear")                                                                            \
+    X(LSTM, "lstm")                                                                                \
     X(MAX_POOL, "max_pool")                                                                        \
     X(MEAN_POOL, "mean_pool")                                                                      \
+    X(MULTIPLY, "multiply")                                                                        \
     X(POSITIONS, "positions")                                                                      \
     X(RELU, "relu")                                                                                \
+    X(RELU6, "relu6")                                                                              \
     X(REPEAT, "repeat")                                                                            \
     X(RESIDUAL, "residual")                                                                        \
     X(RMS_NORM, "rms_norm")                                                                        \
+    X(RNN, "rnn")                                                                                  \
     X(SIGMOID, "sigmoid")                                                                          \
     X(SILU, "silu")                                                                                \
     X(TANH, "tanh")                                                                                \
-    X(TOKENS, "tokens")
+    X(TOKENS, "tokens")                                                                            \
+    X(UPSAMPLE, "upsample")
 
 #define VW__LAYERS_ENUM(upper, text) VW__LAYERS_##upper,
 typedef enum vw__layers_kind {
@@ -60,7 +77,9 @@ extern const char *const vw__layers_kind_names[VW__LAYERS_KIND_COUNT];
 /* ---- shapes (layers_shape.c) ----------------------------------------------------------------- */
 
 typedef enum vw__layers_flow {
-    VW__LAYERS_FLOW_IMAGE,    /* channels (width), height, and across */
+    VW__LAYERS_FLOW_SIGNAL,   /* channels (width), and across */
+    VW__LAYERS_FLOW_IMAGE,    /* height too */
+    VW__LAYERS_FLOW_VOLUME,   /* and depth */
     VW__LAYERS_FLOW_IDS,      /* length whole numbers */
     VW__LAYERS_FLOW_TOKENS,   /* length rows of width */
     VW__LAYERS_FLOW_FEATURES, /* one row of width */
@@ -70,8 +89,14 @@ struct vw__layers_shape {
     vw__layers_flow flow;
     uint64_t width; /* of a row; of an image: channels */
     uint64_t length;
-    uint64_t height, across;
+    uint64_t depth, height, across; /* 1 where there is no such side */
 };
+
+/* Has channels and sides: a signal, an image or a volume. */
+static inline bool vw__layers_has_sides(vw__layers_flow flow)
+{
+    return flow <= VW__LAYERS_FLOW_VOLUME;
+}
 
 /* Turns the shape that comes in into the one that goes out. VW_ERR_CORRUPT_FILE: the line cannot
  * take that shape. */
@@ -97,12 +122,19 @@ struct vw__layers_line {
     uint64_t in, out; /* widths; 0 = as it comes */
     uint64_t rows;    /* of a table */
     uint64_t groups, heads, key_heads;
-    uint64_t count; /* of a repeat */
+    uint64_t count;  /* of a repeat, or a dense one; layers of an rnn */
+    uint64_t factor; /* of upsample */
     vw__op_window window;
-    bool has_bias, has_dropout, is_in_place, is_causal, is_packed;
-    const vw__layers_line *lines, *shortcut; /* of residual and repeat */
+    bool has_bias, has_dropout, is_in_place, is_causal, is_packed, is_bidirectional;
+    const vw__layers_line *lines, *shortcut; /* of what has layers inside */
     size_t line_count, shortcut_count;
 };
+
+/* Two rows of layers, of which something is made. */
+static inline bool vw__layers_is_combined(vw__layers_kind kind)
+{
+    return kind == VW__LAYERS_RESIDUAL || kind == VW__LAYERS_CONCAT || kind == VW__LAYERS_MULTIPLY;
+}
 
 /* Reads a description into the model, whose arena it fills. */
 VW_MUST_CHECK vw_status vw__layers_read(const vw__config *config, vw_plan_model *model);

@@ -27,8 +27,9 @@ struct layer_module {
         vw__module_conv conv;
         vw__module_batch_norm batch_norm;
         vw__module_norm norm;
+        vw__module_rnn rnn;
         vw__tensor table;
-        layer_row *rounds; /* of a repeat: line->count; of a residual: layers, and shortcut */
+        layer_row *rounds; /* of a repeat: line->count; of what is combined: layers, shortcut */
     };
 };
 
@@ -37,7 +38,7 @@ typedef struct layers_modules {
     vw__layers_shape input;
 } layers_modules;
 
-enum { INSIDE, SHORTCUT, RESIDUAL_ROWS };
+enum { INSIDE, SHORTCUT, COMBINED_ROWS };
 
 /* ---- making it ------------------------------------------------------------------------------- */
 
@@ -83,13 +84,43 @@ static void build_rounds(vw__plan_run *run, layer_module *module)
         module->rounds[i] = build_row(run, line->lines, line->line_count, &shape);
 }
 
-static void build_residual(vw__plan_run *run, layer_module *module)
+/* Each round reads a wider input. */
+static void build_dense(vw__plan_run *run, layer_module *module)
+{
+    const vw__layers_line *line = module->line;
+    vw__layers_shape in = module->in;
+    module->rounds = vw__module_alloc(run, line->count, sizeof *module->rounds);
+    for (uint64_t i = 0; i < line->count && vw__tape_status(run->tape) == VW_OK; i++) {
+        vw__layers_shape made = in;
+        module->rounds[i] = build_row(run, line->lines, line->line_count, &made);
+        in.width += made.width;
+    }
+}
+
+static void build_combined(vw__plan_run *run, layer_module *module)
 {
     const vw__layers_line *line = module->line;
     vw__layers_shape shape = module->in, beside = module->in;
-    module->rounds = vw__module_alloc(run, RESIDUAL_ROWS, sizeof *module->rounds);
+    module->rounds = vw__module_alloc(run, COMBINED_ROWS, sizeof *module->rounds);
     module->rounds[INSIDE] = build_row(run, line->lines, line->line_count, &shape);
     module->rounds[SHORTCUT] = build_row(run, line->shortcut, line->shortcut_count, &beside);
+}
+
+static void build_rnn(vw__plan_run *run, layer_module *module)
+{
+    const vw__layers_line *line = module->line;
+    const vw__op_rnn_kind kind = line->kind == VW__LAYERS_LSTM  ? VW__OP_RNN_LSTM
+                                 : line->kind == VW__LAYERS_GRU ? VW__OP_RNN_GRU
+                                                                : VW__OP_RNN_PLAIN;
+    const vw__op_rnn_shape shape = {.kind = kind,
+                                    .batch = run->settings->batch,
+                                    .length = module->in.length,
+                                    .in = module->in.width,
+                                    .hidden = line->out,
+                                    .layers = line->count,
+                                    .directions = line->is_bidirectional ? 2 : 1,
+                                    .has_dropout = line->has_dropout};
+    module->rnn = vw__module_make_rnn(run, line->name, &shape, line->has_bias);
 }
 
 static void build_module(vw__plan_run *run, layer_module *module)
@@ -102,9 +133,14 @@ static void build_module(vw__plan_run *run, layer_module *module)
     case VW__LAYERS_BATCH_NORM:
         module->batch_norm = vw__module_make_batch_norm(run, "norm", module->in.width);
         break;
+    case VW__LAYERS_CONV1D:
     case VW__LAYERS_CONV2D:
-        module->conv = vw__module_make_conv2d(run, "conv", module->in.width, line->out,
-                                              line->window, line->groups, line->has_bias);
+    case VW__LAYERS_CONV3D:
+    case VW__LAYERS_CONV_TRANSPOSE1D:
+    case VW__LAYERS_CONV_TRANSPOSE2D:
+    case VW__LAYERS_CONV_TRANSPOSE3D:
+        module->conv = vw__module_make_conv(run, "conv", module->in.width, line->out, line->window,
+                                            line->groups, line->has_bias);
         break;
     case VW__LAYERS_EMBEDDING:
     case VW__LAYERS_POSITIONS:
@@ -119,11 +155,21 @@ static void build_module(vw__plan_run *run, layer_module *module)
         module->linear = vw__module_make_linear(run, "linear", module->in.width, line->out,
                                                 line->has_bias, VW__MODULE_LINEAR_PLAIN);
         break;
+    case VW__LAYERS_GRU:
+    case VW__LAYERS_LSTM:
+    case VW__LAYERS_RNN:
+        build_rnn(run, module);
+        break;
+    case VW__LAYERS_DENSE:
+        build_dense(run, module);
+        break;
     case VW__LAYERS_REPEAT:
         build_rounds(run, module);
         break;
+    case VW__LAYERS_CONCAT:
+    case VW__LAYERS_MULTIPLY:
     case VW__LAYERS_RESIDUAL:
-        build_residual(run, module);
+        build_combined(run, module);
         break;
     default: /* no parameters */
         break;
@@ -157,8 +203,10 @@ static layer_row build_row(vw__plan_run *run, const vw__layers_line *lines, size
 static vw__layers_shape input_shape(const vw__plan_run *run)
 {
     vw__layers_shape shape = *run->model->layers_input;
-    if (shape.flow == VW__LAYERS_FLOW_IMAGE && run->settings->image != shape.height)
+    if (run->model->family->has_images && run->settings->image != shape.height)
         shape.height = shape.across = run->settings->image;
+    if (shape.flow == VW__LAYERS_FLOW_SIGNAL)
+        shape.across = run->settings->sequence;
     if (shape.flow == VW__LAYERS_FLOW_IDS || shape.flow == VW__LAYERS_FLOW_TOKENS)
         shape.length = run->settings->sequence;
     return shape;
@@ -235,17 +283,69 @@ static vw__tensor add_positions(vw__plan_run *run, const layer_module *module, v
     return made;
 }
 
-static vw__tensor run_residual(vw__plan_run *run, const layer_module *module, vw__tensor x)
+/* cat(), which casts what is of another type than the rest; `cast` has room for as many. */
+static vw__tensor put_together(vw__plan_run *run, const vw__tensor *parts, size_t count,
+                               vw__tensor *cast)
+{
+    vw__dtype dtype = parts[0].dtype;
+    for (size_t i = 1; i < count; i++)
+        if (parts[i].dtype != dtype)
+            dtype = VW__DTYPE_FLOAT32;
+    for (size_t i = 0; i < count; i++)
+        cast[i] = vw__op_to(run->tape, parts[i], dtype);
+    vw__tensor made = vw__op_cat(run->tape, cast, count);
+    for (size_t i = 0; i < count; i++)
+        vw__tensor_drop(run->tape, &cast[i]);
+    return made;
+}
+
+static vw__tensor combine(vw__plan_run *run, const vw__layers_line *line, vw__tensor out,
+                          vw__tensor beside)
+{
+    vw__tensor cast[2];
+    if (line->kind == VW__LAYERS_CONCAT)
+        return put_together(run, (vw__tensor[]){out, beside}, 2, cast);
+    if (line->kind == VW__LAYERS_RESIDUAL)
+        return vw__op_add(run->tape, out, beside);
+    return out.elements < beside.elements ? vw__op_mul(run->tape, beside, out)
+                                          : vw__op_mul(run->tape, out, beside);
+}
+
+static vw__tensor run_combined(vw__plan_run *run, const layer_module *module, vw__tensor x)
 {
     vw__tape *tape = run->tape;
     vw__tensor out = run_row(run, &module->rounds[INSIDE], x, false);
-    vw__tensor identity = run_row(run, &module->rounds[SHORTCUT], x, false);
-    if (module->line->is_in_place && out.dtype == identity.dtype)
-        vw__op_add_in_place(tape, &out, identity);
+    vw__tensor beside = run_row(run, &module->rounds[SHORTCUT], x, false);
+    if (module->line->is_in_place && out.dtype == beside.dtype)
+        vw__op_add_in_place(tape, &out, beside);
     else
-        vw__tensor_rebind(tape, &out, vw__op_add(tape, out, identity));
-    vw__tensor_drop(tape, &identity);
+        vw__tensor_rebind(tape, &out, combine(run, module->line, out, beside));
+    vw__tensor_drop(tape, &beside);
     return out;
+}
+
+/* A list of all that was made; each round puts it together for itself, and so does the end. */
+static vw__tensor run_dense(vw__plan_run *run, const layer_module *module, vw__tensor x)
+{
+    vw__tape *tape = run->tape;
+    const size_t count = (size_t)module->line->count; /* within limits */
+    vw__tensor *features = vw__module_alloc(run, count + 1, sizeof *features);
+    vw__tensor *cast = vw__module_alloc(run, count + 1, sizeof *cast);
+    size_t made = 0;
+    if (vw__tape_status(tape) != VW_OK)
+        return vw__tensor_none();
+    features[made++] = vw__tensor_hold(tape, x);
+    for (size_t i = 0; i < count && vw__tape_status(tape) == VW_OK; i++) {
+        vw__tape_enter(tape, "round", (int64_t)i);
+        vw__tensor all = put_together(run, features, made, cast);
+        features[made++] = run_row(run, &module->rounds[i], all, false);
+        vw__tensor_drop(tape, &all);
+        vw__tape_leave(tape);
+    }
+    vw__tensor all = put_together(run, features, made, cast);
+    for (size_t i = 0; i < made; i++)
+        vw__tensor_drop(tape, &features[i]);
+    return all;
 }
 
 static vw__tensor run_round(vw__plan_run *run, const void *round, vw__tensor x)
@@ -277,20 +377,27 @@ static vw__tensor run_norm(vw__plan_run *run, const layer_module *module, vw__te
     return vw__op_layer_norm(run->tape, x, module->norm.weight, module->norm.bias, rows);
 }
 
-static vw__tensor rectify(vw__plan_run *run, const layer_module *module, vw__tensor x)
+/* ReLU, tanh and sigmoid save their result, the others their argument. */
+static vw__tensor activate(vw__plan_run *run, const layer_module *module, vw__tensor x)
 {
+    const vw__layers_kind kind = module->line->kind;
+    const bool saves_result =
+        kind == VW__LAYERS_RELU || kind == VW__LAYERS_TANH || kind == VW__LAYERS_SIGMOID;
     if (!module->line->is_in_place)
-        return vw__op_relu(run->tape, x);
+        return saves_result ? vw__op_relu(run->tape, x) : vw__op_silu(run->tape, x);
     vw__tensor made = vw__tensor_hold(run->tape, x);
-    vw__op_relu_in_place(run->tape, &made);
+    if (saves_result)
+        vw__op_relu_in_place(run->tape, &made);
+    else
+        vw__op_silu_in_place(run->tape, &made);
     return made;
 }
 
 static vw__tensor run_conv(vw__plan_run *run, const layer_module *module, vw__tensor x)
 {
     vw__op_image_shape shape = {run->settings->batch, module->in.width, module->in.height,
-                                module->in.across};
-    return vw__module_apply_conv2d(run, x, &module->conv, &shape);
+                                module->in.across, module->in.depth};
+    return vw__module_apply_conv(run, x, &module->conv, &shape);
 }
 
 /* Layers without parameters. */
@@ -299,27 +406,36 @@ static vw__tensor run_plain(vw__plan_run *run, const layer_module *module, vw__t
     vw__tape *tape = run->tape;
     uint64_t elements = vw__layers_elements(tape, &module->out, run->settings->batch);
     switch (module->line->kind) {
+    case VW__LAYERS_ADAPTIVE_POOL: /* to one place it is a mean */
+        return module->line->rows == 1 ? vw__op_mean(tape, x, elements)
+                                       : vw__op_avg_pool(tape, x, elements);
     case VW__LAYERS_AVG_POOL:
         return vw__op_avg_pool(tape, x, elements);
+    case VW__LAYERS_DROP_PATH:
+        return run->is_training && module->line->has_dropout
+                   ? vw__op_drop_path(tape, x, run->settings->batch)
+                   : vw__tensor_hold(tape, x);
     case VW__LAYERS_DROPOUT:
         return vw__module_apply_dropout(run, x, module->line->has_dropout);
     case VW__LAYERS_FIRST_TOKEN:
         return vw__op_slice(tape, x, elements);
     case VW__LAYERS_GELU:
-        return vw__op_gelu(tape, x);
+    case VW__LAYERS_HARDSIGMOID:
+    case VW__LAYERS_HARDSWISH:
+    case VW__LAYERS_RELU:
+    case VW__LAYERS_RELU6:
+    case VW__LAYERS_SIGMOID:
+    case VW__LAYERS_SILU:
+    case VW__LAYERS_TANH:
+        return activate(run, module, x);
     case VW__LAYERS_MAX_POOL:
         return vw__op_max_pool(tape, x, elements);
     case VW__LAYERS_MEAN_POOL:
         return vw__op_mean(tape, x, elements);
-    case VW__LAYERS_RELU:
-        return rectify(run, module, x);
-    case VW__LAYERS_SILU:
-        return vw__op_silu(tape, x);
-    case VW__LAYERS_SIGMOID:
-    case VW__LAYERS_TANH: /* both save their result */
-        return vw__op_tanh(tape, x);
     case VW__LAYERS_TOKENS: /* a transpose, which the next layer copies */
         return vw__op_contiguous(tape, x);
+    case VW__LAYERS_UPSAMPLE: /* saves nothing, as a mean */
+        return vw__op_mean(tape, x, elements);
     default: /* flatten: a view */
         return vw__op_view(tape, x);
     }
@@ -333,8 +449,19 @@ static vw__tensor run_module(vw__plan_run *run, const layer_module *module, vw__
         return attend(run, module, x);
     case VW__LAYERS_BATCH_NORM:
         return vw__module_apply_batch_norm(run, x, &module->batch_norm);
+    case VW__LAYERS_CONV1D:
     case VW__LAYERS_CONV2D:
+    case VW__LAYERS_CONV3D:
+    case VW__LAYERS_CONV_TRANSPOSE1D:
+    case VW__LAYERS_CONV_TRANSPOSE2D:
+    case VW__LAYERS_CONV_TRANSPOSE3D:
         return run_conv(run, module, x);
+    case VW__LAYERS_GRU:
+    case VW__LAYERS_LSTM:
+    case VW__LAYERS_RNN:
+        return vw__module_apply_rnn(run, x, &module->rnn);
+    case VW__LAYERS_DENSE:
+        return run_dense(run, module, x);
     case VW__LAYERS_EMBEDDING:
         return vw__op_embedding(run->tape, x, module->table, module->out.width);
     case VW__LAYERS_GROUP_NORM:
@@ -347,8 +474,10 @@ static vw__tensor run_module(vw__plan_run *run, const layer_module *module, vw__
         return add_positions(run, module, x);
     case VW__LAYERS_REPEAT:
         return run_repeat(run, module, x, is_outermost);
+    case VW__LAYERS_CONCAT:
+    case VW__LAYERS_MULTIPLY:
     case VW__LAYERS_RESIDUAL:
-        return run_residual(run, module, x);
+        return run_combined(run, module, x);
     default:
         return run_plain(run, module, x);
     }
@@ -380,11 +509,12 @@ static vw__tensor make_input(vw__plan_run *run, const layers_modules *modules)
     return made;
 }
 
+/* What has a class each. */
 static uint64_t rows_of(const vw__plan_run *run, const vw__layers_shape *shape)
 {
-    return shape->flow == VW__LAYERS_FLOW_TOKENS
-               ? vw__tape_times(run->tape, run->settings->batch, shape->length)
-               : run->settings->batch;
+    vw__layers_shape row = *shape;
+    row.width = 1;
+    return vw__layers_elements(run->tape, &row, run->settings->batch);
 }
 
 static vw__tensor make_loss(vw__plan_run *run, const vw__layers_shape *shape, vw__tensor x)
@@ -427,15 +557,24 @@ static uint64_t usual_length(const vw_plan_model *model)
     const vw__layers_shape *input = model->layers_input;
     if (input->flow == VW__LAYERS_FLOW_FEATURES)
         return 1;
-    return input->flow == VW__LAYERS_FLOW_IMAGE ? input->height : input->length;
+    if (input->flow == VW__LAYERS_FLOW_SIGNAL)
+        return input->across;
+    return vw__layers_has_sides(input->flow) ? input->height : input->length;
 }
 
-#define LAYERS_FAMILY                                                                              \
-    .name = "layers", .keeps_logits_type = true, .usual_length = usual_length, .build = build,     \
+#define LAYERS_FAMILY_OF(title)                                                                    \
+    .name = title, .keeps_logits_type = true, .usual_length = usual_length, .build = build,        \
     .forward = forward
+#define LAYERS_FAMILY LAYERS_FAMILY_OF("layers")
+#define VISION_FAMILY(title) LAYERS_FAMILY_OF(title), .has_images = true /* vision.c */
 
 const vw__plan_family vw__plan_family_image_layers = {LAYERS_FAMILY, .has_images = true};
 const vw__plan_family vw__plan_family_token_layers = {LAYERS_FAMILY};
+
+const vw__plan_family vw__plan_family_efficientnet = {VISION_FAMILY("efficientnet")};
+const vw__plan_family vw__plan_family_mobilenet = {VISION_FAMILY("mobilenet")};
+const vw__plan_family vw__plan_family_vgg = {VISION_FAMILY("vgg")};
+const vw__plan_family vw__plan_family_densenet = {VISION_FAMILY("densenet")};
 
 /* A row has no length: one "token", and no more. */
 const vw__plan_family vw__plan_family_feature_layers = {LAYERS_FAMILY, .has_position_table = true};

@@ -67,9 +67,10 @@ vw__tensor vw__op_sum(vw__tape *tape, vw__tensor x, uint64_t elements); /* its g
 void vw__op_cap(vw__tape *tape, vw__tensor *x);       /* x = tanh(x / cap) * cap, line by line */
 vw__tensor vw__op_tanh(vw__tape *tape, vw__tensor x); /* saves its result */
 vw__tensor vw__op_gelu(vw__tape *tape, vw__tensor x); /* saves its argument */
-vw__tensor vw__op_silu(vw__tape *tape, vw__tensor x); /* saves its argument */
+vw__tensor vw__op_silu(vw__tape *tape, vw__tensor x); /* and its like: saves its argument */
 vw__tensor vw__op_relu(vw__tape *tape, vw__tensor x); /* saves its result */
 void vw__op_relu_in_place(vw__tape *tape, vw__tensor *x);   /* saves its result, which is x's */
+void vw__op_silu_in_place(vw__tape *tape, vw__tensor *x);   /* and its like: saves a copy of x */
 vw__tensor vw__op_dropout(vw__tape *tape, vw__tensor x);    /* in training, with 0 < p < 1 */
 vw__tensor vw__op_clamp(vw__tape *tape, vw__tensor x);      /* saves its argument */
 vw__tensor vw__op_quick_gelu(vw__tape *tape, vw__tensor x); /* x * sigmoid(1.702 * x), in Python */

@@ -113,6 +113,17 @@ void vw__op_relu_in_place(vw__tape *tape, vw__tensor *x)
     vw__node_end(tape, x, 1);
 }
 
+void vw__op_silu_in_place(vw__tape *tape, vw__tensor *x)
+{
+    if (!vw__node_begin(tape, x, 1))
+        return;
+    vw__tensor copy = vw__tensor_new(tape, x->elements, x->dtype);
+    vw__node_save(tape, copy);
+    vw__node_take_for(tape, 0, x->elements, x->dtype);
+    vw__node_end(tape, x, 1);
+    vw__tensor_drop(tape, &copy);
+}
+
 /* The gradient of an argument: passed on, or summed if the argument was repeated, or cast to its
  * type. */
 static void give_sum(vw__tape *tape, size_t edge, vw__tensor argument, uint64_t elements,

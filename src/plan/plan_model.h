@@ -81,6 +81,8 @@ typedef struct vw__plan_shape {
 
 enum { VW__PLAN_MODEL_MOST_NOTES = 8 };
 
+typedef struct vw__vision vw__vision; /* vision.h */
+
 /* Lines of a description; see layers.h. */
 typedef struct vw__layers_line vw__layers_line;
 typedef struct vw__layers_shape vw__layers_shape;
@@ -126,6 +128,7 @@ struct vw_plan_model {
     const char *name;
     vw__plan_shape shape;
     vw__plan_resnet resnet;
+    const vw__vision *vision;     /* of a built-in one that has layers; else NULL */
     const vw__layers_line *lines; /* of a description */
     size_t line_count;
     const vw__layers_shape *layers_input;
@@ -152,6 +155,12 @@ extern const vw__plan_family vw__plan_family_phi3;
 extern const vw__plan_family vw__plan_family_gpt_neox;
 extern const vw__plan_family vw__plan_family_mixtral;
 extern const vw__plan_family vw__plan_family_resnet;
+
+/* Of torchvision, described by layers that vision.c makes. */
+extern const vw__plan_family vw__plan_family_efficientnet;
+extern const vw__plan_family vw__plan_family_mobilenet;
+extern const vw__plan_family vw__plan_family_vgg;
+extern const vw__plan_family vw__plan_family_densenet;
 
 /* Described by layers: the input is an image, tokens, or one row. */
 extern const vw__plan_family vw__plan_family_image_layers;

@@ -150,8 +150,8 @@ static vw__tensor embed_image(vw__plan_run *run, vw__tensor pixels, held *kept)
     const vw__plan_transformer *modules = run->modules;
     vw__tape *tape = run->tape;
     const uint64_t side = run->settings->image;
-    vw__op_image_shape shape = {run->settings->batch, modules->patches.in, side, side};
-    vw__tensor patches = vw__module_apply_conv2d(run, pixels, &modules->patches, &shape);
+    vw__op_image_shape shape = {run->settings->batch, modules->patches.in, side, side, 1};
+    vw__tensor patches = vw__module_apply_conv(run, pixels, &modules->patches, &shape);
     vw__tensor first = vw__op_view(tape, modules->class_token);
     first.elements = run->settings->batch * run->model->shape.hidden; /* expanded: no storage */
     vw__tensor x = vw__op_cat(tape, (vw__tensor[]){first, hold(kept, patches)}, 2);

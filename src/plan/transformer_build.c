@@ -140,7 +140,7 @@ static void make_embedding(vw__plan_run *run, vw__plan_transformer *modules)
         const uint64_t side = shape->image / shape->patch;
         modules->class_token = vw__module_make_table(run, 1, hidden);
         modules->positions = vw__module_make_table(run, side * side + 1, hidden);
-        modules->patches = vw__module_make_conv2d(
+        modules->patches = vw__module_make_conv(
             run, "patch_embeddings", shape->channels, hidden,
             (vw__op_window){.kernel = shape->patch, .stride = shape->patch}, 1, true);
         return;

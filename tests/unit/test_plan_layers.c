@@ -300,7 +300,8 @@ static void layers_that_do_not_fit_are_named(void **state)
          "layers[0]: conv2d takes an image, and gets 8 ids"},
         {"{'tokens':8,'width':4}",
          "{'kind':'residual','layers':[{'kind':'relu'},{'kind':'batch_norm'}]}",
-         "layers[0].layers[1]: batch_norm takes an image, and gets 8 tokens of width 4"},
+         "layers[0].layers[1]: batch_norm takes an image or features, and gets 8 tokens of width "
+         "4"},
         {"[3,8,8]", "{'kind':'linear','out':8}",
          "layers[0]: linear takes tokens or features, and gets an image of 3x8x8"},
         {"[3,8,8]", "{'kind':'flatten'},{'kind':'linear','in':100,'out':8}",
@@ -347,7 +348,7 @@ static void fields_are_checked(void **state)
     } cases[] = {
         {"{'input':[8],'layers':[]}", VW_ERR_CORRUPT_FILE, "layers: expected at least one layer"},
         {"{'layers':[{'kind':'relu'}]}", VW_ERR_CORRUPT_FILE, "input is missing"},
-        {"{'input':[1,2],'layers':[{'kind':'relu'}]}", VW_ERR_CORRUPT_FILE,
+        {"{'input':[],'layers':[{'kind':'relu'}]}", VW_ERR_CORRUPT_FILE,
          "input: expected [channels, height, width] or [width]"},
         {"{'input':[3,70000,2],'layers':[{'kind':'relu'}]}", VW_ERR_UNSUPPORTED,
          "at most 65536 pixels a side"},
@@ -369,8 +370,11 @@ static void fields_are_checked(void **state)
          "loss: expected one of cross_entropy, mse, mean"},
         {"{'input':[8],'layers':[{'kind':'relu'}],'classes':9}", VW_ERR_CORRUPT_FILE,
          "classes: expected as many as the last layer's width, which is 8, found 9"},
-        {"{'input':[3,8,8],'layers':[{'kind':'relu'}]}", VW_ERR_UNSUPPORTED,
-         "loss: cross_entropy takes tokens or features, and gets an image"},
+        {"{'input':[3,8,8],'layers':[{'kind':'conv_transpose2d','out':4,'kernel':2,'stride':2,"
+         "'output_padding':2}]}",
+         VW_ERR_CORRUPT_FILE, "layers[0].output_padding: expected less than the stride"},
+        {"{'input':[8],'layers':[{'kind':'dense','count':513,'layers':[{'kind':'relu'}]}]}",
+         VW_ERR_UNSUPPORTED, "layers[0].count: expected a whole number from 1 to 512"},
         {"{'input':[8],'layers':[{'kind':'relu'}],'optimizer':'sgd'}", VW_ERR_UNSUPPORTED,
          "field \"optimizer\" is not known"},
         {"{'input':{'tokens':4,'width':8},'layers':[{'kind':'attention','heads':4,'key_heads':2,"
