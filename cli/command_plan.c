@@ -30,7 +30,7 @@ typedef struct plan_order {
 typedef struct given {
     const char *batch, *sequence, *image, *accumulation, *generate, *loss_chunks, *gpus;
     const char *precision, *optimizer, *offload, *checkpointing, *attention, *card;
-    const char *lora, *qlora, *zero, *top;
+    const char *lora, *qlora, *zero, *top, *head;
     const char *batch_now, *sequence_now, *step; /* of a recording */
     bool has_checkpointing, has_master_weights, is_inference, keeps_graph, is_fsdp;
     bool without_loss;
@@ -91,45 +91,23 @@ static bool read_word(const char *command_name, const char *option, const char *
 
 #define NAME(upper, text) text,
 
-static bool read_precision(const char *command_name, const char *text, vw_precision *out)
-{
-    static const char *const names[] = {VW_PRECISION_LIST(NAME)};
-    size_t place = (size_t)*out;
-    if (!read_word(command_name, "precision", text, names, VW_PRECISION_COUNT, &place))
-        return false;
-    *out = (vw_precision)place;
-    return true;
-}
+/* One for each enumeration: read_precision() and so on. NULL leaves `*out` as it is. */
+#define DEFINE_READER(function, option, type, list, count)                                         \
+    static bool function(const char *command_name, const char *text, type *out)                    \
+    {                                                                                              \
+        static const char *const names[] = {list(NAME)};                                           \
+        size_t place = (size_t)*out;                                                               \
+        if (!read_word(command_name, option, text, names, count, &place))                          \
+            return false;                                                                          \
+        *out = (type)place;                                                                        \
+        return true;                                                                               \
+    }
 
-static bool read_optimizer(const char *command_name, const char *text, vw_optimizer *out)
-{
-    static const char *const names[] = {VW_OPTIMIZER_LIST(NAME)};
-    size_t place = (size_t)*out;
-    if (!read_word(command_name, "optimizer", text, names, VW_OPTIMIZER_COUNT, &place))
-        return false;
-    *out = (vw_optimizer)place;
-    return true;
-}
-
-static bool read_attention(const char *command_name, const char *text, vw_attention *out)
-{
-    static const char *const names[] = {VW_ATTENTION_LIST(NAME)};
-    size_t place = (size_t)*out;
-    if (!read_word(command_name, "attention", text, names, VW_ATTENTION_COUNT, &place))
-        return false;
-    *out = (vw_attention)place;
-    return true;
-}
-
-static bool read_offload(const char *command_name, const char *text, vw_offload *out)
-{
-    static const char *const names[] = {VW_OFFLOAD_LIST(NAME)};
-    size_t place = (size_t)*out;
-    if (!read_word(command_name, "offload", text, names, VW_OFFLOAD_COUNT, &place))
-        return false;
-    *out = (vw_offload)place;
-    return true;
-}
+DEFINE_READER(read_precision, "precision", vw_precision, VW_PRECISION_LIST, VW_PRECISION_COUNT)
+DEFINE_READER(read_optimizer, "optimizer", vw_optimizer, VW_OPTIMIZER_LIST, VW_OPTIMIZER_COUNT)
+DEFINE_READER(read_attention, "attention", vw_attention, VW_ATTENTION_LIST, VW_ATTENTION_COUNT)
+DEFINE_READER(read_offload, "offload", vw_offload, VW_OFFLOAD_LIST, VW_OFFLOAD_COUNT)
+DEFINE_READER(read_head, "head", vw_plan_head, VW_PLAN_HEAD_LIST, VW_PLAN_HEAD_COUNT)
 
 /* full, which is also meant by no value, selective, none, or K: every K-th block. */
 static bool read_checkpointing(const char *command_name, const given *words,
@@ -272,6 +250,7 @@ static bool read_settings(const char *command_name, const given *words, vw_plan_
            read_optimizer(command_name, words->optimizer, &settings->optimizer) &&
            read_offload(command_name, words->offload, &settings->offload) &&
            read_attention(command_name, words->attention, &settings->attention) &&
+           read_head(command_name, words->head, &settings->head) &&
            read_checkpointing(command_name, words, settings) &&
            read_lora(command_name, words, settings) &&
            read_sharding(command_name, words, settings) &&
@@ -293,6 +272,7 @@ static const char *option_of_models(const given *words)
         {"fsdp", words->is_fsdp},
         {"generate", words->generate != NULL},
         {"gpus", words->gpus != NULL},
+        {"head", words->head != NULL},
         {"image", words->image != NULL},
         {"inference", words->is_inference},
         {"keep-graph", words->keeps_graph},
@@ -421,6 +401,7 @@ static int plan_arguments_read(int argc, char **argv, plan_order *order)
         {.name = "fsdp", .is_given = &words.is_fsdp},
         {.name = "generate", .value = &words.generate},
         {.name = "gpus", .value = &words.gpus},
+        {.name = "head", .value = &words.head},
         {.name = "image", .value = &words.image},
         {.name = "inference", .is_given = &words.is_inference},
         {.name = "json", .is_given = &order->has_json},

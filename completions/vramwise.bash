@@ -60,7 +60,7 @@ _vramwise() {
     doctor) options='--card --help --json --pid --torch' ;;
     exporter) options='--help --listen' ;;
     plan) options='--accumulation --attention --batch --batch-now --card --checkpointing --from --fsdp
-        --generate --gpus --help --image --inference --json --keep-graph --list --lora --loss-chunks --master-weights
+        --generate --gpus --head --help --image --inference --json --keep-graph --list --lora --loss-chunks --master-weights
         --model --offload --optimizer --precision --qlora --seq --seq-now --step --top --without-loss --write-trace
         --zero' ;;
     replay) options='--card --conf --device --empty-cache --help --json --policy
@@ -88,6 +88,8 @@ _vramwise() {
     --accumulation | --batch | --batch-now | --generate | --gpus | --image | --lora | --loss-chunks | \
         --qlora | --seq | --seq-now | --step) ;;
     --model) _vramwise_files "$word" "$(_vramwise_listed models)" ;;
+    --head) _vramwise_words "$word" 'auto causal-lm masked-lm seq2seq-lm sequence-classification token-classification
+        question-answering image-classification encoder none' ;;
     --spill) _vramwise_words "$word" '4GiB 8GiB 16GiB 32GiB 64GiB' ;;
     --on-leak) _vramwise_words "$word" 'warn snapshot stop' ;;
     --offload) _vramwise_words "$word" 'optimizer weights spill' ;;

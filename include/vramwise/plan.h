@@ -76,6 +76,19 @@ extern "C" {
     X(INFERENCE, "inference")   /* under inference_mode() */                                       \
     X(KEEP_GRAPH, "keep-graph") /* evaluation without inference_mode(): the graph is kept */
 
+/* What a model's last hidden states go through: which class of transformers it is. */
+#define VW_PLAN_HEAD_LIST(X)                                                                       \
+    X(AUTO, "auto") /* as the model's file says, or the usual one */                               \
+    X(CAUSAL_LM, "causal-lm")                                                                      \
+    X(MASKED_LM, "masked-lm")                                                                      \
+    X(SEQ2SEQ_LM, "seq2seq-lm") /* of an encoder-decoder */                                        \
+    X(SEQUENCE_CLASSIFICATION, "sequence-classification")                                          \
+    X(TOKEN_CLASSIFICATION, "token-classification")                                                \
+    X(QUESTION_ANSWERING, "question-answering")                                                    \
+    X(IMAGE_CLASSIFICATION, "image-classification")                                                \
+    X(ENCODER, "encoder") /* the encoder of an encoder-decoder, without a head */                  \
+    X(NONE, "none")       /* hidden states, as for embeddings */
+
 #define VW_PRECISION_ENUM(upper, text) VW_PRECISION_##upper,
 typedef enum vw_precision { VW_PRECISION_LIST(VW_PRECISION_ENUM) VW_PRECISION_COUNT } vw_precision;
 #undef VW_PRECISION_ENUM
@@ -96,6 +109,9 @@ typedef enum vw_offload { VW_OFFLOAD_LIST(VW_OFFLOAD_ENUM) VW_OFFLOAD_COUNT } vw
 #define VW_SHARDING_ENUM(upper, text) VW_SHARDING_##upper,
 typedef enum vw_sharding { VW_SHARDING_LIST(VW_SHARDING_ENUM) VW_SHARDING_COUNT } vw_sharding;
 #undef VW_SHARDING_ENUM
+#define VW_PLAN_HEAD_ENUM(upper, text) VW_PLAN_HEAD_##upper,
+typedef enum vw_plan_head { VW_PLAN_HEAD_LIST(VW_PLAN_HEAD_ENUM) VW_PLAN_HEAD_COUNT } vw_plan_head;
+#undef VW_PLAN_HEAD_ENUM
 #define VW_PLAN_MODE_ENUM(upper, text) VW_PLAN_MODE_##upper,
 typedef enum vw_plan_mode { VW_PLAN_MODE_LIST(VW_PLAN_MODE_ENUM) VW_PLAN_MODE_COUNT } vw_plan_mode;
 #undef VW_PLAN_MODE_ENUM
@@ -124,6 +140,7 @@ typedef struct vw_plan_settings {
     vw_sharding sharding;
     uint64_t card_bytes;   /* 0 = unknown */
     const char *card_name; /* "h200", from vw_plan_card(); NULL */
+    vw_plan_head head;     /* AUTO: the model's */
 } vw_plan_settings;
 
 /* Sets the defaults: training in float32 with AdamW, SDPA attention, one GPU, batch 1, and the
@@ -177,8 +194,9 @@ typedef struct vw_plan_choice {
 } vw_plan_choice;
 
 typedef struct vw_plan {
-    const char *model;  /* as the caller named it */
-    const char *family; /* "gpt2", "llama", ... */
+    const char *model;   /* as the caller named it */
+    const char *family;  /* "gpt2", "llama", ... */
+    const char *caution; /* what to know before the numbers are read; NULL: nothing */
     uint64_t parameters, trained_parameters;
     vw_plan_settings settings; /* the plan owns its strings */
 
@@ -387,6 +405,7 @@ VW_API const char *vw_attention_name(vw_attention attention);
 VW_API const char *vw_offload_name(vw_offload offload);
 VW_API const char *vw_sharding_name(vw_sharding sharding);
 VW_API const char *vw_plan_mode_name(vw_plan_mode mode);
+VW_API const char *vw_plan_head_name(vw_plan_head head);
 
 #ifdef __cplusplus
 }

@@ -106,7 +106,7 @@ class PlanSettings(ctypes.Structure):
                 ("loss_chunks", ctypes.c_uint64), ("lora_rank", ctypes.c_uint64),
                 ("is_quantized", ctypes.c_bool), ("gpus", ctypes.c_uint64),
                 ("sharding", ctypes.c_int), ("card_bytes", ctypes.c_uint64),
-                ("card_name", ctypes.c_char_p)]
+                ("card_name", ctypes.c_char_p), ("head", ctypes.c_int)]
 
 
 class PlanOptions(ctypes.Structure):

@@ -21,6 +21,8 @@ _CHECKPOINTINGS = ("none", "full", "every", "selective")
 _ATTENTIONS = ("sdpa", "eager", "flash")
 _OFFLOADS = ("none", "optimizer", "weights", "spill")
 _SHARDINGS = ("none", "zero1", "zero2", "zero3", "fsdp")
+_HEADS = ("auto", "causal-lm", "masked-lm", "seq2seq-lm", "sequence-classification",
+          "token-classification", "question-answering", "image-classification", "encoder", "none")
 
 
 def _place(name: str, word: str, words: tuple) -> int:
@@ -120,7 +122,7 @@ def plan(model: Union[None, str, "os.PathLike[str]"] = None, *, batch: Optional[
          attention: str = "sdpa", loss_chunks: int = 1, lora: Optional[int] = None,
          qlora: Optional[int] = None, mode: str = "train", without_loss: bool = False,
          generate: Optional[int] = None,
-         gpus: int = 1, sharding: str = "none", choices: bool = True,
+         gpus: int = 1, sharding: str = "none", head: str = "auto", choices: bool = True,
          from_recording: Any = None, batch_now: Optional[int] = None,
          sequence_now: Optional[int] = None, step: Optional[int] = None) -> Dict[str, Any]:
     """What a run will take, and what makes it fit; no GPU is needed.
@@ -165,6 +167,7 @@ def plan(model: Union[None, str, "os.PathLike[str]"] = None, *, batch: Optional[
     settings.is_quantized = qlora is not None
     settings.gpus = _count("gpus", gpus)
     settings.sharding = _place("sharding", sharding, _SHARDINGS)
+    settings.head = _place("head", head, _HEADS)
     _set_card(settings, card)
     return _planned(os.fspath(model), settings, choices)
 

@@ -96,6 +96,34 @@ vw_status vw__config_call_forget_heads(const vw__config *config, const vw__confi
     return VW_OK;
 }
 
+/* SmolLM3: which layers rotate, as numbers 1 and 0; else every so many-th does not. */
+vw_status vw__config_call_rotated_layers(const vw__config *config, const vw__config_key *key,
+                                         void *into)
+{
+    vw_plan_model *model = into;
+    const size_t count = (size_t)model->shape.layers; /* within limits */
+    uint64_t interval = key->most;
+    size_t listed = count;
+    uint64_t *numbers =
+        vw__arena_alloc_array(&model->arena, count, sizeof *numbers, sizeof *numbers);
+    bool *rotated = vw__arena_alloc_array(&model->arena, count, sizeof *rotated, sizeof *rotated);
+    if (numbers == NULL || rotated == NULL)
+        return vw__fail_host_memory(9 * count, "the kinds of a model's layers");
+    VW__TRY(vw__config_number_if(config, "no_rope_layer_interval", 1, VW__CONFIG_MOST_LAYERS,
+                                 &interval));
+    for (size_t i = 0; i < count; i++)
+        numbers[i] = (i + 1) % interval != 0;
+    if (vw__config_has(config, key->name))
+        VW__TRY(vw__config_numbers(config, key->name, 0, 1, count, numbers, &listed));
+    if (listed != count)
+        return vw__config_refuse(config, key->name, VW_ERR_UNSUPPORTED,
+                                 "a number for each of the %zu layers", count);
+    for (size_t i = 0; i < count; i++)
+        rotated[i] = numbers[i] != 0;
+    model->shape.attention.rotated = rotated;
+    return VW_OK;
+}
+
 /* ---- windows --------------------------------------------------------------------------------- */
 
 /* The key's usual number where nothing is said; null: no window. */
@@ -154,13 +182,37 @@ vw_status vw__config_call_late_window(const vw__config *config, const vw__config
     return vw__config_call_layer_types(config, key, model);
 }
 
+/* ModernBERT: half of the window lies on either side, and every so many-th layer has none, the
+ * first among them. */
+vw_status vw__config_call_local_windows(const vw__config *config, const vw__config_key *key,
+                                        void *into)
+{
+    vw_plan_model *model = into;
+    vw__plan_attention *shape = &model->shape.attention;
+    const size_t count = (size_t)model->shape.layers; /* within limits */
+    uint64_t period = 3, both_sides = key->most;
+    VW__TRY(vw__config_number_if(config, key->name, 2, VW__CONFIG_MOST_POSITIONS, &both_sides));
+    VW__TRY(vw__config_number_if(config, "global_attn_every_n_layers", 1, VW__CONFIG_MOST_LAYERS,
+                                 &period));
+    bool *windows = vw__arena_alloc_array(&model->arena, count, sizeof *windows, sizeof *windows);
+    if (windows == NULL)
+        return vw__fail_host_memory(count, "the kinds of a model's layers");
+    for (size_t i = 0; i < count; i++)
+        windows[i] = i % period != 0;
+    shape->windows = windows;
+    shape->window = both_sides / 2;
+    return vw__config_call_layer_types(config, key, into);
+}
+
 /* ---- experts --------------------------------------------------------------------------------- */
 
 vw_status vw__config_call_experts(const vw__config *config, const vw__config_key *key, void *into)
 {
     vw_plan_model *model = into;
     vw__plan_mlp *shape = &model->shape.mlp;
-    VW__TRY(vw__config_number(config, key->name, 1, VW__CONFIG_MOST_EXPERTS, &shape->experts));
+    const bool has_other = key->other != NULL && !vw__config_has(config, key->name);
+    VW__TRY(vw__config_number(config, has_other ? key->other : key->name, 1,
+                              VW__CONFIG_MOST_EXPERTS, &shape->experts));
     shape->experts_per_token = shape->experts < key->most ? shape->experts : key->most;
     return vw__config_number_if(config, "num_experts_per_tok", 1, shape->experts,
                                 &shape->experts_per_token);
@@ -176,6 +228,61 @@ vw_status vw__config_call_refuse_plain_layers(const vw__config *config, const vw
         return VW_OK;
     return vw__config_refuse(config, "mlp_only_layers", VW_ERR_UNSUPPORTED,
                              "an empty list: that every layer has experts");
+}
+
+/* ---- positions and widths ---------------------------------------------------------------------
+ */
+
+/* The table has two rows more, from which positions are counted. */
+vw_status vw__config_call_offset_positions(const vw__config *config, const vw__config_key *key,
+                                           void *into)
+{
+    enum { OFFSET = 2 };
+    vw__plan_embedding *shape = &((vw_plan_model *)into)->shape.embedding;
+    (void)config;
+    (void)key;
+    shape->positions += OFFSET;
+    shape->position_offset = OFFSET;
+    return VW_OK;
+}
+
+/* Of a token; the layers' where nothing is said. */
+vw_status vw__config_call_token_width(const vw__config *config, const vw__config_key *key,
+                                      void *into)
+{
+    vw__plan_shape *shape = &((vw_plan_model *)into)->shape;
+    uint64_t width = key->most > 0 ? key->most : shape->hidden;
+    VW__TRY(vw__config_number_if(config, key->name, 1, VW__CONFIG_MOST_WIDTH, &width));
+    shape->embedding.width = width == shape->hidden ? 0 : width;
+    if (width <= shape->hidden)
+        return VW_OK;
+    return vw__config_refuse(config, key->name, VW_ERR_UNSUPPORTED,
+                             "no more than hidden_size (%" PRIu64 ")", shape->hidden);
+}
+
+/* Encoder and decoder are planned with the same numbers. */
+vw_status vw__config_call_same(const vw__config *config, const vw__config_key *key, void *into)
+{
+    uint64_t first = 0, second = 0;
+    (void)into;
+    VW__TRY(vw__config_number_if(config, key->other, 1, VW__CONFIG_MOST_INNER, &first));
+    VW__TRY(vw__config_number_if(config, key->name, 1, VW__CONFIG_MOST_INNER, &second));
+    if (first == 0 || second == 0 || first == second)
+        return VW_OK;
+    return vw__config_refuse(config, key->name, VW_ERR_UNSUPPORTED, "%s, which is %" PRIu64,
+                             key->other, first);
+}
+
+vw_status vw__config_call_require_true(const vw__config *config, const vw__config_key *key,
+                                       void *into)
+{
+    bool is_true = true;
+    (void)into;
+    VW__TRY(vw__config_boolean_if(config, key->name, &is_true));
+    if (is_true)
+        return VW_OK;
+    return vw__config_refuse(config, key->name, VW_ERR_UNSUPPORTED,
+                             "true: what it switches off is not known to the planner");
 }
 
 /* ---- bert, t5, images ------------------------------------------------------------------------ */
@@ -215,13 +322,44 @@ vw_status vw__config_call_t5_feed(const vw__config *config, const vw__config_key
     return VW_OK;
 }
 
-/* transformers counts the names of the labels; without any there are two. */
-vw_status vw__config_call_labels(const vw__config *config, const vw__config_key *key, void *into)
+/* ---- mpt, falcon ----------------------------------------------------------------------------- */
+
+/* MPT has an object of its own for attention, with the one probability of all dropout. */
+vw_status vw__config_call_mpt_attention(const vw__config *config, const vw__config_key *key,
+                                        void *into)
 {
-    vw_plan_model *model = into;
-    const size_t names = vw__config_count(config, "id2label");
+    vw__plan_shape *shape = &((vw_plan_model *)into)->shape;
+    vw__config inside;
+    double dropout = 0;
+    if (!vw__config_has_object(config, key->name))
+        return VW_OK;
+    VW__TRY(vw__config_object(config, key->name, &inside));
+    VW__TRY(vw__config_real_if(&inside, "attn_pdrop", 0, 1, &dropout));
+    VW__TRY(vw__config_refuse_true(&inside, "qk_ln"));
+    shape->attention.has_dropout = shape->has_residual_dropout = dropout > 0;
+    if (!vw__config_has(&inside, "clip_qkv"))
+        return VW_OK;
+    return vw__config_refuse(&inside, "clip_qkv", VW_ERR_UNSUPPORTED, "null");
+}
+
+/* Heads of keys, and whether there is a norm for each of the two parts. */
+vw_status vw__config_call_falcon(const vw__config *config, const vw__config_key *key, void *into)
+{
+    vw__plan_shape *shape = &((vw_plan_model *)into)->shape;
+    bool is_new = false, is_multi_query = true;
     (void)key;
-    model->shape.head.labels = names > 0 ? names : 2;
-    return vw__config_number_if(config, "num_labels", 1, VW__CONFIG_MOST_VOCABULARY,
-                                &model->shape.head.labels);
+    VW__TRY(vw__config_boolean_if(config, "new_decoder_architecture", &is_new));
+    VW__TRY(vw__config_boolean_if(config, "multi_query", &is_multi_query));
+    uint64_t norms = is_new ? 2 : 1;
+    VW__TRY(vw__config_number_if(config, "num_ln_in_parallel_attn", 1, 2, &norms));
+    shape->norm.is_shared = !is_new || norms == 1;
+    shape->attention.repeats_first = is_new;
+    shape->attention.key_heads = shape->attention.heads;
+    if (is_new)
+        VW__TRY(vw__config_number_if(config, "num_kv_heads", 1, VW__CONFIG_MOST_HEADS,
+                                     &shape->attention.key_heads));
+    else if (is_multi_query)
+        shape->attention.key_heads = 1;
+    return vw__config_check_multiple(config, "num_attention_heads", shape->attention.heads,
+                                     "num_kv_heads", shape->attention.key_heads);
 }

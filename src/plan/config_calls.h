@@ -20,6 +20,13 @@ vw__config_call vw__config_call_experts;
 vw__config_call vw__config_call_refuse_plain_layers;
 vw__config_call vw__config_call_position_offset;
 vw__config_call vw__config_call_t5_feed;
-vw__config_call vw__config_call_labels;
+vw__config_call vw__config_call_rotated_layers;
+vw__config_call vw__config_call_offset_positions;
+vw__config_call vw__config_call_token_width;
+vw__config_call vw__config_call_same;
+vw__config_call vw__config_call_mpt_attention;
+vw__config_call vw__config_call_falcon;
+vw__config_call vw__config_call_local_windows;
+vw__config_call vw__config_call_require_true;
 
 #endif /* VW_PLAN_CONFIG_CALLS_H */

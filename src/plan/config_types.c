@@ -145,7 +145,7 @@ static const vw__config_key qwen3_moe_keys[] = {
     EXACTLY("decoder_sparse_step", 1),
     CALL(vw__config_call_refuse_plain_layers),
     NUMBER("moe_intermediate_size", mlp.inner, VW__CONFIG_MOST_INNER),
-    CALL(vw__config_call_experts, .name = "num_experts", .most = 8),
+    CALL(vw__config_call_experts, .name = "num_experts", .other = "num_local_experts", .most = 8),
     ATTENTION_BIAS,
     CALL(vw__config_call_switched_window, .most = 4096),
     END};
@@ -169,6 +169,7 @@ static const vw__config_key t5_keys[] = {
     DROPOUT("dropout_rate", embedding.has_dropout),
     DROPOUT("dropout_rate", attention.has_dropout),
     DROPOUT("dropout_rate", has_residual_dropout),
+    DROPOUT("dropout_rate", mlp.has_dropout),
     TIED,
     END};
 
@@ -179,7 +180,6 @@ static const vw__config_key vit_keys[] = {
     NUMBER("patch_size", embedding.patch, VW__CONFIG_MOST_PIXELS),
     NUMBER_IF("num_channels", embedding.channels, VW__CONFIG_MOST_WIDTH),
     MULTIPLE("image_size", embedding.image, "patch_size", embedding.patch),
-    CALL(vw__config_call_labels),
     ACTIVATION("hidden_act"),
     FLAG("qkv_bias", attention.has_query_bias),
     BERT_DROPOUTS,
@@ -195,7 +195,6 @@ static const vw__config_key resnet_keys[] = {
     {VW__CONFIG_KEY_FLAG, "downsample_in_first_stage", OF_RESNET(halves_first)},
     {VW__CONFIG_KEY_FLAG, "downsample_in_bottleneck", OF_RESNET(strides_in_first_conv)},
     CALL(read_depths, .name = "depths"),
-    CALL(vw__config_call_labels),
     END};
 
 /* ---- types ----------------------------------------------------------------------------------- */
@@ -234,16 +233,21 @@ static const vw__config_type usual_types[] = {
     {"qwen3_moe", "Qwen3MoeForCausalLM", &vw__plan_family_mixtral,
      {SILU_GATE, POSITIONS(32768), .attention = {.has_query_norm = true}}, qwen3_moe_keys},
     {"bert", "BertForMaskedLM", &vw__plan_family_bert, {BERT_DEFAULTS}, bert_keys},
-    {"roberta", "RobertaForMaskedLM", &vw__plan_family_bert, {BERT_DEFAULTS}, roberta_keys},
-    {"xlm-roberta", "XLMRobertaForMaskedLM", &vw__plan_family_bert, {BERT_DEFAULTS}, roberta_keys},
-    {"camembert", "CamembertForMaskedLM", &vw__plan_family_bert, {BERT_DEFAULTS}, roberta_keys},
+    {"roberta", "RobertaForMaskedLM", &vw__plan_family_bert, {ROBERTA_DEFAULTS}, roberta_keys},
+    {"xlm-roberta", "XLMRobertaForMaskedLM", &vw__plan_family_bert, {ROBERTA_DEFAULTS}, roberta_keys},
+    {"camembert", "CamembertForMaskedLM", &vw__plan_family_bert, {ROBERTA_DEFAULTS}, roberta_keys},
     {"t5", "T5ForConditionalGeneration", &vw__plan_family_t5,
-     {.mlp = {.activation = VW__PLAN_ACTIVATION_RELU}, .attention = {.buckets = 32, .has_dropout = true},
+     {.mlp = {.activation = VW__PLAN_ACTIVATION_RELU, .has_dropout = true}, .attention = {.buckets = 32, .has_dropout = true},
       .embedding = {.has_dropout = true}, .has_residual_dropout = true, .head = {.is_tied = true}},
+     t5_keys},
+    {"mt5", "MT5ForConditionalGeneration", &vw__plan_family_t5,
+     {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU_NEW, .is_gated = true, .has_dropout = true},
+      .attention = {.buckets = 32, .has_dropout = true}, .embedding = {.has_dropout = true},
+      .has_residual_dropout = true, .head = {.is_tied = true}},
      t5_keys},
     {"vit", "ViTForImageClassification", &vw__plan_family_vit,
      {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU}, .attention = {.has_query_bias = true},
-      .embedding = {.channels = 3}},
+      .embedding = {.channels = 3}, .head = {.has_pooler = true}},
      vit_keys},
     {"resnet", "ResNetForImageClassification", &vw__plan_family_resnet, {.layers = 0}, resnet_keys},
     {"gpt_neox", "GPTNeoXForCausalLM", &vw__plan_family_gpt_neox,
@@ -256,7 +260,7 @@ static const vw__config_type usual_types[] = {
 
 const vw__config_type *vw__config_type_number(size_t number)
 {
-    static const vw__config_type *const tables[] = {usual_types};
+    static const vw__config_type *const tables[] = {usual_types, vw__config_text_types};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         for (const vw__config_type *type = tables[i]; type->name != NULL; type++)
             if (number-- == 0)
@@ -275,6 +279,7 @@ const vw__config_type *vw__config_type_find(const char *name)
 
 void vw__config_complete(vw__plan_shape *shape)
 {
+    enum { USUAL_LABELS = 2 }; /* of transformers' classifiers */
     vw__plan_attention *attention = &shape->attention;
     if (attention->key_heads == 0)
         attention->key_heads = attention->heads;
@@ -282,6 +287,16 @@ void vw__config_complete(vw__plan_shape *shape)
         attention->head_width = shape->hidden / attention->heads;
     if (shape->mlp.inner == 0)
         shape->mlp.inner = 4 * shape->hidden;
+    if (shape->head.labels == 0)
+        shape->head.labels = USUAL_LABELS;
+}
+
+/* Of any classifier: transformers counts the names of the labels. */
+static vw_status read_labels(const vw__config *config, vw_plan_model *model)
+{
+    model->shape.head.labels = vw__config_count(config, "id2label");
+    return vw__config_number_if(config, "num_labels", 1, VW__CONFIG_MOST_VOCABULARY,
+                                &model->shape.head.labels);
 }
 
 vw_status vw__config_type_read(const vw__config_type *type, const vw__config *config,
@@ -290,6 +305,7 @@ vw_status vw__config_type_read(const vw__config_type *type, const vw__config *co
     model->family = type->family;
     model->shape = type->defaults;
     VW__TRY(vw__config_read_keys(config, type->keys, model));
+    VW__TRY(read_labels(config, model));
     vw__config_complete(&model->shape);
     return VW_OK;
 }

@@ -22,11 +22,14 @@
 
 typedef struct vw__config_type {
     const char *name;       /* "model_type" */
-    const char *class_name; /* whose forward pass is planned */
+    const char *class_name; /* the usual one; others are called alike: config_heads.h */
     const vw__plan_family *family;
     vw__plan_shape defaults;    /* of fields that a file may leave out */
     const vw__config_key *keys; /* into a vw_plan_model */
 } vw__config_type;
+
+/* Tables of types, each ended by one without a name. */
+extern const vw__config_type vw__config_text_types[]; /* config_types_text.c */
 
 /* All types, numbered from 0 on; NULL behind the last. */
 const vw__config_type *vw__config_type_number(size_t number);

@@ -16,8 +16,9 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/nearest_name.h"
-#include "plan/config_types.h"
+#include "plan/config_heads.h"
 #include "plan/config_read.h"
+#include "plan/config_types.h"
 #include "plan/layers.h"
 #include "plan/plan_model.h"
 #include "plan/vision.h"
@@ -49,22 +50,39 @@ void vw_plan_model_close(vw_plan_model *model)
     vw__host_free(model);
 }
 
-/* More than VW__PLAN_MODEL_MOST_NOTES are left out. */
-__attribute__((format(printf, 2, 3))) static vw_status add_note(vw_plan_model *model,
-                                                                const char *format, ...)
+/* In the model's arena; NULL: no memory. */
+static const char *keep_text(vw_plan_model *model, const char *format, va_list args)
 {
     char text[512];
+    vsnprintf(text, sizeof text, format, args);
+    return vw__arena_copy(&model->arena, text, strlen(text));
+}
+
+static vw_status check_text(const char *text)
+{
+    return text == NULL ? vw__fail_host_memory(0, "a note on a model") : VW_OK;
+}
+
+vw_status vw__plan_model_note(vw_plan_model *model, const char *format, ...)
+{
     va_list args;
     if (model->note_count == VW__PLAN_MODEL_MOST_NOTES)
         return VW_OK;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    const char *note = keep_text(model, format, args);
     va_end(args);
-    const char *note = vw__arena_copy(&model->arena, text, strlen(text));
-    if (note == NULL)
-        return vw__fail_host_memory(strlen(text), "a note on a model");
-    model->notes[model->note_count++] = note;
-    return VW_OK;
+    if (note != NULL)
+        model->notes[model->note_count++] = note;
+    return check_text(note);
+}
+
+vw_status vw__plan_model_caution(vw_plan_model *model, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    model->caution = keep_text(model, format, args);
+    va_end(args);
+    return check_text(model->caution);
 }
 
 /* ---- what the file is of --------------------------------------------------------------------- */
@@ -131,18 +149,15 @@ static vw_status refuse_type(const vw__config *config)
                              known);
 }
 
-/* ---- what is planned, and what the file asks for beside it ----------------------------------- */
+/* ---- what the file asks for beside the model --------------------------------------------------
+ */
 
-static vw_status note_what_is_left_out(const vw__config *config, const vw__config_type *type,
-                                       vw_plan_model *model)
+static vw_status note_what_is_left_out(const vw__config *config, vw_plan_model *model)
 {
-    const char *asked = vw__config_first_text(config, "architectures");
-    if (asked != NULL && strcmp(asked, type->class_name) != 0)
-        VW__TRY(add_note(model, "planned as %s; the configuration names %.80s", type->class_name,
-                         asked));
     if (vw__config_has(config, "quantization_config"))
-        VW__TRY(add_note(model, "quantization_config is passed over: weights are planned in "
-                                "the precision that the settings say"));
+        VW__TRY(vw__plan_model_note(model,
+                                    "quantization_config is passed over: weights are planned "
+                                    "in the precision that the settings say"));
     return VW_OK;
 }
 
@@ -160,7 +175,8 @@ static vw_status read_model(const vw__config *config, vw_plan_model *model)
     if (type == NULL)
         return refuse_type(config);
     VW__TRY(vw__config_type_read(type, config, model));
-    return note_what_is_left_out(config, type, model);
+    VW__TRY(vw__config_read_head(config, type, model));
+    return note_what_is_left_out(config, model);
 }
 
 /* Closes the file. */

@@ -211,4 +211,5 @@ const vw__plan_family vw__plan_family_resnet = {
     .usual_length = usual_length,
     .build = build,
     .forward = forward,
+    .heads = {VW_PLAN_HEAD_IMAGE_CLASSIFICATION},
 };

@@ -58,6 +58,14 @@ vw__tensor vw__module_make_weight(vw__plan_run *run, uint64_t elements)
                                      is_trained(run->settings));
 }
 
+vw__tensor vw__module_make_buffer(vw__plan_run *run, uint64_t elements, vw__dtype dtype)
+{
+    vw__tape_use before = vw__tape_set_use(run->tape, VW__TAPE_USE_WEIGHTS);
+    vw__tensor made = vw__tensor_new(run->tape, elements, dtype);
+    vw__tape_set_use(run->tape, before);
+    return made;
+}
+
 vw__tensor vw__module_make_tables(vw__plan_run *run, uint64_t count, uint64_t rows, uint64_t width)
 {
     uint64_t elements = vw__tape_times(run->tape, count, vw__tape_times(run->tape, rows, width));
@@ -70,16 +78,28 @@ vw__tensor vw__module_make_table(vw__plan_run *run, uint64_t rows, uint64_t widt
     return vw__module_make_tables(run, 1, rows, width);
 }
 
+static bool is_head(vw__module_linear_kind kind)
+{
+    return kind == VW__MODULE_LINEAR_HEAD || kind == VW__MODULE_LINEAR_NEW;
+}
+
 vw__module_linear vw__module_make_linear(vw__plan_run *run, const char *name, uint64_t in,
                                          uint64_t out, bool has_bias, vw__module_linear_kind kind)
 {
+    const bool has_gradient = kind == VW__MODULE_LINEAR_NEW
+                                  ? run->settings->mode != VW_PLAN_MODE_INFERENCE
+                                  : is_trained(run->settings);
     vw__module_linear made = {.name = name};
-    made.is_quantized = run->settings->is_quantized && kind != VW__MODULE_LINEAR_HEAD;
+    made.is_quantized = run->settings->is_quantized && !is_head(kind);
     made.weights = (vw__op_linear_weights){.in = in, .out = out, .bias = vw__tensor_none()};
-    made.weights.weight = made.is_quantized ? vw__module_make_packed_weight(run, in, out)
-                                            : vw__module_make_table(run, out, in);
+    made.weights.weight =
+        made.is_quantized ? vw__module_make_packed_weight(run, in, out)
+                          : vw__module_make_weight_of(run, vw__tape_times(run->tape, in, out),
+                                                      (vw__tape_matrix){.rows = out, .width = in},
+                                                      run->dtype, has_gradient);
     if (has_bias)
-        made.weights.bias = vw__module_make_weight(run, out);
+        made.weights.bias = vw__module_make_weight_of(run, out, (vw__tape_matrix){.rows = 0},
+                                                      run->dtype, has_gradient);
     if (run->settings->lora_rank > 0 && kind == VW__MODULE_LINEAR_ADAPTED)
         vw__module_make_adapter(run, &made);
     return made;
@@ -108,7 +128,8 @@ vw__module_norm vw__module_make_norm(vw__plan_run *run, const char *name, uint64
                                      vw__module_norm_kind kind)
 {
     vw__module_norm made = {.name = name, .width = width, .kind = kind, .bias = vw__tensor_none()};
-    made.weight = vw__module_make_weight(run, width);
+    made.weight =
+        kind == VW__MODULE_NORM_PLAIN ? vw__tensor_none() : vw__module_make_weight(run, width);
     if (kind == VW__MODULE_NORM_LAYER)
         made.bias = vw__module_make_weight(run, width);
     return made;
@@ -124,6 +145,12 @@ static vw__tensor normalize(vw__tape *tape, vw__tensor x, const vw__module_norm 
         return vw__op_gemma_norm(tape, x, module->weight, rows);
     case VW__MODULE_NORM_T5:
         return vw__op_t5_norm(tape, x, module->weight, rows);
+    case VW__MODULE_NORM_RMS_LATE:
+        return vw__op_late_rms_norm(tape, x, module->weight, rows);
+    case VW__MODULE_NORM_COHERE:
+        return vw__op_cohere_norm(tape, x, module->weight, rows);
+    case VW__MODULE_NORM_PLAIN:
+        return vw__op_plain_norm(tape, x, rows);
     case VW__MODULE_NORM_LAYER:
     case VW__MODULE_NORM_LAYER_UNBIASED:
         break;
@@ -159,6 +186,9 @@ vw__tensor vw__module_apply_activation(vw__plan_run *run, vw__tensor x)
         break;
     case VW__PLAN_ACTIVATION_QUICK_GELU:
         made = vw__op_quick_gelu(tape, x);
+        break;
+    case VW__PLAN_ACTIVATION_BLOOM_GELU:
+        made = vw__op_bloom_gelu(tape, x);
         break;
     }
     vw__tape_leave(tape);

@@ -1,4 +1,4 @@
-/* module_head.c - the two ends of a language model: ids, and the loss of its last hidden states.
+/* module_head.c - the two ends of a text model: ids, and the loss of its last hidden states.
  *
  * The loss in chunks is that of a loop over chunks of the rows, each in torch.utils.checkpoint: the
  * head, logits in float32 and cross-entropy of one chunk at a time, and once more in the backward
@@ -14,10 +14,14 @@ vw__tensor vw__module_make_ids(vw__plan_run *run, uint64_t rows, uint64_t length
     return ids;
 }
 
-/* tanh(logits / cap) * cap, where a model has it. */
+/* Shifted, scaled, tanh(logits / cap) * cap: where a model has it. */
 static vw__tensor logits_of(vw__plan_run *run, vw__tensor x, const vw__module_linear *head)
 {
     vw__tensor logits = vw__module_apply_linear(run, x, head);
+    if (head->has_offset)
+        vw__tensor_rebind(run->tape, &logits, vw__op_add(run->tape, logits, head->offset));
+    if (run->model->shape.head.is_scaled)
+        vw__tensor_rebind(run->tape, &logits, vw__op_mul_scalar(run->tape, logits));
     if (run->model->shape.head.is_capped)
         vw__op_cap(run->tape, &logits);
     return logits;
@@ -124,6 +128,86 @@ vw__tensor vw__module_apply_head(vw__plan_run *run, vw__tensor x, const vw__modu
     vw__tape_use before = vw__tape_set_use(run->tape, VW__TAPE_USE_LOSS);
     vw__tensor result = apply_head(run, x, head, rows, is_shifted);
     vw__tensor_drop(run->tape, &x);
+    vw__tape_set_use(run->tape, before);
+    return result;
+}
+
+/* ---- classes and answers --------------------------------------------------------------------- */
+
+/* The mean of what `labels` are wrong by; without a loss the scores. Takes them over. */
+static vw__tensor loss_of_scores(vw__plan_run *run, vw__tensor scores, uint64_t labels)
+{
+    if (!run->has_loss)
+        return scores;
+    vw__tensor wanted = vw__tensor_new(run->tape, labels, VW__DTYPE_INT64);
+    vw__tensor_rebind(run->tape, &scores, vw__op_cross_entropy(run->tape, scores, wanted));
+    vw__tensor_drop(run->tape, &wanted);
+    return scores;
+}
+
+static vw__tensor apply_scores(vw__plan_run *run, vw__tensor x, const vw__module_linear *scores)
+{
+    vw__tensor made = vw__module_apply_linear(run, x, scores);
+    vw__tensor_drop(run->tape, &x);
+    return made;
+}
+
+vw__tensor vw__module_classify_last(vw__plan_run *run, vw__tensor x,
+                                    const vw__module_linear *scores)
+{
+    vw__tape *tape = run->tape;
+    vw__tape_use before = vw__tape_set_use(tape, VW__TAPE_USE_LOSS);
+    vw__tape_enter(tape, "loss", -1);
+    vw__tensor all = apply_scores(run, x, scores);
+    vw__tensor places = vw__tensor_new(tape, run->settings->batch, VW__DTYPE_INT64);
+    vw__tensor last = vw__op_index(tape, all, places,
+                                   vw__tape_times(tape, run->settings->batch, scores->weights.out));
+    vw__tensor_drop(tape, &places);
+    vw__tensor result = loss_of_scores(run, last, run->settings->batch);
+    vw__tensor_drop(tape, &all);
+    vw__tape_leave(tape);
+    vw__tape_set_use(tape, before);
+    return result;
+}
+
+vw__tensor vw__module_classify_tokens(vw__plan_run *run, vw__tensor x,
+                                      const vw__module_linear *scores)
+{
+    const uint64_t rows = scores->weights.in == 0 ? 0 : x.elements / scores->weights.in;
+    vw__tape_use before = vw__tape_set_use(run->tape, VW__TAPE_USE_LOSS);
+    vw__tape_enter(run->tape, "loss", -1);
+    vw__tensor result = loss_of_scores(run, apply_scores(run, x, scores), rows);
+    vw__tape_leave(run->tape);
+    vw__tape_set_use(run->tape, before);
+    return result;
+}
+
+/* Columns of the scores, each copied to lie in one piece. */
+static vw__tensor find_ends(vw__plan_run *run, vw__tensor scores)
+{
+    vw__tape *tape = run->tape;
+    vw__tensor ends[2], loss = vw__tensor_none();
+    vw__op_split(tape, scores, 2, ends);
+    for (size_t i = 0; i < 2; i++) {
+        vw__tensor_rebind(tape, &ends[i], vw__op_contiguous(tape, ends[i]));
+        vw__tensor part = loss_of_scores(run, vw__tensor_hold(tape, ends[i]), run->settings->batch);
+        vw__tensor_rebind(tape, &loss,
+                          i == 0 ? vw__tensor_hold(tape, part) : vw__op_add(tape, loss, part));
+        vw__tensor_drop(tape, &part);
+    }
+    for (size_t i = 0; i < 2; i++)
+        vw__tensor_drop(tape, &ends[i]);
+    return loss;
+}
+
+vw__tensor vw__module_find_answers(vw__plan_run *run, vw__tensor x, const vw__module_linear *scores)
+{
+    vw__tape_use before = vw__tape_set_use(run->tape, VW__TAPE_USE_LOSS);
+    vw__tape_enter(run->tape, "loss", -1);
+    vw__tensor all = apply_scores(run, x, scores);
+    vw__tensor result = run->has_loss ? find_ends(run, all) : vw__tensor_hold(run->tape, all);
+    vw__tensor_drop(run->tape, &all);
+    vw__tape_leave(run->tape);
     vw__tape_set_use(run->tape, before);
     return result;
 }

@@ -40,6 +40,11 @@ vw__tensor vw__op_tanh(vw__tape *tape, vw__tensor x)
     return vw__op_apply(tape, x, vw__op_saving_result(x));
 }
 
+vw__tensor vw__op_sigmoid(vw__tape *tape, vw__tensor x)
+{
+    return vw__op_apply(tape, x, vw__op_saving_result(x));
+}
+
 void vw__op_cap(vw__tape *tape, vw__tensor *x)
 {
     vw__tensor_rebind(tape, x, vw__op_mul_scalar(tape, *x));
@@ -229,6 +234,36 @@ vw__tensor vw__op_clamp(vw__tape *tape, vw__tensor x)
     return vw__op_apply(tape, x, how);
 }
 
+/* What it changes is needed in the derivative, and copied before. */
+void vw__op_clamp_in_place(vw__tape *tape, vw__tensor *x)
+{
+    enum { COMPARISONS = 3 };
+    vw__tensor before = vw__tensor_wants_gradient(*x) ? vw__tensor_new(tape, x->elements, x->dtype)
+                                                      : vw__tensor_none();
+    vw__node_begin(tape, x, 1);
+    vw__node_save(tape, before);
+    for (int i = 0; i < COMPARISONS; i++)
+        vw__node_take(tape, x->elements, VW__DTYPE_BOOL);
+    vw__node_take_for(tape, 0, x->elements, x->dtype);
+    vw__node_end(tape, x, 1);
+    vw__tensor_drop(tape, &before);
+}
+
+/* Both directions are lines of Python: up to three products at once beside the result, and four. */
+vw__tensor vw__op_bloom_gelu(vw__tape *tape, vw__tensor x)
+{
+    vw__tensor first = vw__tensor_new(tape, x.elements, x.dtype);
+    vw__tensor second = vw__tensor_new(tape, x.elements, x.dtype);
+    vw__tensor third = vw__tensor_new(tape, x.elements, x.dtype);
+    vw__tensor_drop(tape, &third);
+    vw__tensor_drop(tape, &second);
+    vw__op_unary how = vw__op_saving_argument(x);
+    how.temporaries = 4;
+    vw__tensor made = vw__op_apply(tape, x, how);
+    vw__tensor_drop(tape, &first);
+    return made;
+}
+
 /* 0.5 * x * (1 + tanh(c * (x + d * x**3))) */
 vw__tensor vw__op_gelu_new(vw__tape *tape, vw__tensor x)
 {
@@ -248,7 +283,7 @@ vw__tensor vw__op_gelu_new(vw__tape *tape, vw__tensor x)
 vw__tensor vw__op_quick_gelu(vw__tape *tape, vw__tensor x)
 {
     vw__tensor share = vw__op_mul_scalar(tape, x);
-    vw__tensor_rebind(tape, &share, vw__op_apply(tape, share, vw__op_saving_result(share)));
+    vw__tensor_rebind(tape, &share, vw__op_sigmoid(tape, share));
     vw__tensor made = vw__op_mul(tape, x, share);
     vw__tensor_drop(tape, &share);
     return made;

@@ -244,6 +244,8 @@ static vw_status keep_notes(plan_holder *holder, const vw_plan_model *model)
 static double head_share(const vw_plan_model *model, const vw_plan *plan)
 {
     double head = (double)model->shape.embedding.vocabulary * (double)model->shape.hidden;
+    if (!vw__plan_has_vocabulary_head(model, &plan->settings))
+        return 0;
     return plan->parameters == 0 || head > (double)plan->parameters
                ? 1
                : head / (double)plan->parameters;
@@ -350,6 +352,10 @@ static vw_status fill_plan(plan_holder *holder, const vw_plan_model *model,
     holder->plan.family = model->family->name;
     holder->plan.model = vw__arena_copy(&holder->arena, model->name, strlen(model->name));
     if (holder->plan.model == NULL)
+        return no_memory();
+    if (model->caution != NULL)
+        holder->plan.caution = vw__arena_format(&holder->arena, "%s", model->caution);
+    if (model->caution != NULL && holder->plan.caution == NULL)
         return no_memory();
     VW__TRY(run_and_fill(holder, model, options->without_replay));
     VW__TRY(keep_notes(holder, model));

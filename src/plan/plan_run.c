@@ -163,15 +163,18 @@ static vw__plan_run settings_to_run(const vw_plan_model *model, const vw_plan_se
 {
     bool is_training = settings->mode == VW_PLAN_MODE_TRAIN;
     bool is_inference = settings->mode == VW_PLAN_MODE_INFERENCE;
+    const vw_plan_head head = vw__plan_head_of(model, settings);
     return (vw__plan_run){
         .model = model,
         .settings = settings,
+        .head = head,
         /* QLoRA: what is not quantized is cast to float32 before training */
         .dtype = settings->is_quantized && is_training ? VW__DTYPE_FLOAT32
                                                        : weights_dtype(settings->precision),
         .compute_dtype = products_dtype(settings),
         .is_training = is_training,
-        .has_loss = !is_inference || (!settings->without_loss && settings->generate == 0)};
+        .has_loss = !is_inference || (!settings->without_loss && settings->generate == 0 &&
+                                      vw__plan_head_has_loss(head))};
 }
 
 static void simulate(vw__plan_run *run, unsigned steps, vw__plan_peaks *out)

@@ -27,6 +27,7 @@ struct vw__plan_run {
     vw__tape *tape;
     vw__arena arena;         /* of the modules */
     void *modules;           /* the family's own */
+    vw_plan_head head;       /* as vw__plan_head_of() */
     vw__dtype dtype;         /* of weights */
     vw__dtype compute_dtype; /* of products with quantized weights */
     bool is_training;        /* module.train(): dropout is on */
@@ -54,6 +55,7 @@ typedef enum vw__module_linear_kind {
     VW__MODULE_LINEAR_PLAIN,
     VW__MODULE_LINEAR_ADAPTED, /* LoRA's usual targets in this family */
     VW__MODULE_LINEAR_HEAD,    /* never quantized, never adapted */
+    VW__MODULE_LINEAR_NEW,     /* the same, and LoRA trains it whole: PEFT's modules_to_save */
 } vw__module_linear_kind;
 
 typedef struct vw__module_linear {
@@ -62,6 +64,8 @@ typedef struct vw__module_linear {
     const char *name;
     bool is_adapted;   /* has an adapter: lora_a, lora_b */
     bool is_quantized; /* weights.weight is packed, two values in a byte */
+    bool has_offset;   /* of a head */
+    vw__tensor offset; /* a buffer that is added to the result */
 } vw__module_linear;
 
 /* `name` as in the model: "q_proj". */
@@ -77,8 +81,11 @@ typedef enum vw__module_norm_kind {
     VW__MODULE_NORM_LAYER,
     VW__MODULE_NORM_LAYER_UNBIASED, /* only a weight, as those below */
     VW__MODULE_NORM_RMS,
-    VW__MODULE_NORM_GEMMA, /* in float32 with its weight, 1 + weight */
-    VW__MODULE_NORM_T5,    /* scales the argument itself */
+    VW__MODULE_NORM_GEMMA,    /* in float32 with its weight, 1 + weight */
+    VW__MODULE_NORM_T5,       /* scales the argument itself */
+    VW__MODULE_NORM_RMS_LATE, /* its weight too is applied in float32 */
+    VW__MODULE_NORM_COHERE,   /* with a mean, in float32 with its weight */
+    VW__MODULE_NORM_PLAIN,    /* a layer norm without weights, in float32 */
 } vw__module_norm_kind;
 
 typedef struct vw__module_norm {
@@ -96,6 +103,8 @@ vw__tensor vw__module_make_table(vw__plan_run *run, uint64_t rows, uint64_t widt
 vw__tensor vw__module_make_tables(vw__plan_run *run, uint64_t count, uint64_t rows,
                                   uint64_t width); /* `count` of them in one weight */
 vw__tensor vw__module_make_weight(vw__plan_run *run, uint64_t elements); /* any other: a vector */
+/* No parameter. */
+vw__tensor vw__module_make_buffer(vw__plan_run *run, uint64_t elements, vw__dtype dtype);
 
 /* One of two or more dimensions, the last being `width` and the one before `rows`. */
 vw__tensor vw__module_make_weight_of(vw__plan_run *run, uint64_t elements, vw__tape_matrix matrix,
@@ -136,6 +145,17 @@ vw__tensor vw__module_make_ids(vw__plan_run *run, uint64_t rows, uint64_t length
  * `x` is taken over. */
 vw__tensor vw__module_apply_head(vw__plan_run *run, vw__tensor x, const vw__module_linear *head,
                                  uint64_t rows, bool is_shifted);
+
+/* Scores of every token without a loss of its own: the last token's of each sample are classified.
+ * `x` is taken over here and below. */
+vw__tensor vw__module_classify_last(vw__plan_run *run, vw__tensor x,
+                                    const vw__module_linear *scores);
+/* The loss of every token's class; without one the scores. */
+vw__tensor vw__module_classify_tokens(vw__plan_run *run, vw__tensor x,
+                                      const vw__module_linear *scores);
+/* Two scores for each token: that an answer begins with it, or ends. */
+vw__tensor vw__module_find_answers(vw__plan_run *run, vw__tensor x,
+                                   const vw__module_linear *scores);
 
 /* ---- images (module_image.c) ----------------------------------------------------------------- */
 
@@ -202,6 +222,8 @@ vw__tensor vw__module_apply_attention(vw__plan_run *run, vw__tensor query, vw__t
 vw__tensor vw__module_make_causal_mask(vw__plan_run *run, uint64_t length);
 /* The same where only the last `window` tokens are seen; SDPA may need one too. */
 vw__tensor vw__module_make_window_mask(vw__plan_run *run, uint64_t length, uint64_t window);
+/* For code that gives SDPA a mask always. */
+vw__tensor vw__module_make_full_mask(vw__plan_run *run, uint64_t length);
 
 /* ---- the run (plan_run.c) -------------------------------------------------------------------- */
 

@@ -5,6 +5,7 @@
 #include "plan/plan_settings.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -34,6 +35,7 @@ DEFINE_NAMES(vw_attention_name, vw_attention, VW_ATTENTION_LIST, VW_ATTENTION_CO
 DEFINE_NAMES(vw_offload_name, vw_offload, VW_OFFLOAD_LIST, VW_OFFLOAD_COUNT)
 DEFINE_NAMES(vw_sharding_name, vw_sharding, VW_SHARDING_LIST, VW_SHARDING_COUNT)
 DEFINE_NAMES(vw_plan_mode_name, vw_plan_mode, VW_PLAN_MODE_LIST, VW_PLAN_MODE_COUNT)
+DEFINE_NAMES(vw_plan_head_name, vw_plan_head, VW_PLAN_HEAD_LIST, VW_PLAN_HEAD_COUNT)
 
 void vw_plan_settings_init(vw_plan_settings *settings)
 {
@@ -81,6 +83,7 @@ static vw_status check_each(const vw_plan_settings *settings)
         {"checkpointing", (int)settings->checkpointing, VW_CHECKPOINTING_COUNT},
         {"attention", (int)settings->attention, VW_ATTENTION_COUNT},
         {"sharding", (int)settings->sharding, VW_SHARDING_COUNT},
+        {"head", (int)settings->head, VW_PLAN_HEAD_COUNT},
     };
     const struct {
         const char *name;
@@ -179,6 +182,36 @@ static vw_status check_together(const vw_plan_settings *settings)
 
 /* ---- for this model -------------------------------------------------------------------------- */
 
+/* "causal-lm, none": what the family can be planned with. */
+static void list_heads(const vw__plan_family *family, char *text, size_t size_bytes)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < VW__PLAN_MOST_HEADS && family->heads[i] != VW_PLAN_HEAD_AUTO; i++)
+        if (used < size_bytes)
+            used += (size_t)snprintf(text + used, size_bytes - used, "%s%s", i > 0 ? ", " : "",
+                                     vw_plan_head_name((vw_plan_head)family->heads[i]));
+}
+
+/* Fills in the head. Without labels there is no loss in inference. */
+static vw_status find_head(const vw_plan_model *model, vw_plan_settings *settings)
+{
+    char known[256];
+    const vw_plan_head asked = settings->head;
+    settings->head = vw__plan_head_of(model, settings);
+    if (settings->mode == VW_PLAN_MODE_INFERENCE && !vw__plan_head_has_loss(settings->head))
+        settings->without_loss = true;
+    if (asked == VW_PLAN_HEAD_AUTO || vw__plan_family_has_head(model->family, asked))
+        return VW_OK;
+    list_heads(model->family, known, sizeof known);
+    if (known[0] == '\0')
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                        "head: a model of the family %s has the one that its layers describe",
+                        model->family->name);
+    return vw__fail(VW_ERR_INVALID_ARGUMENT, "head: a model of the family %s has one of %s, not %s",
+                    model->family->name, known, vw_plan_head_name(asked));
+}
+
 static vw_status check_abilities(const vw_plan_model *model, const vw_plan_settings *settings)
 {
     const bool has_attention = model->shape.attention.heads > 0;
@@ -190,8 +223,11 @@ static vw_status check_abilities(const vw_plan_model *model, const vw_plan_setti
          "generate: a model of the family ",
          " generates no tokens, or how it does is not known; those of gpt2, llama, gemma, phi, "
          "phi3, gpt_neox, mixtral and t5 do"},
-        {settings->loss_chunks > 1 && model->shape.embedding.vocabulary == 0,
-         "loss chunks: a model of the family ", " has no vocabulary, its loss is small"},
+        {settings->generate > 0 && !vw__plan_has_vocabulary_head(model, settings),
+         "generate: without a head for words a model of the family ", " generates no tokens"},
+        {settings->loss_chunks > 1 && !vw__plan_has_vocabulary_head(model, settings),
+         "loss chunks: a model of the family ",
+         " has no scores for a vocabulary with this head, its loss is small"},
         {settings->attention != VW_ATTENTION_SDPA && !has_attention,
          "attention: a model of the family ", " has none"},
         {settings->attention == VW_ATTENTION_FLASH && model->shape.attention.buckets > 0,
@@ -296,6 +332,7 @@ vw_status vw__plan_settings_check(const vw_plan_model *model, const vw_plan_sett
     VW__TRY(VW__STRUCT_IN(vw_plan_settings, settings, &made));
     VW__TRY(check_each(&made));
     VW__TRY(check_together(&made));
+    VW__TRY(find_head(model, &made));
     VW__TRY(model->family->has_images ? check_image(model, &made) : check_sequence(model, &made));
     VW__TRY(check_abilities(model, &made));
     VW__TRY(find_card(&made));

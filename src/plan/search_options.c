@@ -132,7 +132,7 @@ void vw__plan_search_list_options(const vw_plan_model *model, const vw_plan_sett
         offer(&lists[change], vw__plan_change_value(change, base));
     if (base->attention == VW_ATTENTION_EAGER)
         offer(&lists[VW__PLAN_CHANGE_ATTENTION], VW_ATTENTION_SDPA);
-    if (vw__plan_is_training(base) && model->shape.embedding.vocabulary > 0 &&
+    if (vw__plan_is_training(base) && vw__plan_has_vocabulary_head(model, base) &&
         base->loss_chunks <= 1)
         offer(&lists[VW__PLAN_CHANGE_LOSS], VW__REMEDY_LOSS_CHUNKS);
     offer_precisions(base, &lists[VW__PLAN_CHANGE_PRECISION]);

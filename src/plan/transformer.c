@@ -27,11 +27,15 @@ static void make_text_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
     }
     if (style->makes_mask_first)
         stack->mask = vw__module_make_causal_mask(run, stack->queries);
+    if (style->has_mask_always)
+        stack->mask = vw__module_make_full_mask(run, stack->queries);
     if (style->rotary != VW__PLAN_NOT_ROTATED) {
-        stack->cosine = vw__tensor_new(run->tape, elements, run->dtype);
-        stack->sine = vw__tensor_new(run->tape, elements, run->dtype);
+        const vw__dtype dtype =
+            style->rotary_floats == VW__PLAN_FLOAT_TABLES ? VW__DTYPE_FLOAT32 : run->dtype;
+        stack->cosine = vw__tensor_new(run->tape, elements, dtype);
+        stack->sine = vw__tensor_new(run->tape, elements, dtype);
     }
-    if (!style->makes_mask_first && has_full)
+    if (!style->makes_mask_first && !style->has_mask_always && has_full && stack->is_causal)
         stack->mask = vw__module_make_causal_mask(run, stack->queries);
     if (has_window)
         stack->window_mask = vw__module_make_window_mask(run, stack->queries, shape->window);
@@ -62,7 +66,7 @@ static void make_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
     stack->mask = vw__tensor_none();
     if (run->model->shape.attention.buckets > 0)
         make_bias_tables(run, stack);
-    else if (stack->is_causal)
+    else if (stack->is_causal || run->model->family->style->rotary != VW__PLAN_NOT_ROTATED)
         make_text_tables(run, stack);
 }
 
@@ -102,11 +106,12 @@ static void drop_held(vw__plan_run *run, held *kept)
 }
 
 /* Most have them in a buffer. RoBERTa counts them for every sample: a mask of what is no padding,
- * its running sum, and that as int64, from the offset on. */
-static vw__tensor count_positions(vw__plan_run *run)
+ * its running sum, and that as int64, from the offset on. So do others that have an offset; but the
+ * decoder of an encoder-decoder counts once for all. */
+static vw__tensor count_positions(vw__plan_run *run, const vw__plan_layer_stack *stack)
 {
-    const uint64_t batch = run->settings->batch, length = run->settings->sequence;
-    if (run->model->shape.embedding.position_offset == 0)
+    const uint64_t batch = run->settings->batch, length = stack->queries;
+    if (run->model->shape.embedding.position_offset == 0 || stack->has_cross)
         return vw__module_make_ids(run, 1, length);
     vw__tensor sums = vw__module_make_ids(run, batch, length);
     vw__tensor numbers = vw__module_make_ids(run, batch, length);
@@ -117,7 +122,8 @@ static vw__tensor count_positions(vw__plan_run *run)
 /* Looks up `ids` in `table` and adds that to `x`. */
 static void add_rows(vw__plan_run *run, held *kept, vw__tensor ids, vw__tensor table, vw__tensor *x)
 {
-    vw__tensor rows = hold(kept, vw__op_embedding(run->tape, ids, table, run->model->shape.hidden));
+    vw__tensor rows =
+        hold(kept, vw__op_embedding(run->tape, ids, table, vw__plan_embedding_width(run->model)));
     vw__tensor_rebind(run->tape, x, vw__op_add(run->tape, *x, rows));
 }
 
@@ -127,7 +133,10 @@ static vw__tensor embed_text(vw__plan_run *run, vw__plan_layer_stack *stack, vw_
     const vw__plan_style *style = run->model->family->style;
     const vw__plan_transformer *modules = run->modules;
     vw__tape *tape = run->tape;
-    vw__tensor x = vw__op_embedding(tape, ids, modules->tokens, run->model->shape.hidden);
+    const uint64_t width = vw__plan_token_width(run->model);
+    vw__tensor x = vw__op_embedding(tape, ids, modules->tokens, width);
+    if (width < vw__plan_embedding_width(run->model))
+        vw__tensor_rebind(tape, &x, vw__module_apply_linear(run, x, &modules->widen));
     if (style->is_embedding_scaled)
         vw__tensor_rebind(tape, &x, vw__op_mul_scalar(tape, x));
     hold(kept, vw__tensor_hold(tape, x));
@@ -136,11 +145,11 @@ static vw__tensor embed_text(vw__plan_run *run, vw__plan_layer_stack *stack, vw_
         add_rows(run, kept, hold(kept, kinds), modules->types, &x);
     }
     if (style->has_positions)
-        add_rows(run, kept, hold(kept, count_positions(run)), modules->positions, &x);
+        add_rows(run, kept, hold(kept, count_positions(run, stack)), stack->positions, &x);
     if (style->makes_tables_first)
         make_tables(run, stack);
     if (style->embedding_norm != NULL)
-        vw__tensor_rebind(tape, &x, vw__module_apply_norm(run, x, &modules->embedding_norm));
+        vw__tensor_rebind(tape, &x, vw__module_apply_norm(run, x, &stack->embedding_norm));
     return x;
 }
 
@@ -156,7 +165,7 @@ static vw__tensor embed_image(vw__plan_run *run, vw__tensor pixels, held *kept)
     first.elements = run->settings->batch * run->model->shape.hidden; /* expanded: no storage */
     vw__tensor x = vw__op_cat(tape, (vw__tensor[]){first, hold(kept, patches)}, 2);
     vw__tensor_drop(tape, &first);
-    vw__tensor_rebind(tape, &x, vw__op_add(tape, x, modules->positions));
+    vw__tensor_rebind(tape, &x, vw__op_add(tape, x, modules->main.positions));
     return x;
 }
 
@@ -166,11 +175,14 @@ static vw__tensor embed(vw__plan_run *run, vw__plan_layer_stack *stack, vw__tens
 {
     const vw__plan_style *style = run->model->family->style;
     const vw__plan_embedding *shape = &run->model->shape.embedding;
+    const vw__plan_transformer *modules = run->modules;
     if (style->has_embedding_scope)
         vw__tape_enter(run->tape, "embedding", -1);
     vw__tensor x =
         shape->patch > 0 ? embed_image(run, input, kept) : embed_text(run, stack, input, kept);
     vw__tensor_rebind(run->tape, &x, vw__module_apply_dropout(run, x, shape->has_dropout));
+    if (vw__plan_embedding_width(run->model) < run->model->shape.hidden)
+        vw__tensor_rebind(run->tape, &x, vw__module_apply_linear(run, x, &modules->widen));
     if (style->embedding_holds != VW__PLAN_HOLDS_ROWS)
         drop_held(run, kept);
     if (style->embedding_holds == VW__PLAN_HOLDS_RESULT)
@@ -186,6 +198,7 @@ static vw__tensor embed(vw__plan_run *run, vw__plan_layer_stack *stack, vw__tens
 static vw__tensor run_stack(vw__plan_run *run, vw__plan_layer_stack *stack, vw__tensor input)
 {
     const vw__plan_style *style = run->model->family->style;
+    const vw__plan_transformer *modules = run->modules;
     vw__tape *tape = run->tape;
     held kept = {.count = 0};
     if (stack->name != NULL)
@@ -195,8 +208,10 @@ static vw__tensor run_stack(vw__plan_run *run, vw__plan_layer_stack *stack, vw__
         make_tables(run, stack);
     x = vw__module_run_blocks(run, vw__plan_transformer_block, stack->layers, sizeof *stack->layers,
                               stack->count, x);
-    if (style->last_norm != NULL)
+    if (vw__plan_has_last_norm(run->model))
         vw__tensor_rebind(tape, &x, vw__module_apply_norm(run, x, &stack->last_norm));
+    if (style->narrow != NULL && vw__plan_token_width(run->model) < run->model->shape.hidden)
+        vw__tensor_rebind(tape, &x, vw__module_apply_linear(run, x, &modules->narrow));
     if (style->has_last_dropout)
         vw__tensor_rebind(tape, &x,
                           vw__module_apply_dropout(run, x, run->model->shape.has_residual_dropout));
@@ -209,18 +224,6 @@ static vw__tensor run_stack(vw__plan_run *run, vw__plan_layer_stack *stack, vw__
 
 /* ---- one stack ------------------------------------------------------------------------------- */
 
-/* The head of a masked language model: transform, norm, and then every token's logits. */
-static vw__tensor apply_transform(vw__plan_run *run, vw__tensor x)
-{
-    const vw__plan_transformer *modules = run->modules;
-    vw__tape_enter(run->tape, "head", -1);
-    vw__tensor hidden = vw__module_apply_linear(run, x, &modules->transform);
-    vw__tensor_rebind(run->tape, &hidden, vw__module_apply_activation(run, hidden));
-    vw__tensor_rebind(run->tape, &hidden, vw__module_apply_norm(run, hidden, &modules->head_norm));
-    vw__tape_leave(run->tape);
-    return hidden;
-}
-
 vw__tensor vw__plan_transformer_forward(vw__plan_run *run)
 {
     const vw__plan_embedding *shape = &run->model->shape.embedding;
@@ -231,15 +234,8 @@ vw__tensor vw__plan_transformer_forward(vw__plan_run *run)
     stack->queries = stack->keys = is_image ? side * side + 1 : run->settings->sequence;
     vw__tensor input = is_image ? vw__module_make_pixels(run, shape->channels)
                                 : vw__module_make_ids(run, run->settings->batch, stack->queries);
-    vw__tensor x = run_stack(run, stack, input), below = vw__tensor_none();
-    if (run->model->family->style->transform != NULL) {
-        below = x;
-        x = apply_transform(run, below);
-    }
-    vw__tensor result =
-        is_image ? vw__module_apply_classifier(run, x, &modules->head, stack->queries)
-                 : vw__module_apply_head(run, x, &modules->head, input.elements, stack->is_causal);
-    vw__tensor_drop(run->tape, &below);
+    vw__tensor x = run_stack(run, stack, input);
+    vw__tensor result = vw__plan_transformer_apply_head(run, x, input.elements, stack->is_causal);
     vw__tensor_drop(run->tape, &input);
     return result;
 }
@@ -269,10 +265,11 @@ static vw__tensor decode(vw__plan_run *run)
     modules->next_known = 0;
     vw__tensor shifted = vw__module_make_ids(run, run->settings->batch, decoder->queries);
     vw__tensor decoded = run_stack(run, decoder, shifted);
-    vw__tensor x = run->model->shape.head.is_tied
-                       ? vw__op_mul_scalar(tape, decoded) /* hidden ** -0.5 */
-                       : vw__tensor_hold(tape, decoded);
-    vw__tensor result = vw__module_apply_head(run, x, &modules->head, shifted.elements, false);
+    const bool is_scaled = run->model->shape.head.is_tied && run->head != VW_PLAN_HEAD_NONE &&
+                           run->model->family->style->is_tied_head_scaled;
+    vw__tensor x = is_scaled ? vw__op_mul_scalar(tape, decoded) /* hidden ** -0.5 */
+                             : vw__tensor_hold(tape, decoded);
+    vw__tensor result = vw__plan_transformer_apply_head(run, x, shifted.elements, false);
     vw__tensor_drop(tape, &decoded);
     vw__tensor_drop(tape, &shifted);
     return result;
@@ -282,6 +279,12 @@ vw__tensor vw__plan_encoder_decoder_forward(vw__plan_run *run)
 {
     vw__plan_transformer *modules = run->modules;
     encode(run);
+    if (run->head == VW_PLAN_HEAD_ENCODER) {
+        vw__tensor encoded =
+            vw__plan_transformer_apply_head(run, modules->encoded, modules->ids.elements, false);
+        vw__tensor_drop(run->tape, &modules->ids);
+        return encoded;
+    }
     vw__tensor result = decode(run);
     if (vw__plan_is_generating(run))
         return result;

@@ -40,8 +40,11 @@ static vw__plan_attention_module make_attention(vw__plan_run *run)
                                          style->has_output_bias || shape->has_output_bias,
                                          VW__MODULE_LINEAR_PLAIN);
     if (shape->has_query_norm) {
-        made.query_norm = vw__module_make_norm(run, "q_norm", shape->head_width, style->norm);
-        made.key_norm = vw__module_make_norm(run, "k_norm", shape->head_width, style->norm);
+        const bool is_whole = style->has_whole_query_norm;
+        made.query_norm =
+            vw__module_make_norm(run, "q_norm", is_whole ? wide : shape->head_width, style->norm);
+        made.key_norm =
+            vw__module_make_norm(run, "k_norm", is_whole ? narrow : shape->head_width, style->norm);
     }
     return made;
 }
@@ -82,7 +85,8 @@ static void make_part(vw__plan_run *run, vw__plan_layer *layer, vw__plan_part pa
         layer->self = make_attention(run);
         break;
     case VW__PLAN_NORM_1:
-        layer->norm_1 = make_norm(run, style->norm_1);
+        if (layer->has_norm_1)
+            layer->norm_1 = make_norm(run, style->norm_1);
         break;
     case VW__PLAN_AFTER_ATTENTION:
         if (has_outer)
@@ -98,7 +102,8 @@ static void make_part(vw__plan_run *run, vw__plan_layer *layer, vw__plan_part pa
         make_mlp(run, layer);
         break;
     case VW__PLAN_NORM_2:
-        layer->norm_2 = make_norm(run, has_outer ? style->norm_2_of_outer : style->norm_2);
+        if (!vw__plan_shares_norm(run->model))
+            layer->norm_2 = make_norm(run, has_outer ? style->norm_2_of_outer : style->norm_2);
         break;
     case VW__PLAN_AFTER_MLP:
         if (has_outer)
@@ -107,6 +112,28 @@ static void make_part(vw__plan_run *run, vw__plan_layer *layer, vw__plan_part pa
     case VW__PLAN_NO_PART:
         break;
     }
+}
+
+static vw__tensor make_positions(vw__plan_run *run, uint64_t width)
+{
+    const uint64_t rows = run->model->shape.embedding.positions;
+    if (!run->model->family->style->has_fixed_positions)
+        return vw__module_make_table(run, rows, width);
+    return vw__module_make_weight_of(run, vw__tape_times(run->tape, rows, width),
+                                     (vw__tape_matrix){.rows = rows, .width = width}, run->dtype,
+                                     false);
+}
+
+/* Positions, and the norm of what is added up, which a decoder has of its own. */
+static void make_stack_embedding(vw__plan_run *run, vw__plan_layer_stack *stack)
+{
+    const vw__plan_style *style = run->model->family->style;
+    const uint64_t width = vw__plan_embedding_width(run->model);
+    if (style->has_positions && run->model->shape.embedding.patch == 0)
+        stack->positions = make_positions(run, width);
+    if (style->embedding_norm != NULL)
+        stack->embedding_norm =
+            vw__module_make_norm(run, style->embedding_norm, width, style->norm);
 }
 
 static void make_stack(vw__plan_run *run, vw__plan_layer_stack *stack, uint64_t count)
@@ -120,13 +147,23 @@ static void make_stack(vw__plan_run *run, vw__plan_layer_stack *stack, uint64_t 
     for (uint64_t i = 0; i < count && vw__tape_status(run->tape) == VW_OK; i++) {
         vw__plan_layer *layer = &stack->layers[i];
         layer->stack = stack;
+        layer->has_norm_1 = i > 0 || !style->begins_without_norm;
         layer->has_window = vw__plan_has_window(attention, i);
+        layer->is_rotated = style->rotary != VW__PLAN_NOT_ROTATED &&
+                            (attention->rotated == NULL || attention->rotated[i]) &&
+                            (!style->rotates_windows_only || layer->has_window);
         for (size_t j = 0; style->order[j] != VW__PLAN_NO_PART; j++)
             make_part(run, layer, (vw__plan_part)style->order[j]);
+        if (style->has_layer_mask)
+            (void)vw__module_make_buffer(run,
+                                         vw__tape_times(run->tape,
+                                                        run->model->shape.embedding.positions,
+                                                        run->model->shape.embedding.positions),
+                                         VW__DTYPE_BOOL);
     }
     if (attention->buckets > 0)
         stack->buckets = vw__module_make_table(run, attention->buckets, attention->heads);
-    if (style->last_norm != NULL)
+    if (vw__plan_has_last_norm(run->model))
         stack->last_norm = make_norm(run, style->last_norm);
 }
 
@@ -136,43 +173,28 @@ static void make_embedding(vw__plan_run *run, vw__plan_transformer *modules)
     const vw__plan_style *style = run->model->family->style;
     const vw__plan_embedding *shape = &run->model->shape.embedding;
     const uint64_t hidden = run->model->shape.hidden;
+    const uint64_t width = vw__plan_token_width(run->model);
     if (shape->patch > 0) {
         const uint64_t side = shape->image / shape->patch;
         modules->class_token = vw__module_make_table(run, 1, hidden);
-        modules->positions = vw__module_make_table(run, side * side + 1, hidden);
+        modules->main.positions = vw__module_make_table(run, side * side + 1, hidden);
         modules->patches = vw__module_make_conv(
             run, "patch_embeddings", shape->channels, hidden,
             (vw__op_window){.kernel = shape->patch, .stride = shape->patch}, 1, true);
         return;
     }
-    modules->tokens = vw__module_make_table(run, shape->vocabulary, hidden);
-    if (style->has_positions)
-        modules->positions = vw__module_make_table(run, shape->positions, hidden);
+    modules->tokens = vw__module_make_table(run, shape->vocabulary, width);
     if (shape->token_types > 0)
-        modules->types = vw__module_make_table(run, shape->token_types, hidden);
-    if (style->embedding_norm != NULL)
-        modules->embedding_norm = make_norm(run, style->embedding_norm);
-}
-
-static void make_head(vw__plan_run *run, vw__plan_transformer *modules)
-{
-    const vw__plan_style *style = run->model->family->style;
-    const vw__plan_shape *shape = &run->model->shape;
-    const uint64_t out =
-        shape->embedding.patch > 0 ? shape->head.labels : shape->embedding.vocabulary;
-    if (style->transform != NULL) {
-        modules->transform = vw__module_make_linear(run, style->transform, shape->hidden,
-                                                    shape->hidden, true, VW__MODULE_LINEAR_HEAD);
-        modules->head_norm = make_norm(run, style->head_norm);
-    }
-    if (!shape->head.is_tied) {
-        modules->head = vw__module_make_linear(run, style->head, shape->hidden, out,
-                                               style->has_head_bias, VW__MODULE_LINEAR_HEAD);
+        modules->types =
+            vw__module_make_table(run, shape->token_types, vw__plan_embedding_width(run->model));
+    if (width == hidden)
         return;
-    }
-    modules->head = vw__module_tied_head(run, modules->tokens, shape->hidden, out);
-    if (style->has_head_bias)
-        modules->head.weights.bias = vw__module_make_weight(run, out);
+    modules->widen = vw__module_make_linear(run, style->widen, width, hidden,
+                                            style->widening == VW__PLAN_WIDENS_EMBEDDING,
+                                            VW__MODULE_LINEAR_PLAIN);
+    if (style->narrow != NULL)
+        modules->narrow = vw__module_make_linear(run, style->narrow, hidden, width, false,
+                                                 VW__MODULE_LINEAR_PLAIN);
 }
 
 void vw__plan_transformer_build(vw__plan_run *run)
@@ -188,8 +210,11 @@ void vw__plan_transformer_build(vw__plan_run *run)
         modules->decoder.name = "decoder";
         modules->decoder.is_causal = modules->decoder.has_cross = true;
     }
+    make_stack_embedding(run, &modules->main);
     make_stack(run, &modules->main, shape->layers);
-    if (shape->decoder_layers > 0)
+    if (shape->decoder_layers > 0 && run->head != VW_PLAN_HEAD_ENCODER) {
+        make_stack_embedding(run, &modules->decoder);
         make_stack(run, &modules->decoder, shape->decoder_layers);
-    make_head(run, modules);
+    }
+    vw__plan_transformer_make_head(run);
 }

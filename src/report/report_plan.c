@@ -18,6 +18,8 @@ VW__REPORT_NAME(offload_of, vw_plan_settings, vw_offload_name, offload)
 VW__REPORT_NAME(checkpointing_of, vw_plan_settings, vw_checkpointing_name, checkpointing)
 VW__REPORT_NAME(attention_of, vw_plan_settings, vw_attention_name, attention)
 VW__REPORT_NAME(sharding_of, vw_plan_settings, vw_sharding_name, sharding)
+VW__REPORT_NAME(head_of, vw_plan_settings, vw_plan_head_name, head)
+VW__REPORT_CONDITION(has_head, vw_plan_settings, head != VW_PLAN_HEAD_AUTO)
 VW__REPORT_CONDITION(has_images, vw_plan_settings, image > 0)
 VW__REPORT_CONDITION(has_tokens, vw_plan_settings, image == 0)
 VW__REPORT_CONDITION(has_interval, vw_plan_settings, checkpointing == VW_CHECKPOINTING_EVERY)
@@ -33,6 +35,7 @@ static void json_loss(vw__report *out, vw__json *json, const char *key, const vo
 #define SETTING(kind, key, member) VW__REPORT_FIELD(kind, vw_plan_settings, key, member)
 static const vw__report_field setting_list[] = {
     {.key = "mode", .text = mode_of},
+    {.key = "head", .text = head_of, .is_known = has_head},
     {SETTING(COUNT, "batch", batch)},
     {SETTING(COUNT, "sequence", sequence), .is_known = has_tokens},
     {SETTING(COUNT, "image", image), .is_known = has_images},
@@ -157,6 +160,7 @@ VW__REPORT_CONDITION(is_card_known, vw_plan, is_card_known)
 static const vw__report_field plan_list[] = {
     {PLAN(TEXT, "model", model)},
     {PLAN(TEXT, "family", family)},
+    {PLAN(TEXT, "caution", caution)},
     {PLAN(COUNT, "parameters", parameters)},
     {PLAN(COUNT, "trained_parameters", trained_parameters)},
     {PLAN(OBJECT, "settings", settings), .fields = &setting_fields},
@@ -250,15 +254,22 @@ static void say_settings(vw__report *out, const vw_plan_settings *settings)
     vw__byte_buffer_deinit(&text);
 }
 
+static const char *head_words(vw_plan_head head)
+{
+    return head == VW_PLAN_HEAD_NONE ? "no head" : vw_plan_head_name(head);
+}
+
+/* "bert.json (bert, token-classification), 109 M parameters" */
 static void say_model(vw__report *out, const vw_plan *plan)
 {
-    if (plan->trained_parameters > 0 && plan->trained_parameters < plan->parameters)
-        vw__report_fact(out, "model", "%s (%s), %s parameters, %s of them trained", plan->model,
-                        plan->family, vw__report_count(plan->parameters).text,
-                        vw__report_count(plan->trained_parameters).text);
-    else
-        vw__report_fact(out, "model", "%s (%s), %s parameters", plan->model, plan->family,
-                        vw__report_count(plan->parameters).text);
+    const bool has_own = has_head(&plan->settings);
+    const bool has_frozen =
+        plan->trained_parameters > 0 && plan->trained_parameters < plan->parameters;
+    vw__report_fact(out, "model", "%s (%s%s%s), %s parameters%s%s%s", plan->model, plan->family,
+                    has_own ? ", " : "", has_own ? head_words(plan->settings.head) : "",
+                    vw__report_count(plan->parameters).text, has_frozen ? ", " : "",
+                    has_frozen ? vw__report_count(plan->trained_parameters).text : "",
+                    has_frozen ? " of them trained" : "");
 }
 
 /* ---- what it takes --------------------------------------------------------------------------- */
@@ -418,6 +429,8 @@ static void say_choices(vw__report *out, const vw_plan *plan)
 static void say_plan(vw__report *out, const void *content)
 {
     const vw_plan *plan = content;
+    if (plan->caution != NULL)
+        vw__report_say(out, VW__REPORT_STYLE_YELLOW, "%s", plan->caution);
     say_verdict(out, plan);
     vw__report_blank(out);
     vw__report_plan_bar(out, plan);
