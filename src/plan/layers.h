@@ -27,8 +27,10 @@ enum {
 #define VW__LAYERS_KIND_LIST(X)                                                                    \
     X(ADAPTIVE_POOL, "adaptive_pool")                                                              \
     X(ATTENTION, "attention")                                                                      \
+    X(ATTENTION_POOL, "attention_pool")                                                            \
     X(AVG_POOL, "avg_pool")                                                                        \
     X(BATCH_NORM, "batch_norm")                                                                    \
+    X(CLASS_TOKEN, "class_token")                                                                  \
     X(CONCAT, "concat")                                                                            \
     X(CONV1D, "conv1d")                                                                            \
     X(CONV2D, "conv2d")                                                                            \
@@ -43,28 +45,36 @@ enum {
     X(FIRST_TOKEN, "first_token")                                                                  \
     X(FLATTEN, "flatten")                                                                          \
     X(GELU, "gelu")                                                                                \
+    X(GELU_NEW, "gelu_new")                                                                        \
     X(GROUP_NORM, "group_norm")                                                                    \
     X(GRU, "gru")                                                                                  \
     X(HARDSIGMOID, "hardsigmoid")                                                                  \
     X(HARDSWISH, "hardswish")                                                                      \
+    X(IMAGE, "image")                                                                              \
     X(LAYER_NORM, "layer_norm")                                                                    \
     X(LINEAR, "linear")                                                                            \
     X(LSTM, "lstm")                                                                                \
     X(MAX_POOL, "max_pool")                                                                        \
     X(MEAN_POOL, "mean_pool")                                                                      \
     X(MULTIPLY, "multiply")                                                                        \
+    X(PATCH_MERGING, "patch_merging")                                                              \
     X(POSITIONS, "positions")                                                                      \
+    X(QUICK_GELU, "quick_gelu")                                                                    \
     X(RELU, "relu")                                                                                \
     X(RELU6, "relu6")                                                                              \
     X(REPEAT, "repeat")                                                                            \
     X(RESIDUAL, "residual")                                                                        \
     X(RMS_NORM, "rms_norm")                                                                        \
     X(RNN, "rnn")                                                                                  \
+    X(SCALE, "scale")                                                                              \
     X(SIGMOID, "sigmoid")                                                                          \
     X(SILU, "silu")                                                                                \
+    X(SKIP_TOKENS, "skip_tokens")                                                                  \
+    X(SWIGLU, "swiglu")                                                                            \
     X(TANH, "tanh")                                                                                \
     X(TOKENS, "tokens")                                                                            \
-    X(UPSAMPLE, "upsample")
+    X(UPSAMPLE, "upsample")                                                                        \
+    X(WINDOW_ATTENTION, "window_attention")
 
 #define VW__LAYERS_ENUM(upper, text) VW__LAYERS_##upper,
 typedef enum vw__layers_kind {
@@ -89,7 +99,9 @@ struct vw__layers_shape {
     vw__layers_flow flow;
     uint64_t width; /* of a row; of an image: channels */
     uint64_t length;
-    uint64_t depth, height, across; /* 1 where there is no such side */
+    uint64_t depth, height, across; /* 1 where there is no such side; of tokens: of the image they
+                                       were, or 0 */
+    bool is_channels_last;          /* so the image lies in memory */
 };
 
 /* Has channels and sides: a signal, an image or a volume. */
@@ -122,10 +134,14 @@ struct vw__layers_line {
     uint64_t in, out; /* widths; 0 = as it comes */
     uint64_t rows;    /* of a table */
     uint64_t groups, heads, key_heads;
-    uint64_t count;  /* of a repeat, or a dense one; layers of an rnn */
+    uint64_t count;  /* of a repeat, or a dense one; layers of an rnn; tokens */
     uint64_t factor; /* of upsample */
+    uint64_t shift;  /* of windows */
     vw__op_window window;
     bool has_bias, has_dropout, is_in_place, is_causal, is_packed, is_bidirectional;
+    bool has_output_bias; /* of attention, whatever the others have */
+    bool is_direct;    /* tokens: what follows reads them as they lie; positions: not looked up */
+    bool is_stretched; /* positions: to as many as there are tokens */
     const vw__layers_line *lines, *shortcut; /* of what has layers inside */
     size_t line_count, shortcut_count;
 };

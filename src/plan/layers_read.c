@@ -69,7 +69,8 @@ static vw_status complete_transposed(const vw__config *config, const vw__config_
                              "less than the stride or the dilation");
 }
 
-static vw_status complete_rnn(const vw__config *config, const vw__config_key *key, void *into)
+/* One, where nothing is said. */
+static vw_status complete_count(const vw__config *config, const vw__config_key *key, void *into)
 {
     vw__layers_line *line = into;
     (void)config;
@@ -103,7 +104,8 @@ static vw_status complete_rnn(const vw__config *config, const vw__config_key *ke
 #define RECURRENT                                                                                  \
     {NUMBER("hidden", out, VW__CONFIG_MOST_WIDTH), NUMBER_IF("layers", count, VW__LAYERS_MOST),    \
      FLAG("bidirectional", is_bidirectional), FLAG("bias", has_bias),                              \
-     CALL(read_dropout, .name = "dropout"), CALL(complete_rnn)}
+     CALL(read_dropout, .name = "dropout"), CALL(complete_count)}
+#define TOKEN_COUNT {NUMBER_IF("count", count, VW__CONFIG_MOST_POSITIONS), CALL(complete_count)}
 #define IN_PLACE {FLAG("in_place", is_in_place)}
 
 /* The fields of each kind, beside "kind" and "name". The shape inference checks linear's "in". */
@@ -113,6 +115,14 @@ static const vw__config_key kind_keys[VW__LAYERS_KIND_COUNT][MOST_KEYS] = {
                              FLAG("causal", is_causal), FLAG("packed", is_packed),
                              FLAG("bias", has_bias), CALL(complete_attention),
                              CALL(read_dropout, .name = "dropout")},
+    [VW__LAYERS_ATTENTION_POOL] = {NUMBER("heads", heads, VW__CONFIG_MOST_HEADS)},
+    [VW__LAYERS_CLASS_TOKEN] = TOKEN_COUNT,
+    [VW__LAYERS_SKIP_TOKENS] = TOKEN_COUNT,
+    [VW__LAYERS_WINDOW_ATTENTION] = {NUMBER("heads", heads, VW__CONFIG_MOST_HEADS),
+                                    NUMBER("window", rows, VW__CONFIG_MOST_PIXELS),
+                                    COUNT_IF("shift", shift, VW__CONFIG_MOST_PIXELS),
+                                    FLAG("bias", has_bias),
+                                    CALL(read_dropout, .name = "dropout")},
     [VW__LAYERS_ADAPTIVE_POOL] = {NUMBER("size", rows, VW__CONFIG_MOST_PIXELS)},
     [VW__LAYERS_AVG_POOL] = POOL,
     [VW__LAYERS_CONCAT] = {LISTS("layers"), LISTS("shortcut")},

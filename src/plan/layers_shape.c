@@ -73,6 +73,16 @@ static const uint8_t taken[VW__LAYERS_KIND_COUNT] = {
     [VW__LAYERS_ATTENTION] = TOKENS,
     [VW__LAYERS_AVG_POOL] = SIDES,
     [VW__LAYERS_BATCH_NORM] = SIDES | FEATURES,
+    [VW__LAYERS_ATTENTION_POOL] = TOKENS,
+    [VW__LAYERS_CLASS_TOKEN] = TOKENS,
+    [VW__LAYERS_GELU_NEW] = VALUES,
+    [VW__LAYERS_IMAGE] = TOKENS,
+    [VW__LAYERS_PATCH_MERGING] = TOKENS,
+    [VW__LAYERS_QUICK_GELU] = VALUES,
+    [VW__LAYERS_SCALE] = ROWS,
+    [VW__LAYERS_SKIP_TOKENS] = TOKENS,
+    [VW__LAYERS_SWIGLU] = ROWS,
+    [VW__LAYERS_WINDOW_ATTENTION] = TOKENS,
     [VW__LAYERS_CONCAT] = VALUES,
     [VW__LAYERS_CONV1D] = SIGNAL,
     [VW__LAYERS_CONV2D] = IMAGE,
@@ -234,11 +244,78 @@ static vw_status infer_attention(const vw__layers_line *line, const vw__layers_s
 
 static vw_status infer_positions(const vw__layers_line *line, const vw__layers_shape *shape)
 {
-    if (shape->length <= line->rows)
+    if (shape->length <= line->rows || line->is_stretched)
         return VW_OK;
     return vw__fail(VW_ERR_CORRUPT_FILE,
                     "%s.rows: expected at least one for each of %" PRIu64 " tokens, found %" PRIu64,
                     line->place, shape->length, line->rows);
+}
+
+/* Tokens of an image know its sides. */
+static vw_status check_sides(const vw__layers_line *line, const vw__layers_shape *shape)
+{
+    if (shape->length > 0 && shape->depth * shape->height * shape->across == shape->length)
+        return VW_OK;
+    return vw__fail(
+        VW_ERR_CORRUPT_FILE, "%s: %s takes tokens that were the places of an image, and gets %s",
+        line->place, vw__layers_kind_names[line->kind], vw__layers_shape_words(shape).text);
+}
+
+static vw_status infer_image(const vw__layers_line *line, vw__layers_shape *shape)
+{
+    VW__TRY(check_sides(line, shape));
+    shape->flow = shape->depth > 1 ? VW__LAYERS_FLOW_VOLUME : VW__LAYERS_FLOW_IMAGE;
+    shape->is_channels_last = true;
+    return VW_OK;
+}
+
+/* Four neighbours become one token, twice as wide. */
+static vw_status infer_merging(const vw__layers_line *line, vw__layers_shape *shape)
+{
+    VW__TRY(check_sides(line, shape));
+    shape->height = shape->height / 2 + shape->height % 2;
+    shape->across = shape->across / 2 + shape->across % 2;
+    shape->length = shape->depth * shape->height * shape->across;
+    shape->width *= 2;
+    return check_width(line, shape->width);
+}
+
+static vw_status infer_window_attention(const vw__layers_line *line, const vw__layers_shape *shape)
+{
+    VW__TRY(check_sides(line, shape));
+    return check_multiple(line, "heads", line->heads, "width that comes in", shape->width);
+}
+
+static vw_status infer_class_token(const vw__layers_line *line, vw__layers_shape *shape)
+{
+    shape->length += line->count;
+    shape->height = shape->across = 0;
+    if (shape->length <= VW__CONFIG_MOST_POSITIONS)
+        return VW_OK;
+    return vw__fail(VW_ERR_UNSUPPORTED, "%s.count: expected at most %" PRIu64 " tokens to come out",
+                    line->place, VW__CONFIG_MOST_POSITIONS);
+}
+
+static vw_status infer_skip(const vw__layers_line *line, vw__layers_shape *shape)
+{
+    if (line->count >= shape->length)
+        return vw__fail(VW_ERR_CORRUPT_FILE,
+                        "%s.count: expected fewer than the %" PRIu64 " tokens that come in, found "
+                        "%" PRIu64,
+                        line->place, shape->length, line->count);
+    shape->length -= line->count;
+    shape->height = shape->across = 0;
+    return VW_OK;
+}
+
+static vw_status infer_swiglu(const vw__layers_line *line, vw__layers_shape *shape)
+{
+    if (shape->width % 2 != 0)
+        return vw__fail(VW_ERR_CORRUPT_FILE,
+                        "%s: swiglu takes two halves, and gets a width of %" PRIu64, line->place,
+                        shape->width);
+    shape->width /= 2;
+    return VW_OK;
 }
 
 /* What lies beside the width. */
@@ -342,6 +419,22 @@ vw_status vw__layers_infer_line(const vw__layers_line *line, vw__layers_shape *s
     case VW__LAYERS_AVG_POOL:
     case VW__LAYERS_MAX_POOL:
         return infer_window(line, shape);
+    case VW__LAYERS_ATTENTION_POOL:
+        shape->length = 1;
+        shape->height = shape->across = 0;
+        return check_multiple(line, "heads", line->heads, "width that comes in", shape->width);
+    case VW__LAYERS_CLASS_TOKEN:
+        return infer_class_token(line, shape);
+    case VW__LAYERS_IMAGE:
+        return infer_image(line, shape);
+    case VW__LAYERS_PATCH_MERGING:
+        return infer_merging(line, shape);
+    case VW__LAYERS_SKIP_TOKENS:
+        return infer_skip(line, shape);
+    case VW__LAYERS_SWIGLU:
+        return infer_swiglu(line, shape);
+    case VW__LAYERS_WINDOW_ATTENTION:
+        return infer_window_attention(line, shape);
     case VW__LAYERS_CONCAT:
     case VW__LAYERS_MULTIPLY:
     case VW__LAYERS_RESIDUAL:

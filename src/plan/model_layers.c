@@ -5,9 +5,14 @@
 #include "plan/layers.h"
 
 #include "base/error.h"
+#include "plan/layers_attention.h"
 #include "plan/plan_run.h"
 
-enum { QUERY, KEY, VALUE, OUTPUT, ATTENTION_PARTS };
+/* Four neighbours side by side, a norm, and a product that halves them. */
+typedef struct merging {
+    vw__module_norm norm;
+    vw__module_linear reduction;
+} merging;
 
 typedef struct layer_module layer_module;
 
@@ -22,20 +27,27 @@ struct layer_module {
     const vw__layers_line *line;
     vw__layers_shape in, out;
     union {
-        vw__module_linear *heads; /* ATTENTION_PARTS */
+        vw__layers_attention *attention;
         vw__module_linear linear;
         vw__module_conv conv;
         vw__module_batch_norm batch_norm;
         vw__module_norm norm;
         vw__module_rnn rnn;
+        merging *merging;
         vw__tensor table;
         layer_row *rounds; /* of a repeat: line->count; of what is combined: layers, shortcut */
     };
 };
 
-typedef struct layers_modules {
+/* A row of layers, from what comes in. */
+typedef struct tower {
     layer_row row;
     vw__layers_shape input;
+} tower;
+
+typedef struct layers_modules {
+    tower first, second; /* the second of a model that has two */
+    vw__tensor scale;    /* of what they are compared by */
 } layers_modules;
 
 enum { INSIDE, SHORTCUT, COMBINED_ROWS };
@@ -45,27 +57,6 @@ enum { INSIDE, SHORTCUT, COMBINED_ROWS };
 static layer_row build_row(vw__plan_run *run, const vw__layers_line *lines, size_t count,
                            vw__layers_shape *shape);
 
-static void build_attention(vw__plan_run *run, layer_module *module)
-{
-    const vw__layers_line *line = module->line;
-    uint64_t width = module->in.width, keys = width / line->heads * line->key_heads;
-    vw__module_linear *parts = vw__module_alloc(run, ATTENTION_PARTS, sizeof *parts);
-    module->heads = parts;
-    if (line->is_packed) {
-        parts[QUERY] = vw__module_make_linear(run, "qkv", width, 3 * width, line->has_bias,
-                                              VW__MODULE_LINEAR_ADAPTED);
-    } else {
-        parts[QUERY] = vw__module_make_linear(run, "query", width, width, line->has_bias,
-                                              VW__MODULE_LINEAR_ADAPTED);
-        parts[KEY] = vw__module_make_linear(run, "key", width, keys, line->has_bias,
-                                            VW__MODULE_LINEAR_PLAIN);
-        parts[VALUE] = vw__module_make_linear(run, "value", width, keys, line->has_bias,
-                                              VW__MODULE_LINEAR_ADAPTED);
-    }
-    parts[OUTPUT] = vw__module_make_linear(run, "output", width, width, line->has_bias,
-                                           VW__MODULE_LINEAR_PLAIN);
-}
-
 static void build_norm(vw__plan_run *run, layer_module *module)
 {
     vw__module_norm_kind kind =
@@ -73,6 +64,15 @@ static void build_norm(vw__plan_run *run, layer_module *module)
     if (module->line->kind == VW__LAYERS_RMS_NORM)
         kind = VW__MODULE_NORM_RMS;
     module->norm = vw__module_make_norm(run, "norm", module->in.width, kind);
+}
+
+static void build_merging(vw__plan_run *run, layer_module *module)
+{
+    const uint64_t width = module->in.width;
+    module->merging = vw__module_alloc(run, 1, sizeof *module->merging);
+    module->merging->reduction = vw__module_make_linear(run, "reduction", 4 * width, 2 * width,
+                                                        false, VW__MODULE_LINEAR_PLAIN);
+    module->merging->norm = vw__module_make_norm(run, "norm", 4 * width, VW__MODULE_NORM_LAYER);
 }
 
 static void build_rounds(vw__plan_run *run, layer_module *module)
@@ -128,7 +128,18 @@ static void build_module(vw__plan_run *run, layer_module *module)
     const vw__layers_line *line = module->line;
     switch (line->kind) {
     case VW__LAYERS_ATTENTION:
-        build_attention(run, module);
+    case VW__LAYERS_ATTENTION_POOL:
+    case VW__LAYERS_WINDOW_ATTENTION:
+        module->attention = vw__layers_make_attention(run, line, &module->in);
+        break;
+    case VW__LAYERS_CLASS_TOKEN: /* `rows` more are there, and read by nobody */
+        module->table = vw__module_make_table(run, line->count + line->rows, module->in.width);
+        break;
+    case VW__LAYERS_SCALE:
+        module->table = vw__module_make_weight(run, module->in.width);
+        break;
+    case VW__LAYERS_PATCH_MERGING:
+        build_merging(run, module);
         break;
     case VW__LAYERS_BATCH_NORM:
         module->batch_norm = vw__module_make_batch_norm(run, "norm", module->in.width);
@@ -200,9 +211,9 @@ static layer_row build_row(vw__plan_run *run, const vw__layers_line *lines, size
 }
 
 /* The description's own size, or that of the settings. */
-static vw__layers_shape input_shape(const vw__plan_run *run)
+static vw__layers_shape input_shape(const vw__plan_run *run, const vw__layers_shape *usual)
 {
-    vw__layers_shape shape = *run->model->layers_input;
+    vw__layers_shape shape = *usual;
     if (run->model->family->has_images && run->settings->image != shape.height)
         shape.height = shape.across = run->settings->image;
     if (shape.flow == VW__LAYERS_FLOW_SIGNAL)
@@ -220,61 +231,86 @@ static bool has_blocks(const vw_plan_model *model)
     return false;
 }
 
+static void build_tower(vw__plan_run *run, tower *made, const vw__layers_shape *input,
+                        const vw__layers_line *lines, size_t count)
+{
+    made->input = input_shape(run, input);
+    vw__layers_shape shape = made->input;
+    made->row = build_row(run, lines, count, &shape);
+}
+
 static void build(vw__plan_run *run)
 {
     const vw_plan_model *model = run->model;
+    const bool has_head = vw__plan_head_of(model, run->settings) != VW_PLAN_HEAD_NONE;
     layers_modules *modules = vw__module_alloc(run, 1, sizeof *modules);
     run->modules = modules;
-    modules->input = input_shape(run);
-    vw__layers_shape shape = modules->input;
     if (run->settings->checkpointing != VW_CHECKPOINTING_NONE && !has_blocks(model))
         vw__tape_fail(run->tape,
                       vw__fail(VW_ERR_INVALID_ARGUMENT,
                                "checkpointing: the description has no repeat among its outermost "
                                "layers, whose rounds would be computed again"));
-    modules->row = build_row(run, model->lines, model->line_count, &shape);
+    build_tower(run, &modules->first, model->layers_input, model->lines,
+                model->line_count - (has_head ? 0 : model->head_line_count));
+    if (model->second_lines == NULL)
+        return;
+    build_tower(run, &modules->second, model->second_input, model->second_lines,
+                model->second_line_count);
+    modules->scale = vw__module_make_weight(run, model->contrast_parameters);
 }
 
 /* ---- running it ------------------------------------------------------------------------------ */
 
 static vw__tensor run_row(vw__plan_run *run, const layer_row *row, vw__tensor x, bool is_outermost);
 
-static vw__tensor attend(vw__plan_run *run, const layer_module *module, vw__tensor x)
+/* The table as it is, or stretched to the size of the image. */
+static vw__tensor add_table(vw__plan_run *run, const layer_module *module, vw__tensor x)
 {
-    const vw__layers_line *line = module->line;
-    const vw__module_linear *linears = module->heads;
-    const vw__op_attention_shape attention = {.batch = run->settings->batch,
-                                              .heads = line->heads,
-                                              .key_heads = line->key_heads,
-                                              .length = module->in.length,
-                                              .key_length = module->in.length,
-                                              .width = module->in.width / line->heads,
-                                              .has_dropout = run->is_training && line->has_dropout,
-                                              .is_causal = line->is_causal};
+    const uint64_t wanted = vw__tape_times(run->tape, module->in.length, module->in.width);
+    if (module->table.elements == wanted)
+        return vw__op_add(run->tape, x, module->table);
+    vw__tensor table = vw__op_mean(run->tape, module->table, wanted);
+    vw__tensor made = vw__op_add(run->tape, x, table);
+    vw__tensor_drop(run->tape, &table);
+    return made;
+}
+
+/* Put before the others, for each sample. */
+static vw__tensor add_class_token(vw__plan_run *run, const layer_module *module, vw__tensor x)
+{
+    vw__tensor first = vw__op_view(run->tape, module->table);
+    first.elements = run->settings->batch * module->line->count * module->in.width; /* expanded */
+    vw__tensor made = vw__op_cat(run->tape, (vw__tensor[]){first, x}, 2);
+    vw__tensor_drop(run->tape, &first);
+    return made;
+}
+
+static vw__tensor merge_patches(vw__plan_run *run, const layer_module *module, vw__tensor x)
+{
     vw__tape *tape = run->tape;
-    vw__tensor parts[3];
-    parts[QUERY] = vw__module_apply_linear(run, x, &linears[QUERY]);
-    if (line->is_packed) {
-        vw__tensor packed = parts[QUERY];
-        vw__op_split(tape, packed, 3, parts);
-        vw__tensor_drop(tape, &packed);
-    } else {
-        parts[KEY] = vw__module_apply_linear(run, x, &linears[KEY]);
-        parts[VALUE] = vw__module_apply_linear(run, x, &linears[VALUE]);
-    }
-    vw__tensor mask =
-        line->is_causal ? vw__module_make_causal_mask(run, module->in.length) : vw__tensor_none();
-    vw__tensor made =
-        vw__module_apply_attention(run, parts[QUERY], parts[KEY], parts[VALUE], mask, &attention);
-    vw__tensor_drop(tape, &mask);
-    for (size_t i = 0; i < 3; i++)
-        vw__tensor_drop(tape, &parts[i]);
-    vw__tensor_rebind(tape, &made, vw__module_apply_linear(run, made, &linears[OUTPUT]));
+    const uint64_t elements = 2 * vw__layers_elements(tape, &module->out, run->settings->batch);
+    vw__tensor made = vw__op_gather(tape, x, 4, elements);
+    vw__tensor_rebind(tape, &made, vw__module_apply_norm(run, made, &module->merging->norm));
+    vw__tensor_rebind(tape, &made, vw__module_apply_linear(run, made, &module->merging->reduction));
+    return made;
+}
+
+/* silu(x1) * x2 of the halves. */
+static vw__tensor gate_halves(vw__plan_run *run, vw__tensor x)
+{
+    vw__tensor halves[2];
+    vw__op_split(run->tape, x, 2, halves);
+    vw__tensor_rebind(run->tape, &halves[0], vw__op_silu(run->tape, halves[0]));
+    vw__tensor made = vw__op_mul(run->tape, halves[0], halves[1]);
+    vw__tensor_drop(run->tape, &halves[0]);
+    vw__tensor_drop(run->tape, &halves[1]);
     return made;
 }
 
 static vw__tensor add_positions(vw__plan_run *run, const layer_module *module, vw__tensor x)
 {
+    if (module->line->is_direct)
+        return add_table(run, module, x);
     vw__tensor numbers = vw__module_make_ids(run, 1, module->in.length);
     vw__tensor rows = vw__op_embedding(run->tape, numbers, module->table, module->in.width);
     vw__tensor made = vw__op_add(run->tape, x, rows);
@@ -397,7 +433,9 @@ static vw__tensor run_conv(vw__plan_run *run, const layer_module *module, vw__te
 {
     vw__op_image_shape shape = {run->settings->batch, module->in.width, module->in.height,
                                 module->in.across, module->in.depth};
-    return vw__module_apply_conv(run, x, &module->conv, &shape);
+    vw__module_conv conv = module->conv;
+    conv.is_channels_last = module->in.is_channels_last;
+    return vw__module_apply_conv(run, x, &conv, &shape);
 }
 
 /* Layers without parameters. */
@@ -418,7 +456,14 @@ static vw__tensor run_plain(vw__plan_run *run, const layer_module *module, vw__t
     case VW__LAYERS_DROPOUT:
         return vw__module_apply_dropout(run, x, module->line->has_dropout);
     case VW__LAYERS_FIRST_TOKEN:
+    case VW__LAYERS_SKIP_TOKENS:
         return vw__op_slice(tape, x, elements);
+    case VW__LAYERS_GELU_NEW:
+        return vw__op_gelu_new(tape, x);
+    case VW__LAYERS_QUICK_GELU:
+        return vw__op_quick_gelu(tape, x);
+    case VW__LAYERS_SWIGLU:
+        return gate_halves(run, x);
     case VW__LAYERS_GELU:
     case VW__LAYERS_HARDSIGMOID:
     case VW__LAYERS_HARDSWISH:
@@ -433,10 +478,11 @@ static vw__tensor run_plain(vw__plan_run *run, const layer_module *module, vw__t
     case VW__LAYERS_MEAN_POOL:
         return vw__op_mean(tape, x, elements);
     case VW__LAYERS_TOKENS: /* a transpose, which the next layer copies */
-        return vw__op_contiguous(tape, x);
+        return module->in.is_channels_last || module->line->is_direct ? vw__op_view(tape, x)
+                                                                      : vw__op_contiguous(tape, x);
     case VW__LAYERS_UPSAMPLE: /* saves nothing, as a mean */
         return vw__op_mean(tape, x, elements);
-    default: /* flatten: a view */
+    default: /* flatten, image: a view */
         return vw__op_view(tape, x);
     }
 }
@@ -446,7 +492,15 @@ static vw__tensor run_module(vw__plan_run *run, const layer_module *module, vw__
 {
     switch (module->line->kind) {
     case VW__LAYERS_ATTENTION:
-        return attend(run, module, x);
+    case VW__LAYERS_ATTENTION_POOL:
+    case VW__LAYERS_WINDOW_ATTENTION:
+        return vw__layers_apply_attention(run, module->line, &module->in, module->attention, x);
+    case VW__LAYERS_CLASS_TOKEN:
+        return add_class_token(run, module, x);
+    case VW__LAYERS_PATCH_MERGING:
+        return merge_patches(run, module, x);
+    case VW__LAYERS_SCALE:
+        return vw__op_mul_rows(run->tape, x, module->table);
     case VW__LAYERS_BATCH_NORM:
         return vw__module_apply_batch_norm(run, x, &module->batch_norm);
     case VW__LAYERS_CONV1D:
@@ -498,10 +552,9 @@ static vw__tensor run_row(vw__plan_run *run, const layer_row *row, vw__tensor x,
 
 /* ---- the two ends ---------------------------------------------------------------------------- */
 
-static vw__tensor make_input(vw__plan_run *run, const layers_modules *modules)
+static vw__tensor make_input(vw__plan_run *run, const vw__layers_shape *shape)
 {
     vw__tape_use before = vw__tape_set_use(run->tape, VW__TAPE_USE_DATA);
-    const vw__layers_shape *shape = &modules->input;
     uint64_t elements = vw__layers_elements(run->tape, shape, run->settings->batch);
     vw__tensor made = vw__tensor_new(
         run->tape, elements, shape->flow == VW__LAYERS_FLOW_IDS ? VW__DTYPE_INT64 : run->dtype);
@@ -534,17 +587,56 @@ static vw__tensor make_loss(vw__plan_run *run, const vw__layers_shape *shape, vw
     return loss;
 }
 
+/* Every sample of one with every sample of the other, and a loss over each. */
+static vw__tensor compare(vw__plan_run *run, vw__tensor x, vw__tensor y)
+{
+    vw__tape *tape = run->tape;
+    const layers_modules *modules = run->modules;
+    const uint64_t batch = run->settings->batch;
+    vw__tensor logits = vw__op_matmul(tape, y, x, vw__tape_times(tape, batch, batch));
+    vw__tensor_rebind(tape, &logits, vw__op_mul(tape, logits, modules->scale));
+    if (run->has_loss) {
+        vw__tensor labels = vw__tensor_new(tape, batch, VW__DTYPE_INT64);
+        vw__tensor_rebind(tape, &logits, vw__op_cross_entropy(tape, logits, labels));
+        vw__tensor_drop(tape, &labels);
+    }
+    return logits;
+}
+
+static vw__tensor forward_both(vw__plan_run *run)
+{
+    const layers_modules *modules = run->modules;
+    vw__tape *tape = run->tape;
+    vw__tensor images = make_input(run, &modules->first.input);
+    vw__tensor ids = make_input(run, &modules->second.input);
+    vw__tensor x = run_row(run, &modules->first.row, images, true);
+    vw__tensor y = run_row(run, &modules->second.row, ids, true);
+    vw__tensor loss = vw__tape_status(tape) == VW_OK ? compare(run, x, y) : vw__tensor_none();
+    vw__tensor_drop(tape, &y);
+    vw__tensor_drop(tape, &x);
+    vw__tensor_drop(tape, &ids);
+    vw__tensor_drop(tape, &images);
+    return loss;
+}
+
 static vw__tensor forward(vw__plan_run *run)
 {
     const layers_modules *modules = run->modules;
     vw__tape *tape = run->tape;
-    vw__tensor input = make_input(run, modules);
-    vw__tensor x = run_row(run, &modules->row, input, true);
+    if (run->model->second_lines != NULL)
+        return forward_both(run);
+    const layer_row *row = &modules->first.row;
+    vw__tensor input = make_input(run, &modules->first.input);
+    vw__tensor x = run_row(run, row, input, true);
     if (vw__tape_status(tape) != VW_OK)
         return vw__tensor_none();
+    if (!run->has_loss) {
+        vw__tensor_drop(tape, &input);
+        return x;
+    }
     vw__tape_use before = vw__tape_set_use(tape, VW__TAPE_USE_LOSS);
     vw__tape_enter(tape, "loss", -1);
-    vw__tensor loss = make_loss(run, &modules->row.modules[modules->row.count - 1].out, x);
+    vw__tensor loss = make_loss(run, &row->modules[row->count - 1].out, x);
     vw__tape_leave(tape);
     vw__tape_set_use(tape, before);
     vw__tensor_drop(tape, &x);
@@ -554,7 +646,8 @@ static vw__tensor forward(vw__plan_run *run)
 
 static uint64_t usual_length(const vw_plan_model *model)
 {
-    const vw__layers_shape *input = model->layers_input;
+    const vw__layers_shape *input =
+        model->second_lines != NULL ? model->second_input : model->layers_input;
     if (input->flow == VW__LAYERS_FLOW_FEATURES)
         return 1;
     if (input->flow == VW__LAYERS_FLOW_SIGNAL)
@@ -570,6 +663,17 @@ static uint64_t usual_length(const vw_plan_model *model)
 
 const vw__plan_family vw__plan_family_image_layers = {LAYERS_FAMILY, .has_images = true};
 const vw__plan_family vw__plan_family_token_layers = {LAYERS_FAMILY};
+
+#define IMAGE_FAMILY(title)                                                                        \
+    VISION_FAMILY(title), .heads = {VW_PLAN_HEAD_IMAGE_CLASSIFICATION, VW_PLAN_HEAD_NONE}
+#define PAIR_FAMILY(title) LAYERS_FAMILY_OF(title), .has_position_table = true
+
+const vw__plan_family vw__plan_family_convnext = {IMAGE_FAMILY("convnext")};
+const vw__plan_family vw__plan_family_deit = {IMAGE_FAMILY("deit")};
+const vw__plan_family vw__plan_family_dinov2 = {IMAGE_FAMILY("dinov2")};
+const vw__plan_family vw__plan_family_swin = {IMAGE_FAMILY("swin")};
+const vw__plan_family vw__plan_family_clip = {PAIR_FAMILY("clip")};
+const vw__plan_family vw__plan_family_siglip = {PAIR_FAMILY("siglip")};
 
 const vw__plan_family vw__plan_family_efficientnet = {VISION_FAMILY("efficientnet")};
 const vw__plan_family vw__plan_family_mobilenet = {VISION_FAMILY("mobilenet")};

@@ -53,6 +53,8 @@ vw__tensor vw__op_autocast_float32(vw__tape *tape, vw__tensor x);
 /* ---- elementwise (op_pointwise.c) ------------------------------------------------------------ */
 
 vw__tensor vw__op_add(vw__tape *tape, vw__tensor a, vw__tensor b); /* of one size, or b repeats */
+/* Both repeat, to `elements`. */
+vw__tensor vw__op_add_repeated(vw__tape *tape, vw__tensor a, vw__tensor b, uint64_t elements);
 void vw__op_add_in_place(vw__tape *tape, vw__tensor *a, vw__tensor b); /* a.add_(b); b may repeat */
 vw__tensor vw__op_mul(vw__tape *tape, vw__tensor a, vw__tensor b); /* of one size, or b repeats */
 vw__tensor vw__op_mul_rows(vw__tape *tape, vw__tensor x, vw__tensor weight); /* every row of x */
@@ -104,6 +106,8 @@ vw__tensor vw__op_rotate_part(vw__tape *tape, vw__tensor x, vw__tensor cosine, v
                               uint64_t width, uint64_t head_width);
 /* A part of x: a view, whose gradient is padded with zeros. */
 vw__tensor vw__op_slice(vw__tape *tape, vw__tensor x, uint64_t elements);
+/* cat() of `count` slices that make up x, or x and padding. */
+vw__tensor vw__op_gather(vw__tape *tape, vw__tensor x, size_t count, uint64_t elements);
 vw__tensor vw__op_cat(vw__tape *tape, const vw__tensor *parts, size_t count);
 /* x[indices]: rows, some of them more than once. */
 vw__tensor vw__op_index(vw__tape *tape, vw__tensor x, vw__tensor indices, uint64_t elements);

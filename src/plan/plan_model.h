@@ -165,10 +165,14 @@ struct vw_plan_model {
     const char *caution; /* what to know before a plan is read; NULL: nothing */
     vw__plan_shape shape;
     vw__plan_resnet resnet;
-    const vw__vision *vision;     /* of a built-in one that has layers; else NULL */
-    const vw__layers_line *lines; /* of a description */
-    size_t line_count;
+    const vw__vision *vision;           /* of a built-in one that has layers; else NULL */
+    const vw__layers_line *lines;       /* of a description */
+    size_t line_count, head_line_count; /* the last of them are the head */
     const vw__layers_shape *layers_input;
+    const vw__layers_line *second_lines; /* of a model of two towers; else NULL */
+    size_t second_line_count;
+    uint64_t contrast_parameters; /* that scale the product of both */
+    const vw__layers_shape *second_input;
     vw__layers_loss layers_loss;
     const char *notes[VW__PLAN_MODEL_MOST_NOTES]; /* on what the plan leaves out */
     size_t note_count;
@@ -233,6 +237,14 @@ extern const vw__plan_family vw__plan_family_bart;
 extern const vw__plan_family vw__plan_family_mbart;
 extern const vw__plan_family vw__plan_family_pegasus;
 extern const vw__plan_family vw__plan_family_marian;
+
+/* Of transformers, described by layers that vision_transformers.c makes. */
+extern const vw__plan_family vw__plan_family_clip;
+extern const vw__plan_family vw__plan_family_convnext;
+extern const vw__plan_family vw__plan_family_deit;
+extern const vw__plan_family vw__plan_family_dinov2;
+extern const vw__plan_family vw__plan_family_siglip;
+extern const vw__plan_family vw__plan_family_swin;
 
 /* Of torchvision, described by layers that vision.c makes. */
 extern const vw__plan_family vw__plan_family_efficientnet;

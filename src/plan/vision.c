@@ -4,99 +4,30 @@
  * be checkpointed is a repeat of one round. */
 #include "plan/vision.h"
 
-#include "base/error.h"
-#include "plan/layers.h"
+#include "plan/vision_lines.h"
 
 enum { COLORS = 3, CLASSES = 1000, ROUND_TO = 8, MOST_LINES = 256, MOST_INSIDE = 24 };
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-typedef struct writer {
-    vw_plan_model *model;
-    vw_status status;        /* the first failure */
-    vw__layers_line nowhere; /* may be written to where there was no memory; has no meaning */
-} writer;
-
-/* A list of layers that grows up to its capacity. */
-typedef struct list {
-    writer *w;
-    vw__layers_line *lines;
-    size_t count, capacity;
-} list;
-
-static list begin_list(writer *w, size_t capacity)
+static void add_in_place(vw__vision_list *into, vw__layers_kind kind)
 {
-    list made = {.w = w, .capacity = capacity};
-    made.lines =
-        vw__arena_alloc_array(&w->model->arena, capacity, sizeof *made.lines, sizeof(uint64_t));
-    if (made.lines == NULL) {
-        made.capacity = 0;
-        if (w->status == VW_OK)
-            w->status = vw__fail_host_memory(capacity * sizeof *made.lines, "a model's layers");
-    }
-    return made;
+    vw__vision_add(into, kind)->is_in_place = true;
 }
 
-static vw__layers_line *add(list *into, vw__layers_kind kind)
-{
-    vw__layers_line *line =
-        into->count < into->capacity ? &into->lines[into->count] : &into->w->nowhere;
-    *line = (vw__layers_line){.kind = kind,
-                              .name = vw__layers_kind_names[kind],
-                              .place = vw__layers_kind_names[kind],
-                              .number = (int64_t)into->count,
-                              .groups = 1};
-    into->count += line != &into->w->nowhere;
-    return line;
-}
-
-static void add_inside(list *into, vw__layers_kind kind, uint64_t count, const list *inside)
-{
-    vw__layers_line *line = add(into, kind);
-    line->count = count;
-    line->lines = inside->lines;
-    line->line_count = inside->count;
-}
-
-static void add_in_place(list *into, vw__layers_kind kind)
-{
-    add(into, kind)->is_in_place = true;
-}
-
-static vw__layers_line *add_conv(list *into, uint64_t out, uint64_t kernel, uint64_t stride)
-{
-    vw__layers_line *line = add(into, VW__LAYERS_CONV2D);
-    line->out = out;
-    line->window =
-        (vw__op_window){.kernel = kernel, .stride = stride, .padding = kernel / 2, .dimensions = 2};
-    return line;
-}
-
-static void add_pool(list *into, vw__layers_kind kind, uint64_t kernel, uint64_t stride,
+static void add_pool(vw__vision_list *into, vw__layers_kind kind, uint64_t kernel, uint64_t stride,
                      uint64_t padding)
 {
-    add(into, kind)->window =
+    vw__vision_add(into, kind)->window =
         (vw__op_window){.kernel = kernel, .stride = stride, .padding = padding};
 }
 
-static void add_linear(list *into, uint64_t out)
-{
-    vw__layers_line *line = add(into, VW__LAYERS_LINEAR);
-    line->out = out;
-    line->has_bias = true;
-}
-
-static void add_dropout(list *into)
-{
-    add(into, VW__LAYERS_DROPOUT)->has_dropout = true;
-}
-
 /* Conv2dNormActivation; VW__LAYERS_KIND_COUNT: without an activation. */
-static void add_conv_norm(list *into, uint64_t out, uint64_t kernel, uint64_t stride,
+static void add_conv_norm(vw__vision_list *into, uint64_t out, uint64_t kernel, uint64_t stride,
                           uint64_t groups, vw__layers_kind activation)
 {
-    add_conv(into, out, kernel, stride)->groups = groups;
-    add(into, VW__LAYERS_BATCH_NORM);
+    vw__vision_add_conv(into, out, kernel, stride)->groups = groups;
+    vw__vision_add(into, VW__LAYERS_BATCH_NORM);
     if (activation != VW__LAYERS_KIND_COUNT)
         add_in_place(into, activation);
 }
@@ -111,19 +42,19 @@ typedef struct inverted {
     bool is_dropped, is_added_in_place;
 } inverted;
 
-static void add_squeeze(writer *w, list *into, const inverted *block)
+static void add_squeeze(vw__vision_writer *w, vw__vision_list *into, const inverted *block)
 {
-    list inside = begin_list(w, MOST_INSIDE);
-    add(&inside, VW__LAYERS_ADAPTIVE_POOL)->rows = 1;
-    add_conv(&inside, block->squeezed, 1, 1)->has_bias = true;
-    add(&inside, block->squeeze_activation)->is_in_place =
+    vw__vision_list inside = vw__vision_begin(w, MOST_INSIDE);
+    vw__vision_add(&inside, VW__LAYERS_ADAPTIVE_POOL)->rows = 1;
+    vw__vision_add_conv(&inside, block->squeezed, 1, 1)->has_bias = true;
+    vw__vision_add(&inside, block->squeeze_activation)->is_in_place =
         block->squeeze_activation == VW__LAYERS_SILU;
-    add_conv(&inside, block->expanded, 1, 1)->has_bias = true;
-    add(&inside, block->gate);
-    add_inside(into, VW__LAYERS_MULTIPLY, 0, &inside);
+    vw__vision_add_conv(&inside, block->expanded, 1, 1)->has_bias = true;
+    vw__vision_add(&inside, block->gate);
+    vw__vision_add_inside(into, VW__LAYERS_MULTIPLY, 0, &inside);
 }
 
-static void add_fused(list *into, const inverted *block)
+static void add_fused(vw__vision_list *into, const inverted *block)
 {
     const bool is_one = block->expanded == block->in;
     add_conv_norm(into, is_one ? block->out : block->expanded, block->kernel, block->stride, 1,
@@ -132,7 +63,7 @@ static void add_fused(list *into, const inverted *block)
         add_conv_norm(into, block->out, 1, 1, 1, VW__LAYERS_KIND_COUNT);
 }
 
-static void add_separable(writer *w, list *into, const inverted *block)
+static void add_separable(vw__vision_writer *w, vw__vision_list *into, const inverted *block)
 {
     if (block->expanded != block->in)
         add_conv_norm(into, block->expanded, 1, 1, 1, block->activation);
@@ -143,22 +74,22 @@ static void add_separable(writer *w, list *into, const inverted *block)
     add_conv_norm(into, block->out, 1, 1, 1, VW__LAYERS_KIND_COUNT);
 }
 
-static void add_inverted(writer *w, list *into, const inverted *block)
+static void add_inverted(vw__vision_writer *w, vw__vision_list *into, const inverted *block)
 {
-    list inside = begin_list(w, MOST_INSIDE), round = begin_list(w, 1);
+    vw__vision_list inside = vw__vision_begin(w, MOST_INSIDE), round = vw__vision_begin(w, 1);
     if (block->is_fused)
         add_fused(&inside, block);
     else
         add_separable(w, &inside, block);
     if (block->stride == 1 && block->in == block->out) {
         if (block->is_dropped)
-            add(&inside, VW__LAYERS_DROP_PATH)->has_dropout = true;
-        add_inside(&round, VW__LAYERS_RESIDUAL, 0, &inside);
+            vw__vision_add(&inside, VW__LAYERS_DROP_PATH)->has_dropout = true;
+        vw__vision_add_inside(&round, VW__LAYERS_RESIDUAL, 0, &inside);
         if (round.count > 0)
             round.lines[0].is_in_place = block->is_added_in_place;
         inside = round;
     }
-    add_inside(into, VW__LAYERS_REPEAT, 1, &inside);
+    vw__vision_add_inside(into, VW__LAYERS_REPEAT, 1, &inside);
 }
 
 /* ---- EfficientNet ---------------------------------------------------------------------------- */
@@ -209,7 +140,7 @@ static uint64_t round_channels(uint64_t tenths)
     return made * TENTHS * TENTHS < 9 * tenths ? made + ROUND_TO : made;
 }
 
-static void add_stage(writer *w, list *into, const stage *s, uint64_t number)
+static void add_stage(vw__vision_writer *w, vw__vision_list *into, const stage *s, uint64_t number)
 {
     const vw__vision *vision = w->model->vision;
     const uint64_t out = round_channels(s->out * vision->width);
@@ -232,7 +163,7 @@ static void add_stage(writer *w, list *into, const stage *s, uint64_t number)
     }
 }
 
-static void write_efficientnet(writer *w, list *into)
+static void write_efficientnet(vw__vision_writer *w, vw__vision_list *into)
 {
     const vw__vision *vision = w->model->vision;
     const stage *stages = efficientnet_stages[vision->kind];
@@ -245,9 +176,9 @@ static void write_efficientnet(writer *w, list *into)
             last = 4 * round_channels(stages[i].out * vision->width);
     }
     add_conv_norm(into, last, 1, 1, 1, VW__LAYERS_SILU);
-    add(into, VW__LAYERS_MEAN_POOL);
-    add_dropout(into);
-    add_linear(into, CLASSES);
+    vw__vision_add(into, VW__LAYERS_MEAN_POOL);
+    vw__vision_add_dropout(into);
+    vw__vision_add_linear(into, CLASSES);
 }
 
 /* ---- MobileNet ------------------------------------------------------------------------------- */
@@ -258,7 +189,7 @@ static const uint64_t mobilenet_v2[][4] = {
     {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1},
 };
 
-static void write_mobilenet_v2(writer *w, list *into)
+static void write_mobilenet_v2(vw__vision_writer *w, vw__vision_list *into)
 {
     enum { STAGES = sizeof mobilenet_v2 / sizeof mobilenet_v2[0] };
     uint64_t in = 32;
@@ -275,9 +206,9 @@ static void write_mobilenet_v2(writer *w, list *into)
             in = block.out;
         }
     add_conv_norm(into, 1280, 1, 1, 1, VW__LAYERS_RELU6);
-    add(into, VW__LAYERS_MEAN_POOL);
-    add_dropout(into);
-    add_linear(into, CLASSES);
+    vw__vision_add(into, VW__LAYERS_MEAN_POOL);
+    vw__vision_add_dropout(into);
+    vw__vision_add_linear(into, CLASSES);
 }
 
 typedef struct mobile_block {
@@ -299,7 +230,7 @@ static const mobile_block mobilenet_v3_small[] = {
     {5, 576, 96, 1, true, true}, {5, 576, 96, 1, true, true},
 };
 
-static void write_mobilenet_v3(writer *w, list *into)
+static void write_mobilenet_v3(vw__vision_writer *w, vw__vision_list *into)
 {
     enum {
         LARGE = sizeof mobilenet_v3_large / sizeof mobilenet_v3_large[0],
@@ -327,52 +258,52 @@ static void write_mobilenet_v3(writer *w, list *into)
         in = b->out;
     }
     add_conv_norm(into, 6 * in, 1, 1, 1, VW__LAYERS_HARDSWISH);
-    add(into, VW__LAYERS_MEAN_POOL);
-    add_linear(into, is_large ? 1280 : 1024);
+    vw__vision_add(into, VW__LAYERS_MEAN_POOL);
+    vw__vision_add_linear(into, is_large ? 1280 : 1024);
     add_in_place(into, VW__LAYERS_HARDSWISH);
-    add_dropout(into);
-    add_linear(into, CLASSES);
+    vw__vision_add_dropout(into);
+    vw__vision_add_linear(into, CLASSES);
 }
 
 /* ---- VGG ------------------------------------------------------------------------------------- */
 
-static void write_vgg(writer *w, list *into)
+static void write_vgg(vw__vision_writer *w, vw__vision_list *into)
 {
     enum { STAGES = 5, FIRST = 64, WIDEST = 512, LAST_SIDE = 7, INNER = 4096 };
     const vw__vision *vision = w->model->vision;
     uint64_t channels = FIRST;
     for (size_t i = 0; i < STAGES; i++) {
-        list inside = begin_list(w, MOST_INSIDE);
+        vw__vision_list inside = vw__vision_begin(w, MOST_INSIDE);
         for (uint64_t j = 0; j < vision->counts[i]; j++) {
-            add_conv(&inside, channels, 3, 1)->has_bias = true;
+            vw__vision_add_conv(&inside, channels, 3, 1)->has_bias = true;
             if (vision->has_norm)
-                add(&inside, VW__LAYERS_BATCH_NORM);
+                vw__vision_add(&inside, VW__LAYERS_BATCH_NORM);
             add_in_place(&inside, VW__LAYERS_RELU);
         }
         add_pool(&inside, VW__LAYERS_MAX_POOL, 2, 2, 0);
-        add_inside(into, VW__LAYERS_REPEAT, 1, &inside);
+        vw__vision_add_inside(into, VW__LAYERS_REPEAT, 1, &inside);
         channels = channels < WIDEST ? 2 * channels : WIDEST;
     }
-    add(into, VW__LAYERS_ADAPTIVE_POOL)->rows = LAST_SIDE;
-    add(into, VW__LAYERS_FLATTEN);
+    vw__vision_add(into, VW__LAYERS_ADAPTIVE_POOL)->rows = LAST_SIDE;
+    vw__vision_add(into, VW__LAYERS_FLATTEN);
     for (size_t i = 0; i < 2; i++) {
-        add_linear(into, INNER);
+        vw__vision_add_linear(into, INNER);
         add_in_place(into, VW__LAYERS_RELU);
-        add_dropout(into);
+        vw__vision_add_dropout(into);
     }
-    add_linear(into, CLASSES);
+    vw__vision_add_linear(into, CLASSES);
 }
 
 /* ---- DenseNet -------------------------------------------------------------------------------- */
 
-static void add_norm_conv(list *into, uint64_t out, uint64_t kernel)
+static void add_norm_conv(vw__vision_list *into, uint64_t out, uint64_t kernel)
 {
-    add(into, VW__LAYERS_BATCH_NORM);
+    vw__vision_add(into, VW__LAYERS_BATCH_NORM);
     add_in_place(into, VW__LAYERS_RELU);
-    add_conv(into, out, kernel, 1);
+    vw__vision_add_conv(into, out, kernel, 1);
 }
 
-static void write_densenet(writer *w, list *into)
+static void write_densenet(vw__vision_writer *w, vw__vision_list *into)
 {
     enum { BLOCKS = 4, BOTTLENECK = 4 };
     const vw__vision *vision = w->model->vision;
@@ -380,11 +311,11 @@ static void write_densenet(writer *w, list *into)
     add_conv_norm(into, channels, 7, 2, 1, VW__LAYERS_RELU);
     add_pool(into, VW__LAYERS_MAX_POOL, 3, 2, 1);
     for (size_t i = 0; i < BLOCKS; i++) {
-        list round = begin_list(w, MOST_INSIDE), dense = begin_list(w, 1);
+        vw__vision_list round = vw__vision_begin(w, MOST_INSIDE), dense = vw__vision_begin(w, 1);
         add_norm_conv(&round, BOTTLENECK * vision->growth, 1);
         add_norm_conv(&round, vision->growth, 3);
-        add_inside(&dense, VW__LAYERS_DENSE, vision->counts[i], &round);
-        add_inside(into, VW__LAYERS_REPEAT, 1, &dense);
+        vw__vision_add_inside(&dense, VW__LAYERS_DENSE, vision->counts[i], &round);
+        vw__vision_add_inside(into, VW__LAYERS_REPEAT, 1, &dense);
         channels += vision->counts[i] * vision->growth;
         if (i + 1 < BLOCKS) { /* a transition */
             channels /= 2;
@@ -392,15 +323,15 @@ static void write_densenet(writer *w, list *into)
             add_pool(into, VW__LAYERS_AVG_POOL, 2, 2, 0);
         }
     }
-    add(into, VW__LAYERS_BATCH_NORM);
+    vw__vision_add(into, VW__LAYERS_BATCH_NORM);
     add_in_place(into, VW__LAYERS_RELU);
-    add(into, VW__LAYERS_MEAN_POOL);
-    add_linear(into, CLASSES);
+    vw__vision_add(into, VW__LAYERS_MEAN_POOL);
+    vw__vision_add_linear(into, CLASSES);
 }
 
 /* ---- any ------------------------------------------------------------------------------------- */
 
-static void write_layers(writer *w, list *into)
+static void write_layers(vw__vision_writer *w, vw__vision_list *into)
 {
     switch (w->model->vision->kind) {
     case VW__VISION_EFFICIENTNET:
@@ -427,23 +358,10 @@ static void write_layers(writer *w, list *into)
 
 vw_status vw__vision_describe(vw_plan_model *model)
 {
-    writer w = {.model = model, .status = VW_OK};
+    vw__vision_writer w = {.model = model, .status = VW_OK};
     if (model->vision == NULL)
         return VW_OK;
-    vw__layers_shape *input =
-        vw__arena_alloc_array(&model->arena, 1, sizeof *input, sizeof(uint64_t));
-    if (input == NULL)
-        return vw__fail_host_memory(sizeof *input, "a model's layers");
-    *input = (vw__layers_shape){.flow = VW__LAYERS_FLOW_IMAGE,
-                                .width = COLORS,
-                                .depth = 1,
-                                .height = model->vision->image,
-                                .across = model->vision->image};
-    list lines = begin_list(&w, MOST_LINES);
+    vw__vision_list lines = vw__vision_begin(&w, MOST_LINES);
     write_layers(&w, &lines);
-    model->lines = lines.lines;
-    model->line_count = lines.count;
-    model->layers_input = input;
-    model->shape.hidden = COLORS;
-    return w.status;
+    return vw__vision_finish(&w, &lines, vw__vision_image(COLORS, model->vision->image));
 }
