@@ -540,13 +540,16 @@ static vw__tensor run_module(vw__plan_run *run, const layer_module *module, vw__
 /* input = module(input) for each; borrows `x`. */
 static vw__tensor run_row(vw__plan_run *run, const layer_row *row, vw__tensor x, bool is_outermost)
 {
-    vw__tensor made = vw__tensor_hold(run->tape, x);
+    vw__tensor made = vw__tensor_hold(run->tape, x), held = vw__tensor_none();
     for (size_t i = 0; i < row->count && vw__tape_status(run->tape) == VW_OK; i++) {
         const vw__layers_line *line = row->modules[i].line;
         vw__tape_enter(run->tape, line->name, line->number);
         vw__tensor_rebind(run->tape, &made, run_module(run, &row->modules[i], made, is_outermost));
         vw__tape_leave(run->tape);
+        if (line->is_held)
+            vw__tensor_rebind(run->tape, &held, vw__tensor_hold(run->tape, made));
     }
+    vw__tensor_drop(run->tape, &held);
     return made;
 }
 

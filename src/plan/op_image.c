@@ -6,8 +6,9 @@
  * image, its result and its weight (of 1x1 kernels both layouts are the same) to that layout and
  * back, in a workspace that holds these copies. The exceptions that were seen:
  *
- * - float32, where every plane has an even number of pixels: there are kernels for the usual
- * layout;
+ * - float32, where every plane has an even number of pixels and windows do not overlap, or there
+ * are only a few channels: there are kernels for the usual layout (a VGG-16 and an EfficientNetV2
+ * of torch 2.11 copy wherever 3x3 windows overlap);
  * - 16 bits, 1x1 convolutions that are plain matrix products, again of even planes; the gradient of
  *   their weight is not one of these;
  * - one filter for each channel: PyTorch's own kernels.
@@ -66,10 +67,12 @@ uint64_t vw__op_image_elements(vw__tape *tape, const vw__op_image_shape *shape)
     return vw__tape_times(tape, planes, vw__tape_times(tape, shape->height, shape->width));
 }
 
+enum { LANES = 8 };
+
 /* Channels last are read eight at a time; there is a kernel of its own for up to four. */
 static uint64_t padded_channels(uint64_t channels)
 {
-    enum { FEW = 4, LANES = 8 };
+    enum { FEW = 4 };
     return channels < FEW ? FEW : (channels + LANES - 1) / LANES * LANES;
 }
 
@@ -85,6 +88,11 @@ static bool is_plain_product(const vw__op_window *window)
     return window->kernel == 1 && window->stride == 1 && window->padding == 0;
 }
 
+static bool overlaps(const vw__op_window *window)
+{
+    return window->kernel > window->stride;
+}
+
 /* Which convolutions copy: those that make the result and the image's gradient; the weight's. */
 typedef struct needs {
     bool image, weight;
@@ -95,8 +103,10 @@ static needs needs_copies(const vw__op_conv_shape *shape, vw__dtype dtype)
     if (shape->is_channels_last || (shape->groups > 1 && shape->groups == shape->in.channels))
         return (needs){false, false};
     bool is_even = has_even_planes(shape);
-    if (dtype == VW__DTYPE_FLOAT32)
-        return (needs){!is_even, !is_even};
+    if (dtype == VW__DTYPE_FLOAT32) {
+        bool copies_image = !is_even || (overlaps(&shape->window) && shape->in.channels >= LANES);
+        return (needs){copies_image, copies_image};
+    }
     return (needs){!is_even || !is_plain_product(&shape->window), true};
 }
 

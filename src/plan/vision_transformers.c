@@ -117,6 +117,13 @@ static void add_class_tokens(vw__vision_list *into, uint64_t count, uint64_t unu
     line->rows = unused;
 }
 
+/* The model's function holds what its embeddings made, the last line so far. */
+static void hold_embeddings(vw__vision_list *into)
+{
+    if (into->count > 0)
+        into->lines[into->count - 1].is_held = true;
+}
+
 /* The last lines from `first` on are the head. */
 static vw_status finish(vw__vision_writer *w, vw__vision_list *lines, size_t first)
 {
@@ -138,6 +145,7 @@ vw_status vw__vision_describe_deit(vw_plan_model *model)
     add_positions(&lines, patches_of(shape) + TOKENS)->is_direct = true;
     if (shape->embedding.has_dropout)
         vw__vision_add_dropout(&lines);
+    hold_embeddings(&lines);
     add_encoder(&w, &lines, shape, (extras){.has_scale = false});
     add_norm(&lines);
     const size_t head = lines.count;
@@ -158,6 +166,7 @@ vw_status vw__vision_describe_dinov2(vw_plan_model *model, const vw__vision_dino
     positions->is_direct = positions->is_stretched = true;
     if (shape->embedding.has_dropout)
         vw__vision_add_dropout(&lines);
+    hold_embeddings(&lines);
     add_encoder(&w, &lines, shape,
                 (extras){.has_scale = true, .has_drop_path = options->has_drop_path});
     add_norm(&lines);
@@ -204,6 +213,7 @@ static vw_status describe_image_tower(vw__vision_writer *w, const vw__vision_pai
     add_positions(&lines, patches_of(shape) + (pair->is_siglip ? 0 : 1));
     if (!pair->is_siglip)
         add_norm(&lines);
+    hold_embeddings(&lines);
     add_encoder(w, &lines, shape, (extras){.has_scale = false});
     if (pair->is_siglip) {
         add_norm(&lines);
@@ -226,6 +236,7 @@ static vw_status describe_text_tower(vw__vision_writer *w, const vw__vision_pair
     table->rows = shape->embedding.vocabulary;
     table->out = shape->hidden;
     add_positions(&lines, shape->embedding.positions);
+    hold_embeddings(&lines);
     add_encoder(w, &lines, shape, (extras){.is_causal = !pair->is_siglip});
     add_norm(&lines);
     vw__vision_add(&lines, VW__LAYERS_FIRST_TOKEN);
@@ -289,6 +300,7 @@ vw_status vw__vision_describe_convnext(vw_plan_model *model, const vw__vision_st
     conv->window.padding = 0;
     conv->has_bias = true;
     add_channel_norm(&lines);
+    hold_embeddings(&lines);
     for (uint64_t i = 0; i < stages->count; i++) {
         if (i > 0) {
             add_channel_norm(&lines);
@@ -346,6 +358,7 @@ vw_status vw__vision_describe_swin(vw_plan_model *model, const vw__vision_stages
         add_positions(&lines, patches_of(shape))->is_direct = true;
     if (shape->embedding.has_dropout)
         vw__vision_add_dropout(&lines);
+    hold_embeddings(&lines);
     for (uint64_t i = 0; i < stages->count; i++) {
         for (uint64_t j = 0; j < stages->depths[i]; j++)
             add_swin_block(&w, &lines, shape, stages, (size_t)i, j);
