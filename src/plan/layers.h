@@ -141,7 +141,7 @@ struct vw__layers_line {
     bool has_bias, has_dropout, is_in_place, is_causal, is_packed, is_bidirectional;
     bool has_output_bias; /* of attention, whatever the others have */
     bool is_direct;    /* tokens: what follows reads them as they lie; positions: not looked up */
-    bool is_held;      /* what it makes, until the list has run: a variable of the caller's */
+    bool is_held;      /* what it makes, by a variable of the block's function, or of the model's */
     bool is_stretched; /* positions: to as many as there are tokens */
     const vw__layers_line *lines, *shortcut; /* of what has layers inside */
     size_t line_count, shortcut_count;

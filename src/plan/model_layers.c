@@ -39,6 +39,8 @@ struct layer_module {
     };
 };
 
+enum { MOST_HELD = 16 };
+
 /* A row of layers, from what comes in. */
 typedef struct tower {
     layer_row row;
@@ -46,8 +48,10 @@ typedef struct tower {
 } tower;
 
 typedef struct layers_modules {
-    tower first, second; /* the second of a model that has two */
-    vw__tensor scale;    /* of what they are compared by */
+    tower first, second;        /* the second of a model that has two */
+    vw__tensor scale;           /* of what they are compared by */
+    vw__tensor held[MOST_HELD]; /* by variables of functions that run now */
+    size_t held_count;
 } layers_modules;
 
 enum { INSIDE, SHORTCUT, COMBINED_ROWS };
@@ -384,9 +388,21 @@ static vw__tensor run_dense(vw__plan_run *run, const layer_module *module, vw__t
     return all;
 }
 
+/* A function ends. */
+static void drop_held(vw__plan_run *run, size_t count)
+{
+    layers_modules *modules = run->modules;
+    while (modules->held_count > count)
+        vw__tensor_drop(run->tape, &modules->held[--modules->held_count]);
+}
+
 static vw__tensor run_round(vw__plan_run *run, const void *round, vw__tensor x)
 {
-    return run_row(run, round, x, false);
+    const layers_modules *modules = run->modules;
+    const size_t held_before = modules->held_count;
+    vw__tensor made = run_row(run, round, x, false);
+    drop_held(run, held_before);
+    return made;
 }
 
 static vw__tensor run_repeat(vw__plan_run *run, const layer_module *module, vw__tensor x,
@@ -399,7 +415,7 @@ static vw__tensor run_repeat(vw__plan_run *run, const layer_module *module, vw__
                                      made);
     for (size_t i = 0; i < count && vw__tape_status(run->tape) == VW_OK; i++) {
         vw__tape_enter(run->tape, "round", (int64_t)i);
-        vw__tensor_rebind(run->tape, &made, run_row(run, &module->rounds[i], made, false));
+        vw__tensor_rebind(run->tape, &made, run_round(run, &module->rounds[i], made));
         vw__tape_leave(run->tape);
     }
     return made;
@@ -540,16 +556,16 @@ static vw__tensor run_module(vw__plan_run *run, const layer_module *module, vw__
 /* input = module(input) for each; borrows `x`. */
 static vw__tensor run_row(vw__plan_run *run, const layer_row *row, vw__tensor x, bool is_outermost)
 {
-    vw__tensor made = vw__tensor_hold(run->tape, x), held = vw__tensor_none();
+    layers_modules *modules = run->modules;
+    vw__tensor made = vw__tensor_hold(run->tape, x);
     for (size_t i = 0; i < row->count && vw__tape_status(run->tape) == VW_OK; i++) {
         const vw__layers_line *line = row->modules[i].line;
         vw__tape_enter(run->tape, line->name, line->number);
         vw__tensor_rebind(run->tape, &made, run_module(run, &row->modules[i], made, is_outermost));
         vw__tape_leave(run->tape);
-        if (line->is_held)
-            vw__tensor_rebind(run->tape, &held, vw__tensor_hold(run->tape, made));
+        if (line->is_held && modules->held_count < MOST_HELD)
+            modules->held[modules->held_count++] = vw__tensor_hold(run->tape, made);
     }
-    vw__tensor_drop(run->tape, &held);
     return made;
 }
 
@@ -613,7 +629,9 @@ static vw__tensor forward_both(vw__plan_run *run)
     vw__tensor images = make_input(run, &modules->first.input);
     vw__tensor ids = make_input(run, &modules->second.input);
     vw__tensor x = run_row(run, &modules->first.row, images, true);
+    drop_held(run, 0);
     vw__tensor y = run_row(run, &modules->second.row, ids, true);
+    drop_held(run, 0);
     vw__tensor loss = vw__tape_status(tape) == VW_OK ? compare(run, x, y) : vw__tensor_none();
     vw__tensor_drop(tape, &y);
     vw__tensor_drop(tape, &x);
@@ -631,6 +649,7 @@ static vw__tensor forward(vw__plan_run *run)
     const layer_row *row = &modules->first.row;
     vw__tensor input = make_input(run, &modules->first.input);
     vw__tensor x = run_row(run, row, input, true);
+    drop_held(run, 0);
     if (vw__tape_status(tape) != VW_OK)
         return vw__tensor_none();
     if (!run->has_loss) {

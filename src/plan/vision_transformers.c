@@ -11,6 +11,7 @@ enum { MOST_LINES = 64, MOST_INSIDE = 16 };
 /* What a layer has beside its norms and products. */
 typedef struct extras {
     bool has_scale, has_drop_path, is_causal;
+    bool holds_attention; /* what it reads and makes, in variables of their own */
 } extras;
 
 static vw__layers_kind activation_of(const vw__plan_shape *shape)
@@ -24,6 +25,13 @@ static vw__layers_kind activation_of(const vw__plan_shape *shape)
         [VW__PLAN_ACTIVATION_BLOOM_GELU] = VW__LAYERS_GELU,
     };
     return kinds[shape->mlp.activation];
+}
+
+/* A variable of the function around holds what the last line makes. */
+static void hold_last(vw__vision_list *into)
+{
+    if (into->count > 0)
+        into->lines[into->count - 1].is_held = true;
 }
 
 static void add_norm(vw__vision_list *into)
@@ -74,8 +82,12 @@ static void add_encoder(vw__vision_writer *w, vw__vision_list *into, const vw__p
     vw__vision_list attention = vw__vision_begin(w, MOST_INSIDE);
     vw__vision_list mlp = vw__vision_begin(w, MOST_INSIDE);
     add_norm(&attention);
+    if (e.holds_attention)
+        hold_last(&attention);
     add_attention(&attention, shape)->is_causal = e.is_causal;
     add_extras(&attention, shape, e);
+    if (e.holds_attention)
+        hold_last(&attention);
     add_norm(&mlp);
     add_mlp(&mlp, shape, shape->mlp.inner, shape->hidden);
     add_extras(&mlp, shape, e);
@@ -117,13 +129,6 @@ static void add_class_tokens(vw__vision_list *into, uint64_t count, uint64_t unu
     line->rows = unused;
 }
 
-/* The model's function holds what its embeddings made, the last line so far. */
-static void hold_embeddings(vw__vision_list *into)
-{
-    if (into->count > 0)
-        into->lines[into->count - 1].is_held = true;
-}
-
 /* The last lines from `first` on are the head. */
 static vw_status finish(vw__vision_writer *w, vw__vision_list *lines, size_t first)
 {
@@ -145,7 +150,7 @@ vw_status vw__vision_describe_deit(vw_plan_model *model)
     add_positions(&lines, patches_of(shape) + TOKENS)->is_direct = true;
     if (shape->embedding.has_dropout)
         vw__vision_add_dropout(&lines);
-    hold_embeddings(&lines);
+    hold_last(&lines);
     add_encoder(&w, &lines, shape, (extras){.has_scale = false});
     add_norm(&lines);
     const size_t head = lines.count;
@@ -166,9 +171,11 @@ vw_status vw__vision_describe_dinov2(vw_plan_model *model, const vw__vision_dino
     positions->is_direct = positions->is_stretched = true;
     if (shape->embedding.has_dropout)
         vw__vision_add_dropout(&lines);
-    hold_embeddings(&lines);
+    hold_last(&lines);
     add_encoder(&w, &lines, shape,
-                (extras){.has_scale = true, .has_drop_path = options->has_drop_path});
+                (extras){.has_scale = true,
+                         .has_drop_path = options->has_drop_path,
+                         .holds_attention = true});
     add_norm(&lines);
     const size_t head = lines.count;
     vw__vision_add(&mean, VW__LAYERS_SKIP_TOKENS)->count = 1;
@@ -213,7 +220,7 @@ static vw_status describe_image_tower(vw__vision_writer *w, const vw__vision_pai
     add_positions(&lines, patches_of(shape) + (pair->is_siglip ? 0 : 1));
     if (!pair->is_siglip)
         add_norm(&lines);
-    hold_embeddings(&lines);
+    hold_last(&lines);
     add_encoder(w, &lines, shape, (extras){.has_scale = false});
     if (pair->is_siglip) {
         add_norm(&lines);
@@ -236,7 +243,7 @@ static vw_status describe_text_tower(vw__vision_writer *w, const vw__vision_pair
     table->rows = shape->embedding.vocabulary;
     table->out = shape->hidden;
     add_positions(&lines, shape->embedding.positions);
-    hold_embeddings(&lines);
+    hold_last(&lines);
     add_encoder(w, &lines, shape, (extras){.is_causal = !pair->is_siglip});
     add_norm(&lines);
     vw__vision_add(&lines, VW__LAYERS_FIRST_TOKEN);
@@ -300,7 +307,7 @@ vw_status vw__vision_describe_convnext(vw_plan_model *model, const vw__vision_st
     conv->window.padding = 0;
     conv->has_bias = true;
     add_channel_norm(&lines);
-    hold_embeddings(&lines);
+    hold_last(&lines);
     for (uint64_t i = 0; i < stages->count; i++) {
         if (i > 0) {
             add_channel_norm(&lines);
@@ -335,6 +342,7 @@ static void add_swin_block(vw__vision_writer *w, vw__vision_list *into, const vw
     line->has_bias = shape->attention.has_query_bias;
     line->has_output_bias = true;
     line->has_dropout = shape->attention.has_dropout;
+    line->is_held = true;
     if (shape->has_residual_dropout)
         vw__vision_add_dropout(&attention);
     add_drop_path(&attention, stages->has_drop_path && !is_first);
@@ -358,7 +366,7 @@ vw_status vw__vision_describe_swin(vw_plan_model *model, const vw__vision_stages
         add_positions(&lines, patches_of(shape))->is_direct = true;
     if (shape->embedding.has_dropout)
         vw__vision_add_dropout(&lines);
-    hold_embeddings(&lines);
+    hold_last(&lines);
     for (uint64_t i = 0; i < stages->count; i++) {
         for (uint64_t j = 0; j < stages->depths[i]; j++)
             add_swin_block(&w, &lines, shape, stages, (size_t)i, j);
