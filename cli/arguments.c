@@ -76,8 +76,8 @@ const char *arguments_nearest(const char *word, const char *const *names, size_t
             nearest = names[i];
         }
     }
-    /* Half the letters wrong is another word. */
-    return nearest != NULL && nearest_distance * 2 <= strlen(nearest) ? nearest : NULL;
+    /* More than a third of the letters wrong is another word: "fp8" is no slip for "fp32". */
+    return nearest != NULL && nearest_distance * 3 <= strlen(nearest) ? nearest : NULL;
 }
 
 static const argument_option *option_by_letter(const argument_option *options, size_t option_count,

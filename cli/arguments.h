@@ -32,7 +32,7 @@ typedef struct argument_option {
     bool (*is_value)(const char *word); /* of a value that may be left out; or NULL */
 } argument_option;
 
-#define ARGUMENTS_MOST_OPTIONS 32
+#define ARGUMENTS_MOST_OPTIONS 64
 
 /* Reads argv[1] to argv[argc - 1]. On success the operands stand at argv[*first_operand] to
  * argv[argc - 1] and the answer is true. Otherwise a message is on standard error and the command

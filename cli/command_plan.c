@@ -30,10 +30,10 @@ typedef struct plan_order {
 typedef struct given {
     const char *batch, *sequence, *image, *accumulation, *generate, *loss_chunks, *gpus;
     const char *precision, *optimizer, *offload, *checkpointing, *attention, *card;
-    const char *lora, *qlora, *zero, *top, *head;
+    const char *lora, *qlora, *zero, *top, *head, *kv_dtype;
     const char *batch_now, *sequence_now, *step; /* of a recording */
     bool has_checkpointing, has_master_weights, is_inference, keeps_graph, is_fsdp;
-    bool without_loss;
+    bool without_loss, has_static_cache;
 } given;
 
 /* ---- one at a time --------------------------------------------------------------------------- */
@@ -59,6 +59,29 @@ static bool read_count(const char *command_name, const char *option, const char 
     return false;
 }
 
+/* Words for precision that people know from elsewhere, and what to say to them. */
+static const char *advice_on_precision(const char *text)
+{
+    static const struct {
+        const char *word, *advice;
+    } known[] = {
+        {"float32", "fp32 is its name here"},
+        {"float16", "fp16 is its name here"},
+        {"half", "fp16 is its name here"},
+        {"bfloat16", "bf16 is its name here"},
+        {"mixed", "amp-bf16 and amp-fp16 are autocast"},
+        {"amp", "amp-bf16 and amp-fp16 are autocast"},
+        {"fp8", "weights in 8 or 4 bits come with the model's file, or with --qlora"},
+        {"int8", "weights in 8 or 4 bits come with the model's file, or with --qlora"},
+        {"int4", "weights in 8 or 4 bits come with the model's file, or with --qlora"},
+        {"nf4", "weights in 8 or 4 bits come with the model's file, or with --qlora"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(known[i].word, text) == 0)
+            return known[i].advice;
+    return NULL;
+}
+
 static void refuse_word(const char *command_name, const char *option, const char *text,
                         const char *const *names, size_t name_count)
 {
@@ -68,7 +91,11 @@ static void refuse_word(const char *command_name, const char *option, const char
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
                                  names[i]);
     const char *nearest = arguments_nearest(text, names, name_count);
-    if (nearest != NULL)
+    const char *advice = strcmp(option, "precision") == 0 ? advice_on_precision(text) : NULL;
+    if (advice != NULL)
+        arguments_refuse(command_name, "--%s: '%s' is not one of %s; %s", option, text, known,
+                         advice);
+    else if (nearest != NULL)
         arguments_refuse(command_name, "--%s: '%s' is not one of %s; did you mean '%s'?", option,
                          text, known, nearest);
     else
@@ -107,6 +134,7 @@ DEFINE_READER(read_precision, "precision", vw_precision, VW_PRECISION_LIST, VW_P
 DEFINE_READER(read_optimizer, "optimizer", vw_optimizer, VW_OPTIMIZER_LIST, VW_OPTIMIZER_COUNT)
 DEFINE_READER(read_attention, "attention", vw_attention, VW_ATTENTION_LIST, VW_ATTENTION_COUNT)
 DEFINE_READER(read_offload, "offload", vw_offload, VW_OFFLOAD_LIST, VW_OFFLOAD_COUNT)
+DEFINE_READER(read_kv_dtype, "kv-dtype", vw_kv_dtype, VW_KV_DTYPE_LIST, VW_KV_DTYPE_COUNT)
 DEFINE_READER(read_head, "head", vw_plan_head, VW_PLAN_HEAD_LIST, VW_PLAN_HEAD_COUNT)
 
 /* full, which is also meant by no value, selective, none, or K: every K-th block. */
@@ -244,6 +272,7 @@ static bool read_settings(const char *command_name, const given *words, vw_plan_
 {
     vw_plan_settings_init(settings);
     settings->has_master_weights = words->has_master_weights;
+    settings->has_static_cache = words->has_static_cache;
     return read_lengths(command_name, words, settings) &&
            read_mode(command_name, words, settings) &&
            read_precision(command_name, words->precision, &settings->precision) &&
@@ -251,6 +280,7 @@ static bool read_settings(const char *command_name, const given *words, vw_plan_
            read_offload(command_name, words->offload, &settings->offload) &&
            read_attention(command_name, words->attention, &settings->attention) &&
            read_head(command_name, words->head, &settings->head) &&
+           read_kv_dtype(command_name, words->kv_dtype, &settings->kv_dtype) &&
            read_checkpointing(command_name, words, settings) &&
            read_lora(command_name, words, settings) &&
            read_sharding(command_name, words, settings) &&
@@ -276,6 +306,7 @@ static const char *option_of_models(const given *words)
         {"image", words->image != NULL},
         {"inference", words->is_inference},
         {"keep-graph", words->keeps_graph},
+        {"kv-dtype", words->kv_dtype != NULL},
         {"lora", words->lora != NULL},
         {"loss-chunks", words->loss_chunks != NULL},
         {"master-weights", words->has_master_weights},
@@ -283,6 +314,7 @@ static const char *option_of_models(const given *words)
         {"optimizer", words->optimizer != NULL},
         {"precision", words->precision != NULL},
         {"qlora", words->qlora != NULL},
+        {"static-cache", words->has_static_cache},
         {"without-loss", words->without_loss},
         {"zero", words->zero != NULL},
     };
@@ -406,6 +438,7 @@ static int plan_arguments_read(int argc, char **argv, plan_order *order)
         {.name = "inference", .is_given = &words.is_inference},
         {.name = "json", .is_given = &order->has_json},
         {.name = "keep-graph", .is_given = &words.keeps_graph},
+        {.name = "kv-dtype", .value = &words.kv_dtype},
         {.name = "list", .is_given = &order->has_list},
         {.name = "lora", .value = &words.lora},
         {.name = "loss-chunks", .value = &words.loss_chunks},
@@ -417,6 +450,7 @@ static int plan_arguments_read(int argc, char **argv, plan_order *order)
         {.name = "qlora", .value = &words.qlora},
         {.name = "seq", .value = &words.sequence},
         {.name = "seq-now", .value = &words.sequence_now},
+        {.name = "static-cache", .is_given = &words.has_static_cache},
         {.name = "step", .value = &words.step},
         {.name = "top", .value = &words.top},
         {.name = "without-loss", .is_given = &words.without_loss},
@@ -466,7 +500,9 @@ static vw_status show_plan(const plan_order *order, const vw_plan_model *model, 
         return status;
     form.most_rows = order->most_rows;
     status = vw_report_plan(plan, &form, &recording_command_output);
-    *exit_status = plan->is_card_known && !plan->fits ? EXIT_SOMETHING_TO_SEE : EXIT_DONE;
+    const bool is_good =
+        plan->verdict == VW_PLAN_VERDICT_NO_CARD || plan->verdict == VW_PLAN_VERDICT_FITS;
+    *exit_status = is_good ? EXIT_DONE : EXIT_SOMETHING_TO_SEE;
     vw_plan_free(plan);
     return status;
 }

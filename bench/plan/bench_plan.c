@@ -131,15 +131,17 @@ static const char *const attentions[] = {VW_ATTENTION_LIST(NAME_OF)};
 static const char *const offloads[] = {VW_OFFLOAD_LIST(NAME_OF)};
 static const char *const shardings[] = {VW_SHARDING_LIST(NAME_OF)};
 static const char *const modes[] = {VW_PLAN_MODE_LIST(NAME_OF)};
+static const char *const heads[] = {VW_PLAN_HEAD_LIST(NAME_OF)};
 #undef NAME_OF
 
 static void write_case(FILE *file, const vw_test_truth *truth, double error)
 {
     const vw_plan_settings *s = &truth->settings;
-    fprintf(file, "CASE(\"%s\",\n     %s, %s, %s, %s, %s, %s, %s, %s, %.5f", truth->name,
-            truth->model->family->name, modes[s->mode], precisions[s->precision],
-            optimizers[s->optimizer], checkpointings[s->checkpointing], attentions[s->attention],
-            offloads[s->offload], shardings[s->sharding], error);
+    fprintf(file, "CASE(\"%s\",\n     %s, %s, %" PRIu64 ", %s, %s, %s,\n     %s, %s, %s, %s, %.5f",
+            truth->name, truth->model->family->name, heads[vw__plan_head_of(truth->model, s)],
+            truth->parameters, modes[s->mode], precisions[s->precision], optimizers[s->optimizer],
+            checkpointings[s->checkpointing], attentions[s->attention], offloads[s->offload],
+            shardings[s->sharding], error);
     if (s->has_master_weights)
         fputs(", .has_master_weights = true", file);
     if (s->loss_chunks > 1)
@@ -157,9 +159,10 @@ static void write_cases(FILE *file, const vw_test_truths *truths, const compared
 {
     enum { PEAK = 3 };
     fputs("/* measured_cases.def - written by `make bench-plan`; not by hand.\n"
-          " * CASE(case, family, mode, precision, optimizer, checkpointing, attention, offload, "
-          "sharding,\n"
-          " *      error of the peak: predicted / measured - 1, and flags that are set) */\n",
+          " * CASE(case, family, head, parameters, mode, precision, optimizer, checkpointing, "
+          "attention,\n"
+          " *      offload, sharding, error of the peak: predicted / measured - 1, and flags that "
+          "are set) */\n",
           file);
     for (size_t i = 0; i < truths->count; i++)
         write_case(file, &truths->cases[i], cases[i].errors[PEAK]);

@@ -34,7 +34,8 @@ extern "C" {
     X(AMP_BF16, "amp-bf16") /* torch.autocast over float32 weights */                              \
     X(AMP_FP16, "amp-fp16")                                                                        \
     X(BF16, "bf16") /* weights, gradients and states in it */                                      \
-    X(FP16, "fp16")
+    X(FP16, "fp16")                                                                                \
+    X(AUTO, "auto") /* inference: torch_dtype of the model's file; QLoRA: autocast; else fp32 */
 
 #define VW_OPTIMIZER_LIST(X)                                                                       \
     X(SGD, "sgd")                                                                                  \
@@ -76,6 +77,15 @@ extern "C" {
     X(INFERENCE, "inference")   /* under inference_mode() */                                       \
     X(KEEP_GRAPH, "keep-graph") /* evaluation without inference_mode(): the graph is kept */
 
+/* How keys and values lie in generation's cache. */
+#define VW_KV_DTYPE_LIST(X)                                                                        \
+    X(AUTO, "auto") /* as they are computed */                                                     \
+    X(BF16, "bf16")                                                                                \
+    X(FP16, "fp16")                                                                                \
+    X(FP8, "fp8")                                                                                  \
+    X(INT8, "int8") /* with a scale and a zero for each 64 */                                      \
+    X(INT4, "int4")
+
 /* What a model's last hidden states go through: which class of transformers it is. */
 #define VW_PLAN_HEAD_LIST(X)                                                                       \
     X(AUTO, "auto") /* as the model's file says, or the usual one */                               \
@@ -112,6 +122,9 @@ typedef enum vw_sharding { VW_SHARDING_LIST(VW_SHARDING_ENUM) VW_SHARDING_COUNT 
 #define VW_PLAN_HEAD_ENUM(upper, text) VW_PLAN_HEAD_##upper,
 typedef enum vw_plan_head { VW_PLAN_HEAD_LIST(VW_PLAN_HEAD_ENUM) VW_PLAN_HEAD_COUNT } vw_plan_head;
 #undef VW_PLAN_HEAD_ENUM
+#define VW_KV_DTYPE_ENUM(upper, text) VW_KV_DTYPE_##upper,
+typedef enum vw_kv_dtype { VW_KV_DTYPE_LIST(VW_KV_DTYPE_ENUM) VW_KV_DTYPE_COUNT } vw_kv_dtype;
+#undef VW_KV_DTYPE_ENUM
 #define VW_PLAN_MODE_ENUM(upper, text) VW_PLAN_MODE_##upper,
 typedef enum vw_plan_mode { VW_PLAN_MODE_LIST(VW_PLAN_MODE_ENUM) VW_PLAN_MODE_COUNT } vw_plan_mode;
 #undef VW_PLAN_MODE_ENUM
@@ -141,10 +154,12 @@ typedef struct vw_plan_settings {
     uint64_t card_bytes;   /* 0 = unknown */
     const char *card_name; /* "h200", from vw_plan_card(); NULL */
     vw_plan_head head;     /* AUTO: the model's */
+    vw_kv_dtype kv_dtype;  /* of the cache, with `generate` */
+    bool has_static_cache; /* made for all tokens at once (StaticCache); else it grows */
 } vw_plan_settings;
 
-/* Sets the defaults: training in float32 with AdamW, SDPA attention, one GPU, batch 1, and the
- * model's own sequence length. */
+/* Sets the defaults: training with AdamW, precision AUTO (float32 in training), SDPA attention, one
+ * GPU, batch 1, and the model's own sequence length. */
 VW_API void vw_plan_settings_init(vw_plan_settings *settings);
 
 /* ---- models ---------------------------------------------------------------------------------- */
@@ -170,14 +185,29 @@ typedef struct vw_plan_known_model {
 VW_API const vw_plan_known_model *vw_plan_known(size_t number);
 
 typedef struct vw_plan_card_info {
-    const char *name;         /* "rtx4090" */
-    uint64_t total_bytes;     /* as the driver reports it */
-    bool has_large_workspace; /* cuBLAS: 32 MiB instead of 8 (compute capability 9 and later) */
+    const char *name;            /* "rtx4090" */
+    uint64_t total_bytes;        /* as the driver reports it */
+    bool has_large_workspace;    /* cuBLAS: 32 MiB instead of 8 (compute capability 9 and later) */
+    unsigned compute_capability; /* 75 of a T4, 90 of an H100 */
 } vw_plan_card_info;
 VW_API const vw_plan_card_info *vw_plan_card(const char *name);     /* NULL: unknown */
 VW_API const vw_plan_card_info *vw_plan_card_number(size_t number); /* NULL after the last */
 
 /* ---- plans ----------------------------------------------------------------------------------- */
+
+/* Whether it fits on the card with the allocator that people have: PyTorch's, with its defaults. */
+#define VW_PLAN_VERDICT_LIST(X)                                                                    \
+    X(NO_CARD, "no-card")                                                                          \
+    X(FITS, "fits")                                                                                \
+    X(BARELY, "barely")                   /* by giving unused memory back and asking again */      \
+    X(OTHER_ALLOCATOR, "other-allocator") /* not with PyTorch's defaults: see fitting_policy */    \
+    X(TOO_CLOSE, "too-close")             /* what is left is less than the prediction's error */   \
+    X(DOES_NOT_FIT, "does-not-fit")
+#define VW_PLAN_VERDICT_ENUM(upper, text) VW_PLAN_VERDICT_##upper,
+typedef enum vw_plan_verdict {
+    VW_PLAN_VERDICT_LIST(VW_PLAN_VERDICT_ENUM) VW_PLAN_VERDICT_COUNT
+} vw_plan_verdict;
+#undef VW_PLAN_VERDICT_ENUM
 
 /* One way to make it fit, or to use less. */
 typedef struct vw_plan_choice {
@@ -198,7 +228,10 @@ typedef struct vw_plan {
     const char *family;  /* "gpt2", "llama", ... */
     const char *caution; /* what to know before the numbers are read; NULL: nothing */
     uint64_t parameters, trained_parameters;
-    vw_plan_settings settings; /* the plan owns its strings */
+    vw_plan_settings settings;   /* the plan owns its strings */
+    bool has_own_precision;      /* neither given nor the default: the basis is worth saying */
+    const char *precision_basis; /* why that precision: "given", "torch_dtype of the file", ... */
+    const char *quantization;    /* of the frozen weights: "awq, 4 bits"; NULL: none */
 
     uint64_t peak_allocated_bytes; /* of a step after the first: max_memory_allocated() */
     uint64_t peak_device_bytes;    /* the process on the card: reserved, context and resident_bytes;
@@ -226,7 +259,9 @@ typedef struct vw_plan {
     const char *error_basis;      /* which cases */
 
     bool is_card_known;
-    bool fits;                     /* on the card, even with the largest measured error */
+    vw_plan_verdict verdict;
+    const char *fitting_policy;    /* OTHER_ALLOCATOR: "expandable", "vramwise"; else NULL */
+    bool fits;                     /* FITS or BARELY: even with the largest measured error */
     int64_t margin_bytes;          /* left on the card; negative: missing */
     uint64_t largest_batch;        /* micro-batch that fits with these settings; 0: none */
     const vw_plan_choice *choices; /* cheapest first */
@@ -406,6 +441,8 @@ VW_API const char *vw_offload_name(vw_offload offload);
 VW_API const char *vw_sharding_name(vw_sharding sharding);
 VW_API const char *vw_plan_mode_name(vw_plan_mode mode);
 VW_API const char *vw_plan_head_name(vw_plan_head head);
+VW_API const char *vw_kv_dtype_name(vw_kv_dtype dtype);
+VW_API const char *vw_plan_verdict_name(vw_plan_verdict verdict);
 
 #ifdef __cplusplus
 }

@@ -106,7 +106,8 @@ class PlanSettings(ctypes.Structure):
                 ("loss_chunks", ctypes.c_uint64), ("lora_rank", ctypes.c_uint64),
                 ("is_quantized", ctypes.c_bool), ("gpus", ctypes.c_uint64),
                 ("sharding", ctypes.c_int), ("card_bytes", ctypes.c_uint64),
-                ("card_name", ctypes.c_char_p), ("head", ctypes.c_int)]
+                ("card_name", ctypes.c_char_p), ("head", ctypes.c_int),
+                ("kv_dtype", ctypes.c_int), ("has_static_cache", ctypes.c_bool)]
 
 
 class PlanOptions(ctypes.Structure):
@@ -126,7 +127,7 @@ class PlanScaling(ctypes.Structure):
 class PlanCard(ctypes.Structure):
     """vw_plan_card_info"""
     _fields_ = [("name", ctypes.c_char_p), ("total_bytes", ctypes.c_uint64),
-                ("has_large_workspace", ctypes.c_bool)]
+                ("has_large_workspace", ctypes.c_bool), ("compute_capability", ctypes.c_uint)]
 
 
 BUSIEST_DEVICE = -2

@@ -14,13 +14,14 @@ from . import _library
 from ._library import Size
 
 _MODES = ("train", "inference", "keep-graph")
-_PRECISIONS = ("fp32", "tf32", "amp-bf16", "amp-fp16", "bf16", "fp16")
+_PRECISIONS = ("fp32", "tf32", "amp-bf16", "amp-fp16", "bf16", "fp16", "auto")
 _OPTIMIZERS = ("sgd", "sgd-m", "adamw", "adamw-fused", "adamw-loop", "adafactor", "adam8bit",
                "paged-adam8bit")
 _CHECKPOINTINGS = ("none", "full", "every", "selective")
 _ATTENTIONS = ("sdpa", "eager", "flash")
 _OFFLOADS = ("none", "optimizer", "weights", "spill")
 _SHARDINGS = ("none", "zero1", "zero2", "zero3", "fsdp")
+_KV_DTYPES = ("auto", "bf16", "fp16", "fp8", "int8", "int4")
 _HEADS = ("auto", "causal-lm", "masked-lm", "seq2seq-lm", "sequence-classification",
           "token-classification", "question-answering", "image-classification", "encoder", "none")
 
@@ -116,12 +117,12 @@ def _plan_recording(recording: Any, batch_now: Optional[int], **changes: Any) ->
 
 def plan(model: Union[None, str, "os.PathLike[str]"] = None, *, batch: Optional[int] = None,
          sequence: Optional[int] = None,
-         image: Optional[int] = None, card: Optional[Size] = None, precision: str = "fp32",
+         image: Optional[int] = None, card: Optional[Size] = None, precision: str = "auto",
          master_weights: bool = False, optimizer: str = "adamw", offload: str = "none",
          checkpointing: Union[bool, int, str] = False, accumulation: int = 1,
          attention: str = "sdpa", loss_chunks: int = 1, lora: Optional[int] = None,
          qlora: Optional[int] = None, mode: str = "train", without_loss: bool = False,
-         generate: Optional[int] = None,
+         generate: Optional[int] = None, kv_dtype: str = "auto", static_cache: bool = False,
          gpus: int = 1, sharding: str = "none", head: str = "auto", choices: bool = True,
          from_recording: Any = None, batch_now: Optional[int] = None,
          sequence_now: Optional[int] = None, step: Optional[int] = None) -> Dict[str, Any]:
@@ -129,7 +130,10 @@ def plan(model: Union[None, str, "os.PathLike[str]"] = None, *, batch: Optional[
 
     `model` is a built-in name (plan_models()), a config.json or a folder that holds one. `card` is a
     size ("24GiB", or bytes) or a name ("rtx4090"). `checkpointing` is True, "selective", or k for
-    every k-th block. Inference is with labels, as in an evaluation, unless `without_loss`. With choices=False the search for what makes it fit is left out.
+    every k-th block. Inference is with labels, as in an evaluation, unless `without_loss`.
+    `precision` is "fp32" where none is given; in inference that of the file, and autocast with
+    `qlora`. `head` is that of the file's class. With choices=False the search for what makes it fit
+    is left out.
 
     With `from_recording` (a file, its bytes, or what load() returned) in place of a model it is one
     recorded step, `batch_now` samples of `sequence_now` tokens, at another `batch` and `sequence`.
@@ -168,6 +172,8 @@ def plan(model: Union[None, str, "os.PathLike[str]"] = None, *, batch: Optional[
     settings.gpus = _count("gpus", gpus)
     settings.sharding = _place("sharding", sharding, _SHARDINGS)
     settings.head = _place("head", head, _HEADS)
+    settings.kv_dtype = _place("kv_dtype", kv_dtype, _KV_DTYPES)
+    settings.has_static_cache = static_cache
     _set_card(settings, card)
     return _planned(os.fspath(model), settings, choices)
 

@@ -70,7 +70,4 @@ double vw__plan_slowdown_together(const vw_plan_settings *from, const vw_plan_se
 /* What the optimizer keeps for each weight; 0: next to nothing. */
 double vw__plan_state_bytes_per_weight(const vw_plan_settings *settings);
 
-/* Whether the card computes in bfloat16. Unknown cards do. */
-bool vw__plan_card_has_bf16(const char *card_name);
-
 #endif /* VW_PLAN_CHANGES_H */

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -96,25 +97,22 @@ vw_status vw__config_call_forget_heads(const vw__config *config, const vw__confi
     return VW_OK;
 }
 
-/* SmolLM3: which layers rotate, as numbers 1 and 0; else every so many-th does not. */
+/* SmolLM3: which layers rotate, as numbers 1 and 0. */
 vw_status vw__config_call_rotated_layers(const vw__config *config, const vw__config_key *key,
                                          void *into)
 {
     vw_plan_model *model = into;
     const size_t count = (size_t)model->shape.layers; /* within limits */
-    uint64_t interval = key->most;
-    size_t listed = count;
+    size_t listed = 0;
+    if (!vw__config_has(config, key->name))
+        return VW_OK;
     uint64_t *numbers =
         vw__arena_alloc_array(&model->arena, count, sizeof *numbers, sizeof *numbers);
     bool *rotated = vw__arena_alloc_array(&model->arena, count, sizeof *rotated, sizeof *rotated);
     if (numbers == NULL || rotated == NULL)
-        return vw__fail_host_memory(9 * count, "the kinds of a model's layers");
-    VW__TRY(vw__config_number_if(config, "no_rope_layer_interval", 1, VW__CONFIG_MOST_LAYERS,
-                                 &interval));
-    for (size_t i = 0; i < count; i++)
-        numbers[i] = (i + 1) % interval != 0;
-    if (vw__config_has(config, key->name))
-        VW__TRY(vw__config_numbers(config, key->name, 0, 1, count, numbers, &listed));
+        return vw__fail_host_memory(count * (sizeof *numbers + sizeof *rotated),
+                                    "the kinds of a model's layers");
+    VW__TRY(vw__config_numbers(config, key->name, 0, 1, count, numbers, &listed));
     if (listed != count)
         return vw__config_refuse(config, key->name, VW_ERR_UNSUPPORTED,
                                  "a number for each of the %zu layers", count);
@@ -182,26 +180,14 @@ vw_status vw__config_call_late_window(const vw__config *config, const vw__config
     return vw__config_call_layer_types(config, key, model);
 }
 
-/* ModernBERT: half of the window lies on either side, and every so many-th layer has none, the
- * first among them. */
-vw_status vw__config_call_local_windows(const vw__config *config, const vw__config_key *key,
-                                        void *into)
+/* ModernBERT: half of the window lies on either side. */
+vw_status vw__config_call_half_window(const vw__config *config, const vw__config_key *key,
+                                      void *into)
 {
-    vw_plan_model *model = into;
-    vw__plan_attention *shape = &model->shape.attention;
-    const size_t count = (size_t)model->shape.layers; /* within limits */
-    uint64_t period = 3, both_sides = key->most;
+    uint64_t both_sides = key->most;
     VW__TRY(vw__config_number_if(config, key->name, 2, VW__CONFIG_MOST_POSITIONS, &both_sides));
-    VW__TRY(vw__config_number_if(config, "global_attn_every_n_layers", 1, VW__CONFIG_MOST_LAYERS,
-                                 &period));
-    bool *windows = vw__arena_alloc_array(&model->arena, count, sizeof *windows, sizeof *windows);
-    if (windows == NULL)
-        return vw__fail_host_memory(count, "the kinds of a model's layers");
-    for (size_t i = 0; i < count; i++)
-        windows[i] = i % period != 0;
-    shape->windows = windows;
-    shape->window = both_sides / 2;
-    return vw__config_call_layer_types(config, key, into);
+    ((vw_plan_model *)into)->shape.attention.window = both_sides / 2;
+    return VW_OK;
 }
 
 /* ---- experts --------------------------------------------------------------------------------- */
@@ -362,4 +348,58 @@ vw_status vw__config_call_falcon(const vw__config *config, const vw__config_key 
         shape->attention.key_heads = 1;
     return vw__config_check_multiple(config, "num_attention_heads", shape->attention.heads,
                                      "num_kv_heads", shape->attention.key_heads);
+}
+
+/* ---- deberta --------------------------------------------------------------------------------- */
+
+/* A list of the two kinds of scores, or both in one word: "p2c|c2p". */
+static vw_status read_distance_scores(const vw__config *config, vw__plan_attention *shape)
+{
+    static const char *const names[] = {"c2p", "p2c"};
+    enum { MOST = 2 };
+    uint8_t places[MOST];
+    const char *text = NULL;
+    if (!vw__config_has_list(config, "pos_att_type")) {
+        VW__TRY(vw__config_text_if(config, "pos_att_type", &text));
+        shape->has_distance_keys = text != NULL && strstr(text, names[0]) != NULL;
+        shape->has_distance_queries = text != NULL && strstr(text, names[1]) != NULL;
+        return VW_OK;
+    }
+    const size_t count = vw__config_count(config, "pos_att_type");
+    if (count > MOST)
+        return vw__config_refuse(config, "pos_att_type", VW_ERR_UNSUPPORTED, "c2p, p2c or both");
+    VW__TRY(vw__config_choices(config, "pos_att_type", names, MOST, count, places));
+    for (size_t i = 0; i < count; i++)
+        *(places[i] == 0 ? &shape->has_distance_keys : &shape->has_distance_queries) = true;
+    return VW_OK;
+}
+
+/* -1 is what transformers writes for "as many as there are positions". */
+static vw_status read_span(const vw__config *config, const char *name, uint64_t *span)
+{
+    double number = -1;
+    VW__TRY(vw__config_real_if(config, name, -1, (double)VW__CONFIG_MOST_POSITIONS, &number));
+    if (number >= 1)
+        *span = (uint64_t)number;
+    return VW_OK;
+}
+
+/* Only the published kind is planned: distances in attention, and none in what it reads. */
+vw_status vw__config_call_distances(const vw__config *config, const vw__config_key *key, void *into)
+{
+    vw__plan_shape *shape = &((vw_plan_model *)into)->shape;
+    bool is_relative = false, is_biased = true;
+    const char *norm = "none";
+    VW__TRY(vw__config_boolean_if(config, key->name, &is_relative));
+    VW__TRY(vw__config_boolean_if(config, "position_biased_input", &is_biased));
+    if (!is_relative)
+        return vw__config_refuse(config, key->name, VW_ERR_UNSUPPORTED, "true");
+    if (is_biased)
+        return vw__config_refuse(config, "position_biased_input", VW_ERR_UNSUPPORTED, "false");
+    VW__TRY(vw__config_text_if(config, "norm_rel_ebd", &norm));
+    shape->norm.is_of_distances = strstr(norm, "layer_norm") != NULL;
+    shape->attention.span = shape->embedding.positions;
+    VW__TRY(read_span(config, "max_relative_positions", &shape->attention.span));
+    VW__TRY(read_span(config, "position_buckets", &shape->attention.span));
+    return read_distance_scores(config, &shape->attention);
 }

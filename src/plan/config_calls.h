@@ -26,7 +26,8 @@ vw__config_call vw__config_call_token_width;
 vw__config_call vw__config_call_same;
 vw__config_call vw__config_call_mpt_attention;
 vw__config_call vw__config_call_falcon;
-vw__config_call vw__config_call_local_windows;
+vw__config_call vw__config_call_distances;
+vw__config_call vw__config_call_half_window;
 vw__config_call vw__config_call_require_true;
 
 #endif /* VW_PLAN_CONFIG_CALLS_H */

@@ -19,6 +19,7 @@ static const struct ending {
     {"ForCausalLM", VW_PLAN_HEAD_CAUSAL_LM, false},
     {"ForMaskedLM", VW_PLAN_HEAD_MASKED_LM, false},
     {"LMHeadModel", VW_PLAN_HEAD_CAUSAL_LM, false},
+    {"MTModel", VW_PLAN_HEAD_SEQ2SEQ_LM, false}, /* Marian's */
     {"EncoderModel", VW_PLAN_HEAD_ENCODER, true},
     {"Model", VW_PLAN_HEAD_NONE, true},
 };
@@ -56,6 +57,8 @@ static vw_plan_head head_of_class(const vw__config_type *type, const char *class
         before == stem_length(type) && strncmp(class_name, type->class_name, before) == 0;
     if (ending == NULL || (ending->is_loose && !is_of_type) ||
         !vw__plan_family_has_head(type->family, ending->head))
+        return VW_PLAN_HEAD_AUTO;
+    if (type->defaults.head.is_pretrained_otherwise && strcmp(ending->text, "ForPreTraining") == 0)
         return VW_PLAN_HEAD_AUTO;
     return ending->head;
 }

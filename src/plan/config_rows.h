@@ -68,13 +68,13 @@
 #define SILU_GATE .mlp = {.activation = VW__PLAN_ACTIVATION_SILU, .is_gated = true}
 #define GELU_GATE .mlp = {.activation = VW__PLAN_ACTIVATION_GELU, .is_gated = true}
 #define POSITIONS(count) .embedding = {.positions = count}
-/* The classifier is what they differ by, and a pooler where there is no head. */
-#define BERT_KIND(of_what, pools)                                                                         \
+/* The classifier is what they differ by. */
+#define BERT_KIND(of_what)                                                                         \
     .mlp = {.activation = VW__PLAN_ACTIVATION_GELU}, .attention = {.has_dropout = true},                \
     .embedding = {.token_types = 2, .has_dropout = true}, .has_residual_dropout = true,            \
-    .head = {.is_tied = true, .has_pooler = pools, .classifier = of_what}
-#define BERT_DEFAULTS BERT_KIND(VW__PLAN_CLASSIFIER_OF_POOLER, true)
-#define ROBERTA_DEFAULTS BERT_KIND(VW__PLAN_CLASSIFIER_OF_DENSE, true)
+    .head = {.is_tied = true, .has_pooler = true, .classifier = of_what}
+#define BERT_DEFAULTS BERT_KIND(VW__PLAN_CLASSIFIER_OF_POOLER)
+#define ROBERTA_DEFAULTS BERT_KIND(VW__PLAN_CLASSIFIER_OF_DENSE)
 /* clang-format on */
 
 #endif /* VW_PLAN_CONFIG_ROWS_H */

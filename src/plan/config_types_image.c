@@ -1,5 +1,5 @@
 /* config_types_image.c - config.json of models that read images: its numbers, and then the layers
- * that are written out of them. */
+ * that are written out of them; and of models that hear. */
 #include "plan/config_types.h"
 
 #include <string.h>
@@ -252,6 +252,28 @@ static const vw__config_key swin_keys[] = {
     IMAGE_KEYS, WHOLE_PATCHES, ACTIVATION("hidden_act"),
     FLAG("qkv_bias", attention.has_query_bias), BERT_DROPOUTS, CALL(describe_swin), END};
 
+static const vw__config_key whisper_keys[] = {
+    EITHER("d_model", "hidden_size", hidden, VW__CONFIG_MOST_WIDTH),
+    EITHER("encoder_layers", "num_hidden_layers", layers, VW__CONFIG_MOST_LAYERS),
+    NUMBER("decoder_layers", decoder_layers, VW__CONFIG_MOST_LAYERS),
+    EITHER("encoder_attention_heads", "num_attention_heads", attention.heads, VW__CONFIG_MOST_HEADS),
+    CALL(vw__config_call_same, .name = "decoder_attention_heads",
+         .other = "encoder_attention_heads"),
+    MULTIPLE("d_model", hidden, "encoder_attention_heads", attention.heads),
+    NUMBER("encoder_ffn_dim", mlp.inner, VW__CONFIG_MOST_INNER),
+    CALL(vw__config_call_same, .name = "decoder_ffn_dim", .other = "encoder_ffn_dim"),
+    VOCABULARY,
+    NUMBER_IF("num_mel_bins", embedding.mels, VW__CONFIG_MOST_WIDTH),
+    NUMBER_IF("max_source_positions", embedding.sounds, VW__CONFIG_MOST_POSITIONS),
+    NUMBER_IF("max_target_positions", embedding.positions, VW__CONFIG_MOST_POSITIONS),
+    ACTIVATION("activation_function"),
+    DROPOUT("dropout", has_residual_dropout),
+    DROPOUT("dropout", embedding.has_dropout),
+    DROPOUT("attention_dropout", attention.has_dropout),
+    DROPOUT("activation_dropout", mlp.has_dropout),
+    REFUSED("scale_embedding"),
+    TIED, END};
+
 #define PATCHED(side)                                                                              \
     .mlp = {.activation = VW__PLAN_ACTIVATION_GELU}, .attention = {.has_query_bias = true},        \
     .embedding = {.image = 224, .patch = side, .channels = 3}
@@ -265,6 +287,10 @@ const vw__config_type vw__config_image_types[] = {
     {"siglip", "SiglipModel", &vw__plan_family_siglip, {.layers = 0}, siglip_keys},
     {"swin", "SwinForImageClassification", &vw__plan_family_swin, {.hidden = 96, PATCHED(4)},
      swin_keys},
+    {"whisper", "WhisperForConditionalGeneration", &vw__plan_family_whisper,
+     {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU},
+      .embedding = {.mels = 80, .sounds = 1500, .positions = 448}, .head = {.is_tied = true}},
+     whisper_keys},
     {.name = NULL},
 };
 /* clang-format on */

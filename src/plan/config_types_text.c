@@ -11,7 +11,8 @@ static const vw__config_key granite_keys[] = {
 static const vw__config_key smollm3_keys[] = {
     DECODER_KEYS, CALL(vw__config_call_check_rotary), ATTENTION_BIAS,
     FLAG("mlp_bias", mlp.has_bias),
-    CALL(vw__config_call_rotated_layers, .name = "no_rope_layers", .most = 4),
+    NUMBER_IF("no_rope_layer_interval", attention.unrotated_period, VW__CONFIG_MOST_LAYERS),
+    CALL(vw__config_call_rotated_layers, .name = "no_rope_layers"),
     REFUSED("use_sliding_window"), END};
 static const vw__config_key starcoder2_keys[] = {
     DECODER_KEYS, CALL(vw__config_call_check_rotary),
@@ -165,13 +166,26 @@ static const vw__config_key electra_keys[] = {
     BERT_BEGINS, CALL(vw__config_call_token_width, .name = "embedding_size", .most = 128),
     ACTIVATION("hidden_act"), BERT_DROPOUTS, TIED, END};
 
+static const vw__config_key mpnet_keys[] = {
+    USUAL_KEYS,
+    WHOLE_HEADS,
+    VOCABULARY,
+    NUMBER("max_position_embeddings", embedding.positions, VW__CONFIG_MOST_POSITIONS),
+    CALL(vw__config_call_position_offset),
+    NUMBER_IF("relative_attention_num_buckets", attention.buckets, VW__CONFIG_MOST_WIDTH),
+    EXACTLY("chunk_size_feed_forward", 0),
+    ACTIVATION("hidden_act"),
+    BERT_DROPOUTS,
+    TIED, END};
 static const vw__config_key modernbert_keys[] = {
     USUAL_KEYS,
     WHOLE_HEADS,
     VOCABULARY,
     NUMBER_IF("max_position_embeddings", embedding.positions, VW__CONFIG_MOST_POSITIONS),
     ACTIVATION("hidden_activation"),
-    CALL(vw__config_call_local_windows, .name = "local_attention", .most = 128),
+    CALL(vw__config_call_half_window, .name = "local_attention", .most = 128),
+    NUMBER_IF("global_attn_every_n_layers", attention.window_period, VW__CONFIG_MOST_LAYERS),
+    CALL(vw__config_call_layer_types),
     REFUSED("norm_bias"),
     REFUSED("classifier_bias"),
     REFUSED("sparse_prediction"),
@@ -182,6 +196,22 @@ static const vw__config_key modernbert_keys[] = {
     DROPOUT("embedding_dropout", embedding.has_dropout),
     DROPOUT("attention_dropout", attention.has_dropout),
     DROPOUT("attention_dropout", has_residual_dropout),
+    TIED, END};
+
+static const vw__config_key deberta_keys[] = {
+    USUAL_KEYS,
+    WHOLE_HEADS,
+    VOCABULARY,
+    NUMBER("max_position_embeddings", embedding.positions, VW__CONFIG_MOST_POSITIONS),
+    {VW__CONFIG_KEY_COUNT_IF, "type_vocab_size", FIELD(embedding.token_types),
+     .most = VW__CONFIG_MOST_VOCABULARY},
+    CALL(vw__config_call_distances, .name = "relative_attention"),
+    FLAG("share_att_key", attention.shares_distance_modules),
+    EXACTLY("conv_kernel_size", 0),
+    CALL(vw__config_call_same, .name = "embedding_size", .other = "hidden_size"),
+    CALL(vw__config_call_require_true, .name = "legacy"),
+    ACTIVATION("hidden_act"),
+    BERT_DROPOUTS,
     TIED, END};
 
 /* ---- encoder and decoder --------------------------------------------------------------------- */
@@ -218,13 +248,15 @@ static const vw__config_key marian_keys[] = {
 
 #define BART_DEFAULTS                                                                              \
     .mlp = {.activation = VW__PLAN_ACTIVATION_GELU}, .embedding = {.has_dropout = true},           \
-    .has_residual_dropout = true, .head = {.is_tied = true, .has_offset = true}
+    .has_residual_dropout = true, .head = {.is_tied = true, .has_offset = true,                     \
+    .classifier = VW__PLAN_CLASSIFIER_OF_DENSE}
 
 const vw__config_type vw__config_text_types[] = {
     {"granite", "GraniteForCausalLM", &vw__plan_family_granite,
      {SILU_GATE, POSITIONS(2048), .head = {.is_scaled = true}}, granite_keys},
     {"smollm3", "SmolLM3ForCausalLM", &vw__plan_family_llama,
-     {SILU_GATE, POSITIONS(32768), .head = {.is_tied = true}}, smollm3_keys},
+     {SILU_GATE, POSITIONS(32768), .attention = {.unrotated_period = 4}, .head = {.is_tied = true}},
+     smollm3_keys},
     {"starcoder2", "Starcoder2ForCausalLM", &vw__plan_family_starcoder2,
      {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU, .has_bias = true}, POSITIONS(4096),
       .attention = {.has_query_bias = true, .has_output_bias = true}, .head = {.is_tied = true}},
@@ -277,7 +309,8 @@ const vw__config_type vw__config_text_types[] = {
      {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU}, POSITIONS(2048), .head = {.is_tied = true}},
      mpt_keys},
     {"falcon", "FalconForCausalLM", &vw__plan_family_falcon,
-     {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU}, POSITIONS(2048), .head = {.is_tied = true}},
+     {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU}, POSITIONS(2048), .norm = {.is_shared = true},
+      .head = {.is_tied = true}},
      falcon_keys},
     {"distilbert", "DistilBertForMaskedLM", &vw__plan_family_distilbert,
      {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU}, .attention = {.has_dropout = true},
@@ -285,11 +318,31 @@ const vw__config_type vw__config_text_types[] = {
       .head = {.is_tied = true, .classifier = VW__PLAN_CLASSIFIER_OF_DENSE}},
      distilbert_keys},
     {"electra", "ElectraForMaskedLM", &vw__plan_family_bert,
-     {BERT_KIND(VW__PLAN_CLASSIFIER_OF_DENSE, false)}, electra_keys},
+     {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU}, .attention = {.has_dropout = true},
+      .embedding = {.token_types = 2, .has_dropout = true}, .has_residual_dropout = true,
+      .head = {.is_tied = true, .classifier = VW__PLAN_CLASSIFIER_OF_DENSE,
+               .is_pretrained_otherwise = true}},
+     electra_keys},
     {"modernbert", "ModernBertForMaskedLM", &vw__plan_family_modernbert,
-     {GELU_GATE, POSITIONS(8192),
+     {GELU_GATE, POSITIONS(8192), .attention = {.window_period = 3, .is_first_full = true},
       .head = {.is_tied = true, .classifier = VW__PLAN_CLASSIFIER_OF_TRANSFORM}},
      modernbert_keys},
+    {"deberta-v2", "DebertaV2ForMaskedLM", &vw__plan_family_deberta,
+     {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU}, .attention = {.has_dropout = true},
+      .embedding = {.has_dropout = true}, .has_residual_dropout = true,
+      .head = {.is_tied = true, .classifier = VW__PLAN_CLASSIFIER_OF_POOLER}},
+     deberta_keys},
+    {"mpnet", "MPNetForMaskedLM", &vw__plan_family_mpnet,
+     {.mlp = {.activation = VW__PLAN_ACTIVATION_GELU},
+      .attention = {.buckets = 32, .has_dropout = true}, .embedding = {.has_dropout = true},
+      .has_residual_dropout = true,
+      .head = {.is_tied = true, .has_pooler = true, .classifier = VW__PLAN_CLASSIFIER_OF_DENSE}},
+     mpnet_keys},
+    {"m2m_100", "M2M100ForConditionalGeneration", &vw__plan_family_m2m_100,
+     {.mlp = {.activation = VW__PLAN_ACTIVATION_RELU}, .attention = {.has_dropout = true},
+      .embedding = {.has_dropout = true}, .has_residual_dropout = true,
+      .head = {.is_tied = true}},
+     bart_keys},
     {"bart", "BartForConditionalGeneration", &vw__plan_family_bart, {BART_DEFAULTS}, bart_keys},
     {"mbart", "MBartForConditionalGeneration", &vw__plan_family_mbart, {BART_DEFAULTS}, bart_keys},
     {"pegasus", "PegasusForConditionalGeneration", &vw__plan_family_pegasus, {BART_DEFAULTS},

@@ -169,6 +169,7 @@ static const vw__plan_style bert_style = {
               .residual = VW__PLAN_NORMED},
     .has_query_bias = true,
     .has_positions = true,
+    .embedding_holds = VW__PLAN_HOLDS_RESULT,
 };
 
 const vw__plan_family vw__plan_family_bert = {
@@ -240,5 +241,6 @@ const vw__plan_family vw__plan_family_t5 = {
     .forward = vw__plan_encoder_decoder_forward,
     .generate = vw__plan_encoder_decoder_generate,
     .keeps_logits_type = true,
+    .scores = {.has_no_flash = true},
     .heads = {VW_PLAN_HEAD_SEQ2SEQ_LM, VW_PLAN_HEAD_ENCODER, VW_PLAN_HEAD_NONE},
 };

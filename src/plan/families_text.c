@@ -228,6 +228,7 @@ static const vw__plan_style bloom_style = {
 const vw__plan_family vw__plan_family_bloom = {
     DECODER("bloom", bloom_style),
     .scores = {.is_own = true,
+               .has_no_flash = true,
                .copies_heads = true,
                .is_scaled_inside = true,
                .has_mask_of_samples = true},
@@ -253,6 +254,7 @@ static const vw__plan_style mpt_style = {
 const vw__plan_family vw__plan_family_mpt = {
     DECODER("mpt", mpt_style),
     .scores = {.is_own = true,
+               .has_no_flash = true,
                .has_float_bias = true,
                .is_filled = true,
                .has_mask_of_bools = true},
@@ -364,6 +366,47 @@ const vw__plan_family vw__plan_family_distilbert = {
     TEXT_HEADS(VW_PLAN_HEAD_MASKED_LM),
 };
 
+/* BERT's layer, with a learned bias for each distance beside a table of positions. */
+static const vw__plan_style mpnet_style = {
+    .query = "q",
+    .key = "k",
+    .value = "v",
+    .output = "o",
+    .inner = "intermediate",
+    .outer = "output",
+    .norm_1 = "LayerNorm",
+    .norm_2 = "LayerNorm",
+    .embedding_norm = "LayerNorm",
+    .transform = "dense",
+    .head_norm = "layer_norm",
+    .head = "decoder",
+    .order = {VW__PLAN_ATTENTION, VW__PLAN_NORM_1, VW__PLAN_MLP, VW__PLAN_NORM_2},
+    .norm = VW__MODULE_NORM_LAYER,
+    .topology = VW__PLAN_POST_NORM,
+    .scope = VW__PLAN_SCOPE_ALL,
+    .holds = {.heads = VW__PLAN_OUTPUT_ENDS,
+              .context = VW__PLAN_OUTPUT_ENDS,
+              .input = VW__PLAN_NORMED,
+              .mlp_input = VW__PLAN_NORMED,
+              .undropped = VW__PLAN_NORMED,
+              .part = VW__PLAN_NORMED,
+              .residual = VW__PLAN_BLOCK_ENDS},
+    ALL_BIASES,
+    .has_head_bias = true,
+    .has_embedding_scope = true,
+    .has_positions = true,
+    .copies_bias = true,
+};
+
+const vw__plan_family vw__plan_family_mpnet = {
+    TRANSFORMER("mpnet", mpnet_style),
+    .forward = vw__plan_transformer_forward,
+    .has_position_table = true,
+    .keeps_logits_type = true,
+    .scores = {.is_own = true, .is_plain = true, .has_no_flash = true},
+    TEXT_HEADS(VW_PLAN_HEAD_MASKED_LM),
+};
+
 /* Packed as GPT-2, gated as Phi-3. */
 static const vw__plan_style modernbert_style = {
     .packed = "Wqkv",
@@ -403,6 +446,46 @@ const vw__plan_family vw__plan_family_modernbert = {
     TEXT_HEADS(VW_PLAN_HEAD_MASKED_LM),
 };
 
+/* BERT's layer, with attention that reads distances. */
+static const vw__plan_style deberta_style = {
+    .query = "query_proj",
+    .key = "key_proj",
+    .value = "value_proj",
+    .output = "output",
+    .inner = "intermediate",
+    .outer = "output",
+    .norm_1 = "LayerNorm",
+    .norm_2 = "LayerNorm",
+    .embedding_norm = "LayerNorm",
+    .transform = "transform",
+    .head_norm = "LayerNorm",
+    .head = "decoder",
+    .order = {VW__PLAN_ATTENTION, VW__PLAN_NORM_1, VW__PLAN_MLP, VW__PLAN_NORM_2},
+    .norm = VW__MODULE_NORM_LAYER,
+    .topology = VW__PLAN_POST_NORM,
+    .scope = VW__PLAN_SCOPE_ALL,
+    .holds = {.heads = VW__PLAN_OUTPUT_BEGINS,
+              .context = VW__PLAN_NORMED,
+              .input = VW__PLAN_NORMED,
+              .mlp_input = VW__PLAN_NORMED,
+              .undropped = VW__PLAN_DROPPED,
+              .part = VW__PLAN_NORMED,
+              .residual = VW__PLAN_BLOCK_ENDS},
+    ALL_BIASES,
+    .has_head_bias = true,
+    .has_embedding_scope = true,
+    .is_embedding_masked = true,
+    .keeps_all_hidden = true,
+};
+
+const vw__plan_family vw__plan_family_deberta = {
+    TRANSFORMER("deberta", deberta_style),
+    .forward = vw__plan_transformer_forward,
+    .keeps_logits_type = true,
+    .scores = {.is_own = true, .has_no_flash = true, .is_plain = true},
+    TEXT_HEADS(VW_PLAN_HEAD_MASKED_LM),
+};
+
 /* ---- encoder and decoder --------------------------------------------------------------------- */
 
 #define BART_STYLE                                                                                 \
@@ -412,10 +495,12 @@ const vw__plan_family vw__plan_family_modernbert = {
         .head = "lm_head", .is_embedding_scaled = true, .embedding_holds = VW__PLAN_HOLDS_ROWS
 
 #define BART_FAMILY(family, row)                                                                   \
-    TRANSFORMER(family, row), .forward = vw__plan_encoder_decoder_forward,                         \
-                              .generate = vw__plan_encoder_decoder_generate,                       \
-                              .has_position_table = true, .keeps_logits_type = true,               \
-                              .scores = {.is_plain = true}
+    TRANSFORMER(family, row),                                                                      \
+        .forward = vw__plan_encoder_decoder_forward,                                               \
+        .generate = vw__plan_encoder_decoder_generate, .has_position_table = true,                 \
+        .keeps_logits_type = true, .scores = {.is_plain = true},                                   \
+        .heads = {VW_PLAN_HEAD_SEQ2SEQ_LM, VW_PLAN_HEAD_SEQUENCE_CLASSIFICATION,                   \
+                  VW_PLAN_HEAD_NONE}
 
 static const vw__plan_style bart_style = {
     BART_STYLE,
@@ -438,7 +523,28 @@ static const vw__plan_style marian_style = {
     .has_fixed_positions = true,
 };
 
+static const vw__plan_style m2m_100_style = {
+    BART_STYLE,
+    .last_norm = "layer_norm",
+    .has_buffered_positions = true,
+};
+
+const vw__plan_family vw__plan_family_m2m_100 = {BART_FAMILY("m2m_100", m2m_100_style)};
+/* The encoder hears; tokens are as they are looked up. */
+static const vw__plan_style whisper_style = {
+    BART_LAYER,
+    HOLDS_RESIDUAL,
+    ALL_BIASES,
+    .order = {VW__PLAN_ATTENTION, VW__PLAN_NORM_1, VW__PLAN_CROSS, VW__PLAN_MLP, VW__PLAN_NORM_2},
+    .head = "proj_out",
+    .last_norm = "layer_norm",
+    .embedding_holds = VW__PLAN_HOLDS_ROWS,
+    .is_key_unbiased = true,
+    .is_query_joined = true, /* contiguous(), by head */
+};
+
 const vw__plan_family vw__plan_family_bart = {BART_FAMILY("bart", bart_style)};
 const vw__plan_family vw__plan_family_mbart = {BART_FAMILY("mbart", mbart_style)};
 const vw__plan_family vw__plan_family_pegasus = {BART_FAMILY("pegasus", pegasus_style)};
 const vw__plan_family vw__plan_family_marian = {BART_FAMILY("marian", marian_style)};
+const vw__plan_family vw__plan_family_whisper = {BART_FAMILY("whisper", whisper_style)};

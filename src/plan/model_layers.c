@@ -249,11 +249,6 @@ static void build(vw__plan_run *run)
     const bool has_head = vw__plan_head_of(model, run->settings) != VW_PLAN_HEAD_NONE;
     layers_modules *modules = vw__module_alloc(run, 1, sizeof *modules);
     run->modules = modules;
-    if (run->settings->checkpointing != VW_CHECKPOINTING_NONE && !has_blocks(model))
-        vw__tape_fail(run->tape,
-                      vw__fail(VW_ERR_INVALID_ARGUMENT,
-                               "checkpointing: the description has no repeat among its outermost "
-                               "layers, whose rounds would be computed again"));
     build_tower(run, &modules->first, model->layers_input, model->lines,
                 model->line_count - (has_head ? 0 : model->head_line_count));
     if (model->second_lines == NULL)
@@ -293,7 +288,7 @@ static vw__tensor merge_patches(vw__plan_run *run, const layer_module *module, v
 {
     vw__tape *tape = run->tape;
     const uint64_t elements = 2 * vw__layers_elements(tape, &module->out, run->settings->batch);
-    vw__tensor made = vw__op_gather(tape, x, 4, elements);
+    vw__tensor made = vw__op_interleave(tape, x, 4, elements);
     vw__tensor_rebind(tape, &made, vw__module_apply_norm(run, made, &module->merging->norm));
     vw__tensor_rebind(tape, &made, vw__module_apply_linear(run, made, &module->merging->reduction));
     return made;
@@ -679,7 +674,7 @@ static uint64_t usual_length(const vw_plan_model *model)
 
 #define LAYERS_FAMILY_OF(title)                                                                    \
     .name = title, .keeps_logits_type = true, .usual_length = usual_length, .build = build,        \
-    .forward = forward
+    .forward = forward, .has_blocks = has_blocks
 #define LAYERS_FAMILY LAYERS_FAMILY_OF("layers")
 #define VISION_FAMILY(title) LAYERS_FAMILY_OF(title), .has_images = true /* vision.c */
 

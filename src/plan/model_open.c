@@ -17,7 +17,9 @@
 #include "base/host_memory.h"
 #include "base/nearest_name.h"
 #include "plan/config_heads.h"
+#include "plan/config_precision.h"
 #include "plan/config_read.h"
+#include "plan/config_refused.h"
 #include "plan/config_types.h"
 #include "plan/layers.h"
 #include "plan/plan_model.h"
@@ -131,34 +133,13 @@ static const char *known_text_part(const vw__config *config)
 /* Proposes no similar name: that would be another architecture. */
 static vw_status refuse_type(const vw__config *config)
 {
-    char known[400] = "";
     const char *part = known_text_part(config);
-    size_t used = 0;
-    const vw__config_type *type;
-    for (size_t i = 0; (type = vw__config_type_number(i)) != NULL && used < sizeof known; i++)
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
-                                 type->name);
-    if (part != NULL)
-        return vw__config_refuse(config, "model_type", VW_ERR_UNSUPPORTED,
-                                 "a model of one part (text_config is a %s, which can be planned "
-                                 "by itself, as a file of its own)",
-                                 part);
+    if (part == NULL)
+        return vw__config_refuse_type(config);
     return vw__config_refuse(config, "model_type", VW_ERR_UNSUPPORTED,
-                             "one of %s (what is none of them can be described by its layers, "
-                             "vramwise-plan(1))",
-                             known);
-}
-
-/* ---- what the file asks for beside the model --------------------------------------------------
- */
-
-static vw_status note_what_is_left_out(const vw__config *config, vw_plan_model *model)
-{
-    if (vw__config_has(config, "quantization_config"))
-        VW__TRY(vw__plan_model_note(model,
-                                    "quantization_config is passed over: weights are planned "
-                                    "in the precision that the settings say"));
-    return VW_OK;
+                             "a model of one part (text_config is a %s, which can be planned "
+                             "by itself, as a file of its own)",
+                             part);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -175,8 +156,8 @@ static vw_status read_model(const vw__config *config, vw_plan_model *model)
     if (type == NULL)
         return refuse_type(config);
     VW__TRY(vw__config_type_read(type, config, model));
-    VW__TRY(vw__config_read_head(config, type, model));
-    return note_what_is_left_out(config, model);
+    VW__TRY(vw__config_read_precision(config, model));
+    return vw__config_read_head(config, type, model);
 }
 
 /* Closes the file. */

@@ -90,7 +90,7 @@ vw__module_linear vw__module_make_linear(vw__plan_run *run, const char *name, ui
                                   ? run->settings->mode != VW_PLAN_MODE_INFERENCE
                                   : is_trained(run->settings);
     vw__module_linear made = {.name = name};
-    made.is_quantized = run->settings->is_quantized && !is_head(kind);
+    made.is_quantized = run->quantization.method != VW__PLAN_NOT_QUANTIZED && !is_head(kind);
     made.weights = (vw__op_linear_weights){.in = in, .out = out, .bias = vw__tensor_none()};
     made.weights.weight =
         made.is_quantized ? vw__module_make_packed_weight(run, in, out)

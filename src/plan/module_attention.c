@@ -133,6 +133,17 @@ static vw__tensor attend(vw__plan_run *run, vw__tensor query, vw__tensor key, vw
     }
 }
 
+/* A static cache is longer than what was read: SDPA is told which of it counts, by a mask for every
+ * sample. */
+static vw__tensor make_static_mask(vw__plan_run *run, const vw__op_attention_shape *shape)
+{
+    if (!run->settings->has_static_cache || run->settings->attention != VW_ATTENTION_SDPA)
+        return vw__tensor_none();
+    uint64_t pairs = vw__tape_times(run->tape, shape->length, shape->key_length);
+    return vw__tensor_new(run->tape, vw__tape_times(run->tape, pairs, shape->batch),
+                          VW__DTYPE_BOOL);
+}
+
 /* Attends to the cached keys and values, and the new ones. */
 static vw__tensor attend_to_cache(vw__plan_run *run, vw__tensor query, vw__tensor key,
                                   vw__tensor value, vw__tensor mask,
@@ -143,7 +154,10 @@ static vw__tensor attend_to_cache(vw__plan_run *run, vw__tensor query, vw__tenso
     vw__tensor keys = vw__plan_cache_keys(run, key, shape),
                values = vw__plan_cache_keys(run, value, shape);
     longer.key_length = token == 0 ? 0 : keys.elements / token;
-    vw__tensor made = attend(run, query, keys, values, mask, &longer);
+    vw__tensor hidden =
+        vw__tensor_exists(mask) ? vw__tensor_hold(run->tape, mask) : make_static_mask(run, &longer);
+    vw__tensor made = attend(run, query, keys, values, hidden, &longer);
+    vw__tensor_drop(run->tape, &hidden);
     vw__tensor_drop(run->tape, &values);
     vw__tensor_drop(run->tape, &keys);
     return made;

@@ -107,8 +107,10 @@ vw__tensor vw__op_rotate_part(vw__tape *tape, vw__tensor x, vw__tensor cosine, v
 /* A part of x: a view, whose gradient is padded with zeros. */
 vw__tensor vw__op_slice(vw__tape *tape, vw__tensor x, uint64_t elements);
 /* cat() of `count` slices that make up x, or x and padding. */
-vw__tensor vw__op_gather(vw__tape *tape, vw__tensor x, size_t count, uint64_t elements);
+vw__tensor vw__op_interleave(vw__tape *tape, vw__tensor x, size_t count, uint64_t elements);
 vw__tensor vw__op_cat(vw__tape *tape, const vw__tensor *parts, size_t count);
+/* x.gather(indices): saves both. */
+vw__tensor vw__op_gather(vw__tape *tape, vw__tensor x, vw__tensor indices, uint64_t elements);
 /* x[indices]: rows, some of them more than once. */
 vw__tensor vw__op_index(vw__tape *tape, vw__tensor x, vw__tensor indices, uint64_t elements);
 

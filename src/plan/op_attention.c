@@ -78,13 +78,12 @@ vw__tensor vw__op_repeat_heads(vw__tape *tape, vw__tensor x, const vw__op_attent
     return vw__op_apply(tape, x, (vw__op_unary){.elements = elements, .dtype = x.dtype});
 }
 
-/* _safe_softmax(): a row that is masked as a whole becomes zeros. */
+/* _safe_softmax(): a row that is masked as a whole becomes zeros, in place. */
 static vw__tensor safe_softmax(vw__tape *tape, vw__tensor x)
 {
     vw__node_begin(tape, &x, 1);
     vw__tensor made = vw__tensor_new(tape, x.elements, x.dtype);
     vw__tensor is_masked = vw__tensor_new(tape, x.elements, VW__DTYPE_BOOL);
-    vw__tensor_rebind(tape, &made, vw__tensor_new(tape, x.elements, x.dtype)); /* where() */
     vw__tensor_drop(tape, &is_masked);
     vw__node_save(tape, made);
     vw__node_take_for(tape, 0, x.elements, x.dtype);
@@ -106,10 +105,10 @@ static vw__tensor by_products(vw__tape *tape, const vw__tensor *arguments,
 {
     uint64_t pairs =
         vw__tape_times(tape, shape->batch * shape->heads * shape->length, shape->key_length);
-    vw__tensor query = vw__op_to(tape, arguments[0], VW__DTYPE_FLOAT32);
+    vw__tensor unscaled = vw__op_to(tape, arguments[0], VW__DTYPE_FLOAT32); /* held to the end */
     vw__tensor key = vw__op_to(tape, arguments[1], VW__DTYPE_FLOAT32);
     vw__tensor value = vw__op_to(tape, arguments[2], VW__DTYPE_FLOAT32);
-    vw__tensor_rebind(tape, &query, vw__op_mul_scalar(tape, query));
+    vw__tensor query = vw__op_mul_scalar(tape, unscaled);
     vw__tensor_rebind(tape, &key, vw__op_repeat_heads(tape, key, shape));
     vw__tensor_rebind(tape, &value, vw__op_repeat_heads(tape, value, shape));
     bool is_repeated = shape->heads != shape->key_heads;
@@ -130,6 +129,7 @@ static vw__tensor by_products(vw__tape *tape, const vw__tensor *arguments,
     vw__tensor_drop(tape, &value);
     vw__tensor_drop(tape, &key);
     vw__tensor_drop(tape, &query);
+    vw__tensor_drop(tape, &unscaled);
     vw__tensor_rebind(tape, &made,
                       vw__op_contiguous(tape, made)); /* transpose(1, 2).contiguous() */
     return made;

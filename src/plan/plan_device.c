@@ -111,6 +111,22 @@ vw_status vw__plan_replay_events(const vw__plan_events *events, vw__plan_replaye
     return VW_OK;
 }
 
+vw_status vw__plan_replay_on_card(const vw__plan_events *events, uint64_t capacity_bytes,
+                                  bool completes[VW__PLAN_POLICIES])
+{
+    for (size_t i = 0; i < VW__PLAN_POLICIES; i++) {
+        vw__replay_setting setting = vw__setting_of(vw__setting_row_for(VW__SETTING_FOR_PLAN, i));
+        const vw__player_options options = {.engine = setting.engine,
+                                            .conf = setting.conf,
+                                            .capacity_bytes = capacity_bytes,
+                                            .fraction = 1.0};
+        uint64_t reserved_bytes, allocated_bytes;
+        VW__TRY(replay_one(events, &options, &reserved_bytes, &allocated_bytes));
+        completes[i] = reserved_bytes != VW_UNKNOWN;
+    }
+    return VW_OK;
+}
+
 /* ---- by running a step ----------------------------------------------------------------------- */
 
 vw_status vw__plan_try(const vw_plan_model *model, const vw_plan_settings *settings,
@@ -124,7 +140,7 @@ vw_status vw__plan_try(const vw_plan_model *model, const vw_plan_settings *setti
     }
     if (status != VW_OK)
         return status;
-    vw__plan_error_band band = vw__plan_error_band_of(model->family->name, settings);
+    vw__plan_error_band band = vw__plan_error_band_of(model, settings);
     uint64_t peak_bytes = peaks.peak.live_bytes;
     out->peak_allocated_bytes = peak_bytes;
     out->device_bytes = vw__plan_device_bytes(peak_bytes, settings);

@@ -45,6 +45,12 @@ typedef struct vw__plan_replayed {
 VW_MUST_CHECK vw_status vw__plan_replay_events(const vw__plan_events *events,
                                                vw__plan_replayed *out);
 
+/* Whether each policy completes the requests on a card that has so much for the allocator. It gives
+ * unused memory back and asks again, as it would there. VW_ERR_HOST_MEMORY. */
+VW_MUST_CHECK vw_status vw__plan_replay_on_card(const vw__plan_events *events,
+                                                uint64_t capacity_bytes,
+                                                bool completes[VW__PLAN_POLICIES]);
+
 /* ---- by running a step ----------------------------------------------------------------------- */
 
 /* All UINT64_MAX: no address space has so much. */

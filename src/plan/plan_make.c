@@ -6,6 +6,7 @@
 
 #include "vramwise/plan.h"
 #include "analysis/attribution.h" /* VW__CATEGORY_NAME_WEIGHTS */
+#include "analysis/policies.h"    /* VW__POLICY_NATIVE ... */
 #include "base/arena.h"
 #include "base/byte_buffer.h"
 #include "base/error.h"
@@ -26,6 +27,9 @@ typedef struct plan_holder {
     vw_plan plan; /* first: the caller has a pointer to it */
     vw__arena arena;
     vw_part *rounding; /* the last of the plan's parts */
+    /* What PyTorch would hold beyond a card that has enough for what is allocated, and on which it
+     * does not come through: other settings must save that, too. */
+    uint64_t spare_bytes;
 } plan_holder;
 
 void vw_plan_free(vw_plan *plan)
@@ -172,14 +176,7 @@ static vw_status fill_error(plan_holder *holder, const vw_plan_model *model,
     plan->has_error_band = band.case_count > 0;
     plan->error_low = band.low;
     plan->error_high = band.high;
-    plan->error_basis =
-        plan->has_error_band
-            ? vw__arena_format(
-                  &holder->arena, "%zu case%s of the family %s with settings of this kind",
-                  band.case_count, band.case_count == 1 ? "" : "s", model->family->name)
-            : vw__arena_format(&holder->arena,
-                               "no case of the family %s with settings of this kind was measured",
-                               model->family->name);
+    plan->error_basis = vw__plan_error_basis(&holder->arena, band, model, plan);
     return plan->error_basis == NULL ? no_memory() : VW_OK;
 }
 
@@ -191,20 +188,56 @@ static int64_t margin_of(uint64_t card_bytes, uint64_t used_bytes)
     return card_bytes > used_bytes ? margin : -margin;
 }
 
-/* PyTorch holds more than it uses while there is room, and gives that back when there is not: what
- * it uses decides what fits. */
-static void judge(vw_plan *plan, vw__plan_error_band band)
+static void fill_device(vw_plan *plan)
 {
     const uint64_t card_bytes = plan->settings.card_bytes;
-    uint64_t used = vw__plan_device_bytes(plan->peak_allocated_bytes, &plan->settings);
-    uint64_t worst =
-        vw__plan_device_bytes_at_worst(plan->peak_allocated_bytes, &plan->settings, band);
     plan->context_bytes = vw__plan_context_bytes(&plan->settings);
     plan->is_card_known = card_bytes > 0;
-    plan->fits = plan->is_card_known && worst <= card_bytes;
-    plan->peak_device_bytes = plan->reserved_bytes[0] == VW_UNKNOWN
-                                  ? used
-                                  : plan->reserved_bytes[0] + plan->context_bytes;
+    plan->peak_device_bytes =
+        plan->reserved_bytes[0] == VW_UNKNOWN
+            ? vw__plan_device_bytes(plan->peak_allocated_bytes, &plan->settings)
+            : plan->reserved_bytes[0] + plan->context_bytes;
+}
+
+/* PyTorch holds more than it uses while there is room, and gives that back when there is not. Where
+ * it would hold more than the card has, a replay on that card says whether it comes through. */
+static vw_status find_verdict(plan_holder *holder, const vw__plan_events *events,
+                              vw__plan_error_band band)
+{
+    vw_plan *plan = &holder->plan;
+    static const char *const names[VW__PLAN_POLICIES] = {VW__POLICY_NATIVE, VW__POLICY_EXPANDABLE,
+                                                         VW__POLICY_VRAMWISE};
+    const uint64_t card_bytes = plan->settings.card_bytes;
+    bool completes[VW__PLAN_POLICIES];
+    plan->verdict = VW_PLAN_VERDICT_NO_CARD;
+    if (!plan->is_card_known)
+        return VW_OK;
+    plan->verdict = VW_PLAN_VERDICT_FITS;
+    if (vw__plan_device_bytes_at_worst(plan->peak_allocated_bytes, &plan->settings, band) >
+        card_bytes)
+        plan->verdict = plan->peak_device_bytes <= card_bytes ? VW_PLAN_VERDICT_TOO_CLOSE
+                                                              : VW_PLAN_VERDICT_DOES_NOT_FIT;
+    if (plan->verdict != VW_PLAN_VERDICT_FITS || plan->peak_device_bytes <= card_bytes)
+        return VW_OK;
+    VW__TRY(vw__plan_replay_on_card(events, card_bytes - plan->context_bytes, completes));
+    plan->verdict = completes[0] ? VW_PLAN_VERDICT_BARELY : VW_PLAN_VERDICT_DOES_NOT_FIT;
+    if (!completes[0])
+        holder->spare_bytes = plan->peak_device_bytes - card_bytes;
+    for (size_t i = 1; i < VW__PLAN_POLICIES && !completes[0]; i++)
+        if (completes[i] && plan->fitting_policy == NULL) {
+            plan->verdict = VW_PLAN_VERDICT_OTHER_ALLOCATOR;
+            plan->fitting_policy = names[i];
+        }
+    return VW_OK;
+}
+
+static vw_status judge(plan_holder *holder, const vw__plan_events *events, vw__plan_error_band band)
+{
+    vw_plan *plan = &holder->plan;
+    const uint64_t card_bytes = plan->settings.card_bytes;
+    fill_device(plan);
+    VW__TRY(find_verdict(holder, events, band));
+    plan->fits = plan->verdict == VW_PLAN_VERDICT_FITS || plan->verdict == VW_PLAN_VERDICT_BARELY;
     if (plan->fits && plan->peak_device_bytes > card_bytes)
         plan->peak_device_bytes = card_bytes;
     plan->resident_bytes =
@@ -212,6 +245,7 @@ static void judge(vw_plan *plan, vw__plan_error_band band)
     plan->peak_device_bytes += plan->resident_bytes;
     if (plan->is_card_known)
         plan->margin_bytes = margin_of(card_bytes, plan->peak_device_bytes);
+    return VW_OK;
 }
 
 /* ---- notes ----------------------------------------------------------------------------------- */
@@ -269,7 +303,7 @@ static vw_status fill_choice(plan_holder *holder, const vw_plan_model *model, do
 {
     enum { LISTS = 4 };
     const vw_plan_settings *base = &holder->plan.settings, *to = &found->settings;
-    const size_t most = found->change_count;
+    const size_t most = VW__PLAN_CHANGE_COUNT; /* a change may bring another along */
     const char **texts =
         vw__arena_alloc_array(&holder->arena, LISTS * most, sizeof *texts, sizeof(char *));
     size_t count = 0;
@@ -306,7 +340,7 @@ static vw_status fill_choices(plan_holder *holder, const vw_plan_model *model)
     double share = head_share(model, plan);
     if (plan->is_card_known)
         VW__TRY(vw__plan_largest_batch(model, &plan->settings, &plan->largest_batch));
-    VW__TRY(vw__plan_search(model, &plan->settings, share, &result));
+    VW__TRY(vw__plan_search(model, &plan->settings, share, holder->spare_bytes, &result));
     vw_plan_choice *choices = vw__arena_alloc_array(&holder->arena, result.found_count,
                                                     sizeof *choices, sizeof(uint64_t));
     if (choices == NULL)
@@ -315,9 +349,9 @@ static vw_status fill_choices(plan_holder *holder, const vw_plan_model *model)
         VW__TRY(fill_choice(holder, model, share, &result.found[i], &choices[i]));
     plan->choices = choices;
     plan->choice_count = result.found_count;
-    return plan->is_card_known && !plan->fits && result.found_count == 0
-               ? note_hopeless(holder, &result)
-               : VW_OK;
+    const bool is_hopeless =
+        plan->verdict == VW_PLAN_VERDICT_TOO_CLOSE || plan->verdict == VW_PLAN_VERDICT_DOES_NOT_FIT;
+    return is_hopeless && result.found_count == 0 ? note_hopeless(holder, &result) : VW_OK;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -325,13 +359,12 @@ static vw_status fill_choices(plan_holder *holder, const vw_plan_model *model)
 static vw_status fill_from_events(plan_holder *holder, const vw_plan_model *model,
                                   const vw__plan_events *events, bool without_replay)
 {
-    vw__plan_error_band band = vw__plan_error_band_of(model->family->name, &holder->plan.settings);
+    vw__plan_error_band band = vw__plan_error_band_of(model, &holder->plan.settings);
     VW__TRY(fill_run(holder, events));
     VW__TRY(fill_reserved(holder, events, without_replay));
     VW__TRY(fill_error(holder, model, band));
     holder->plan.pageable_bytes = events->peaks.pageable_bytes;
-    judge(&holder->plan, band);
-    return VW_OK;
+    return judge(holder, events, band);
 }
 
 static vw_status run_and_fill(plan_holder *holder, const vw_plan_model *model, bool without_replay)
@@ -346,6 +379,24 @@ static vw_status run_and_fill(plan_holder *holder, const vw_plan_model *model, b
     return status;
 }
 
+/* What the model's file decides beside numbers. */
+static vw_status keep_origins(plan_holder *holder, const vw_plan_model *model)
+{
+    vw_plan *plan = &holder->plan;
+    const vw__plan_quantization how = vw__plan_quantization_of(model, &plan->settings);
+    const bool is_quantized = how.method != VW__PLAN_NOT_QUANTIZED;
+    if (model->caution != NULL)
+        plan->caution = vw__arena_format(&holder->arena, "%s", model->caution);
+    if (is_quantized)
+        plan->quantization =
+            vw__arena_format(&holder->arena, "%s, %u bits", vw__plan_quantization_name(how.method),
+                             (unsigned)how.bits);
+    return (model->caution != NULL && plan->caution == NULL) ||
+                   (is_quantized && plan->quantization == NULL)
+               ? no_memory()
+               : VW_OK;
+}
+
 static vw_status fill_plan(plan_holder *holder, const vw_plan_model *model,
                            const vw_plan_options *options)
 {
@@ -353,10 +404,7 @@ static vw_status fill_plan(plan_holder *holder, const vw_plan_model *model,
     holder->plan.model = vw__arena_copy(&holder->arena, model->name, strlen(model->name));
     if (holder->plan.model == NULL)
         return no_memory();
-    if (model->caution != NULL)
-        holder->plan.caution = vw__arena_format(&holder->arena, "%s", model->caution);
-    if (model->caution != NULL && holder->plan.caution == NULL)
-        return no_memory();
+    VW__TRY(keep_origins(holder, model));
     VW__TRY(run_and_fill(holder, model, options->without_replay));
     VW__TRY(keep_notes(holder, model));
     return options->without_choices ? VW_OK : fill_choices(holder, model);
@@ -366,16 +414,19 @@ vw_status vw_plan_make(const vw_plan_model *model, const vw_plan_settings *setti
                        const vw_plan_options *options, vw_plan **out)
 {
     vw_plan_options read = {.struct_size = sizeof read};
-    vw_plan_settings checked;
+    vw_plan_settings asked, checked;
+    vw_plan_settings_init(&asked);
     if (model == NULL || out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a model, and a place for the plan");
     VW__TRY(VW__STRUCT_IN(vw_plan_options, options, &read));
-    VW__TRY(vw__plan_settings_check(model, settings, &checked));
+    VW__TRY(VW__STRUCT_IN(vw_plan_settings, settings, &asked));
+    VW__TRY(vw__plan_settings_check(model, &asked, &checked));
     plan_holder *holder = vw__host_alloc_zeroed(1, sizeof *holder);
     if (holder == NULL)
         return no_memory();
     vw__arena_init(&holder->arena, VW__ARENA_NO_LIMIT);
     holder->plan.settings = checked;
+    vw__plan_explain_precision(model, &asked, &holder->plan);
     vw_status status = fill_plan(holder, model, &read);
     if (status == VW_OK)
         *out = &holder->plan;

@@ -31,19 +31,24 @@ typedef enum vw__plan_activation {
 /* The numbers of a transformer. 0 and false where a model has no such thing. */
 typedef struct vw__plan_attention {
     uint64_t heads, key_heads, head_width;
-    uint64_t rotary_width;  /* part of a head that is rotated; 0: all of it */
-    uint64_t buckets;       /* relative positions with a learned bias (t5) */
-    uint64_t window;        /* sliding; 0: none */
-    uint64_t window_period; /* every so many layers, one without a window; 0: all have it */
-    uint64_t window_from;   /* layers before this one have no window */
-    const bool *windows;    /* which layers have a window, in place of both; NULL: not listed */
-    const bool *rotated;    /* which layers rotate; NULL: all, or as the family does */
+    uint64_t rotary_width;     /* part of a head that is rotated; 0: all of it */
+    uint64_t buckets;          /* relative positions with a learned bias (t5) */
+    uint64_t window;           /* sliding; 0: none */
+    uint64_t window_period;    /* every so many layers, one without a window; 0: all have it */
+    uint64_t unrotated_period; /* every so many layers, one that does not rotate; 0: all do */
+    uint64_t window_from;      /* layers before this one have no window */
+    const bool *windows;       /* which layers have a window, in place of both; NULL: not listed */
+    const bool *rotated;       /* which layers rotate, in place of that; NULL: not listed */
+    bool is_first_full;        /* periods of windows begin with the layer that has none */
     bool has_query_bias, has_output_bias;
     bool has_query_norm; /* queries and keys are normalized by head */
     bool has_dropout;
     bool has_capped_scores; /* tanh(scores / cap) * cap before the softmax */
     bool is_clipped;        /* queries, keys and values, in place */
-    bool repeats_first;     /* heads of keys and values, before they are rotated */
+    uint64_t span;          /* distances of either direction with a row of their own (deberta) */
+    bool has_distance_keys, has_distance_queries;
+    bool shares_distance_modules; /* they are the keys' and queries' */
+    bool repeats_first;           /* heads of keys and values, before they are rotated */
 } vw__plan_attention;
 
 typedef struct vw__plan_mlp {
@@ -57,9 +62,10 @@ typedef struct vw__plan_mlp {
 } vw__plan_mlp;
 
 typedef struct vw__plan_norm {
-    bool has_outer; /* norms behind attention and MLP too */
-    bool is_shared; /* attention and MLP, in parallel, read the same one */
-    bool is_post;   /* behind the sums, and none at the end, although the family's are before */
+    bool has_outer;       /* norms behind attention and MLP too */
+    bool is_of_distances; /* the rows for distances have one */
+    bool is_shared;       /* attention and MLP, in parallel, read the same one */
+    bool is_post; /* behind the sums, and none at the end, although the family's are before */
 } vw__plan_norm;
 
 typedef struct vw__plan_embedding {
@@ -67,6 +73,8 @@ typedef struct vw__plan_embedding {
     uint64_t width;           /* of a token, where it is not that of the layers; else 0 */
     uint64_t position_offset; /* positions are counted from here, for each sample (roberta) */
     uint64_t image, patch, channels;
+    uint64_t mels, sounds; /* rows of a spectrum, and what an encoder reads of them: half as many
+                              tokens as columns (whisper) */
     bool has_dropout;
 } vw__plan_embedding;
 
@@ -86,6 +94,7 @@ typedef struct vw__plan_head {
     bool has_offset; /* a buffer is added to the logits */
     bool has_pooler; /* without a head, a dense layer over the first token is there (bert) */
     vw__plan_classifier classifier;
+    bool is_pretrained_otherwise; /* ForPreTraining is not the class for masked words (electra) */
 } vw__plan_head;
 
 typedef struct vw__plan_shape {
@@ -99,6 +108,23 @@ typedef struct vw__plan_shape {
     vw__plan_embedding embedding;
     vw__plan_head head;
 } vw__plan_shape;
+
+/* How the weights of linear layers are packed, heads and embeddings apart. */
+typedef enum vw__plan_quantization_method {
+    VW__PLAN_NOT_QUANTIZED,
+    VW__PLAN_QUANTIZED_AWQ,
+    VW__PLAN_QUANTIZED_GPTQ,
+    VW__PLAN_QUANTIZED_BNB_8, /* bitsandbytes, LLM.int8() */
+    VW__PLAN_QUANTIZED_BNB_4, /* and NF4, FP4 */
+    VW__PLAN_QUANTIZED_FP8,   /* by square blocks */
+} vw__plan_quantization_method;
+
+typedef struct vw__plan_quantization {
+    vw__plan_quantization_method method;
+    uint64_t bits;
+    uint64_t group;         /* weights that share a scale; 0: a whole column, or matrix */
+    bool has_double_scales; /* BNB_4: scales are quantized too */
+} vw__plan_quantization;
 
 enum { VW__PLAN_MODEL_MOST_NOTES = 8, VW__PLAN_MOST_HEADS = 8 };
 
@@ -129,6 +155,7 @@ typedef struct vw__plan_resnet {
 /* How a family's own code of attention differs from the eager code that most share. */
 typedef struct vw__plan_scores {
     bool is_own;            /* there is no other: SDPA is not called, whatever is asked for */
+    bool has_no_flash;      /* nor the flash-attn package: scores are changed by more than a mask */
     bool is_plain;          /* the softmax does not ask for float32 */
     bool is_in_float32;     /* queries and keys are cast first */
     bool copies_heads;      /* queries, keys and values are put in order first, always */
@@ -148,6 +175,8 @@ typedef struct vw__plan_family {
     const vw__plan_style *style;        /* of a transformer; else NULL */
     uint8_t heads[VW__PLAN_MOST_HEADS]; /* vw_plan_head: the usual one first; AUTO ends them */
     uint64_t (*usual_length)(const vw_plan_model *model); /* tokens, or pixels of a side */
+    /* Whether there is anything to compute again; NULL: always. */
+    bool (*has_blocks)(const vw_plan_model *model);
     /* Makes the parameters, and run->modules to find them again. */
     void (*build)(vw__plan_run *run);
     /* Makes a batch and runs one forward pass. Returns the loss, or without one (INFERENCE) the
@@ -161,7 +190,10 @@ struct vw_plan_model {
     vw__arena arena; /* of strings and layers */
     const vw__plan_family *family;
     const char *name;
-    vw_plan_head head;   /* the file's; AUTO: the family's usual one */
+    vw_plan_head head; /* the file's; AUTO: the family's usual one */
+    bool has_precision;
+    vw_precision precision; /* the file's, with has_precision */
+    vw__plan_quantization quantization;
     const char *caution; /* what to know before a plan is read; NULL: nothing */
     vw__plan_shape shape;
     vw__plan_resnet resnet;
@@ -203,6 +235,15 @@ static inline bool vw__plan_head_has_loss(vw_plan_head head)
     return head != VW_PLAN_HEAD_NONE && head != VW_PLAN_HEAD_ENCODER;
 }
 
+/* ---- types of weights (plan_precision.c) ------------------------------------------------------
+ */
+
+/* The file's method, or QLoRA's. */
+vw__plan_quantization vw__plan_quantization_of(const vw_plan_model *model,
+                                               const vw_plan_settings *settings);
+/* "awq" */
+const char *vw__plan_quantization_name(vw__plan_quantization_method method);
+
 /* zoo.c: fills in family and numbers of a built-in model; false if the name is unknown. */
 bool vw__plan_zoo_find(const char *name, vw_plan_model *model);
 
@@ -219,6 +260,9 @@ extern const vw__plan_family vw__plan_family_mixtral;
 extern const vw__plan_family vw__plan_family_resnet;
 extern const vw__plan_family vw__plan_family_granite;
 extern const vw__plan_family vw__plan_family_modernbert;
+extern const vw__plan_family vw__plan_family_mpnet;
+extern const vw__plan_family vw__plan_family_m2m_100;
+extern const vw__plan_family vw__plan_family_deberta;
 extern const vw__plan_family vw__plan_family_gptj;
 extern const vw__plan_family vw__plan_family_gpt_neo;
 extern const vw__plan_family vw__plan_family_bloom;
@@ -237,6 +281,7 @@ extern const vw__plan_family vw__plan_family_bart;
 extern const vw__plan_family vw__plan_family_mbart;
 extern const vw__plan_family vw__plan_family_pegasus;
 extern const vw__plan_family vw__plan_family_marian;
+extern const vw__plan_family vw__plan_family_whisper;
 
 /* Of transformers, described by layers that vision_transformers.c makes. */
 extern const vw__plan_family vw__plan_family_clip;

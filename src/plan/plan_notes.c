@@ -26,6 +26,12 @@ size_t vw__plan_notes(const vw_plan_model *model, const vw_plan_settings *settin
         {is_training && settings->precision == VW_PRECISION_FP16 && !settings->has_master_weights,
          "weights in fp16 without float32 copies take little memory and seldom train well: small "
          "updates are lost"},
+        {!vw__plan_head_has_loss(settings->head) && settings->mode != VW_PLAN_MODE_INFERENCE,
+         "without a head there is no loss: planned with the mean of the last hidden states"},
+        {is_training && settings->precision == VW_PRECISION_FP32 && model->has_precision &&
+             model->precision != VW_PRECISION_FP32,
+         "planned in fp32; the file's weights are in 16 bits, in which transformers 5 loads them "
+         "unless dtype is given: bf16 or fp16 plans that, amp-bf16 autocast over fp32"},
         {is_fsdp && settings->gpus == 1,
          "FSDP on one GPU shares nothing: what is planned is its own cost"},
         {true, "planned as PyTorch runs it: torch.compile, CUDA graphs and kernels of other "
@@ -59,8 +65,15 @@ size_t vw__plan_notes(const vw_plan_model *model, const vw_plan_settings *settin
          "FSDP shares weights in 4 bits only where bnb_4bit_quant_storage is the type of the other "
          "weights"},
         {settings->offload != VW_OFFLOAD_NONE, "host memory, pinned or not, is not planned"},
-        {settings->generate > 0,
+        {settings->generate > 0 && !settings->has_static_cache,
          "generation with a cache that grows (DynamicCache), one token at a time"},
+        {settings->kv_dtype != VW_KV_DTYPE_AUTO,
+         "keys and values are kept in another type than they are computed in, and made again for "
+         "one layer at a time; what a quantized cache leaves as it is (its last tokens) is not "
+         "counted"},
+        {model->quantization.method != VW__PLAN_NOT_QUANTIZED,
+         "products with quantized weights are planned as their kernels run for long inputs, with "
+         "the weight of one layer in 16 bits, or with the argument in 8"},
         {settings->mode == VW_PLAN_MODE_KEEP_GRAPH,
          "a graph that is kept is never wanted in evaluation: torch.inference_mode() frees it"},
     };

@@ -6,15 +6,15 @@
 #include "base/error.h"
 #include "plan/sharding.h"
 
-/* cuBLAS takes one for each thread that computes: the program's, and autograd's. They live until
- * the run ends. */
+/* cuBLAS takes one for each thread that computes: the program's, and in training autograd's. They
+ * live until the run ends. */
 static void take_workspaces(vw__plan_run *run)
 {
-    enum { WORKSPACES = 2 };
+    const size_t count = run->settings->mode == VW_PLAN_MODE_TRAIN ? 2 : 1;
     const vw_plan_card_info *card = vw_plan_card(run->settings->card_name);
     uint64_t size_bytes = card == NULL || card->has_large_workspace ? 32 << 20 : 8519680;
     vw__tape_use before = vw__tape_set_use(run->tape, VW__TAPE_USE_WORKSPACE);
-    for (size_t i = 0; i < WORKSPACES; i++)
+    for (size_t i = 0; i < count; i++)
         (void)vw__tensor_new(run->tape, size_bytes, VW__DTYPE_BYTE);
     vw__tape_set_use(run->tape, before);
 }
@@ -172,6 +172,7 @@ static vw__plan_run settings_to_run(const vw_plan_model *model, const vw_plan_se
         .dtype = settings->is_quantized && is_training ? VW__DTYPE_FLOAT32
                                                        : weights_dtype(settings->precision),
         .compute_dtype = products_dtype(settings),
+        .quantization = vw__plan_quantization_of(model, settings),
         .is_training = is_training,
         .has_loss = !is_inference || (!settings->without_loss && settings->generate == 0 &&
                                       vw__plan_head_has_loss(head))};

@@ -30,10 +30,11 @@ struct vw__plan_run {
     vw_plan_head head;       /* as vw__plan_head_of() */
     vw__dtype dtype;         /* of weights */
     vw__dtype compute_dtype; /* of products with quantized weights */
-    bool is_training;        /* module.train(): dropout is on */
-    bool is_settled;         /* the optimizer has its state before the first step */
-    bool has_gradients;      /* of an earlier batch of the same step */
-    bool has_loss;           /* labels are given; else the logits are the result */
+    vw__plan_quantization quantization;
+    bool is_training;   /* module.train(): dropout is on */
+    bool is_settled;    /* the optimizer has its state before the first step */
+    bool has_gradients; /* of an earlier batch of the same step */
+    bool has_loss;      /* labels are given; else the logits are the result */
     uint64_t parameters, trained_parameters;
 
     vw__plan_weight *weights; /* in the arena */
@@ -63,7 +64,7 @@ typedef struct vw__module_linear {
     vw__op_linear_weights lora_a, lora_b; /* of an adapted one, with LoRA */
     const char *name;
     bool is_adapted;   /* has an adapter: lora_a, lora_b */
-    bool is_quantized; /* weights.weight is packed, two values in a byte */
+    bool is_quantized; /* weights.weight is packed, as run->quantization says */
     bool has_offset;   /* of a head */
     vw__tensor offset; /* a buffer that is added to the result */
 } vw__module_linear;
@@ -128,10 +129,14 @@ vw__tensor vw__module_run_blocks(vw__plan_run *run, vw__module_block block, cons
 
 /* Makes lora_A and lora_B beside a frozen weight. */
 void vw__module_make_adapter(vw__plan_run *run, vw__module_linear *module);
-/* The frozen weight in 4 bits: NF4, its scales quantized once more. */
-vw__tensor vw__module_make_packed_weight(vw__plan_run *run, uint64_t in, uint64_t out);
 vw__tensor vw__module_apply_adapted(vw__plan_run *run, vw__tensor x,
                                     const vw__module_linear *module);
+
+/* ---- quantized weights (module_packed.c) ------------------------------------------------------
+ */
+
+/* As run->quantization says. */
+vw__tensor vw__module_make_packed_weight(vw__plan_run *run, uint64_t in, uint64_t out);
 vw__tensor vw__module_apply_packed(vw__plan_run *run, vw__tensor x,
                                    const vw__module_linear *module);
 

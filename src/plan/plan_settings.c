@@ -35,6 +35,8 @@ DEFINE_NAMES(vw_attention_name, vw_attention, VW_ATTENTION_LIST, VW_ATTENTION_CO
 DEFINE_NAMES(vw_offload_name, vw_offload, VW_OFFLOAD_LIST, VW_OFFLOAD_COUNT)
 DEFINE_NAMES(vw_sharding_name, vw_sharding, VW_SHARDING_LIST, VW_SHARDING_COUNT)
 DEFINE_NAMES(vw_plan_mode_name, vw_plan_mode, VW_PLAN_MODE_LIST, VW_PLAN_MODE_COUNT)
+DEFINE_NAMES(vw_kv_dtype_name, vw_kv_dtype, VW_KV_DTYPE_LIST, VW_KV_DTYPE_COUNT)
+DEFINE_NAMES(vw_plan_verdict_name, vw_plan_verdict, VW_PLAN_VERDICT_LIST, VW_PLAN_VERDICT_COUNT)
 DEFINE_NAMES(vw_plan_head_name, vw_plan_head, VW_PLAN_HEAD_LIST, VW_PLAN_HEAD_COUNT)
 
 void vw_plan_settings_init(vw_plan_settings *settings)
@@ -44,7 +46,7 @@ void vw_plan_settings_init(vw_plan_settings *settings)
         .mode = VW_PLAN_MODE_TRAIN,
         .batch = 1,
         .accumulation = 1,
-        .precision = VW_PRECISION_FP32,
+        .precision = VW_PRECISION_AUTO,
         .optimizer = VW_OPTIMIZER_ADAMW,
         .attention = VW_ATTENTION_SDPA,
         .gpus = 1,
@@ -84,6 +86,7 @@ static vw_status check_each(const vw_plan_settings *settings)
         {"attention", (int)settings->attention, VW_ATTENTION_COUNT},
         {"sharding", (int)settings->sharding, VW_SHARDING_COUNT},
         {"head", (int)settings->head, VW_PLAN_HEAD_COUNT},
+        {"type of keys and values", (int)settings->kv_dtype, VW_KV_DTYPE_COUNT},
     };
     const struct {
         const char *name;
@@ -131,6 +134,9 @@ static vw_status check_together(const vw_plan_settings *settings)
          "without loss: only inference does without one"},
         {settings->loss_chunks > 1 && (settings->without_loss || has_tokens),
          "loss chunks: generation has no loss to compute in pieces, nor has a pass without labels"},
+        {!has_tokens && (settings->kv_dtype != VW_KV_DTYPE_AUTO || settings->has_static_cache),
+         "cache: keys and values are kept in generation only; expected a number of tokens to "
+         "generate"},
         {is_training && has_tokens, "generate: tokens are generated in inference, not in training"},
 
         /* Outside of training there is no step, and no second pass over the layers. */
@@ -221,8 +227,7 @@ static vw_status check_abilities(const vw_plan_model *model, const vw_plan_setti
     } rules[] = {
         {settings->generate > 0 && model->family->generate == NULL,
          "generate: a model of the family ",
-         " generates no tokens, or how it does is not known; those of gpt2, llama, gemma, phi, "
-         "phi3, gpt_neox, mixtral and t5 do"},
+         " generates no tokens, or how it does is not known; those with a decoder do"},
         {settings->generate > 0 && !vw__plan_has_vocabulary_head(model, settings),
          "generate: without a head for words a model of the family ", " generates no tokens"},
         {settings->loss_chunks > 1 && !vw__plan_has_vocabulary_head(model, settings),
@@ -230,9 +235,9 @@ static vw_status check_abilities(const vw_plan_model *model, const vw_plan_setti
          " has no scores for a vocabulary with this head, its loss is small"},
         {settings->attention != VW_ATTENTION_SDPA && !has_attention,
          "attention: a model of the family ", " has none"},
-        {settings->attention == VW_ATTENTION_FLASH && model->shape.attention.buckets > 0,
+        {settings->attention == VW_ATTENTION_FLASH && model->family->scores.has_no_flash,
          "attention: the family ",
-         " adds a bias to its attention, which flash-attn does not take; expected sdpa or eager"},
+         " adds to its scores, or fills them, which flash-attn does not; expected sdpa or eager"},
         {settings->lora_rank > 0 && !has_attention, "LoRA: which layers of the family ",
          " it would adapt is not known"},
     };
@@ -240,12 +245,32 @@ static vw_status check_abilities(const vw_plan_model *model, const vw_plan_setti
         if (rules[i].is_refused)
             return vw__fail(VW_ERR_INVALID_ARGUMENT, "%s%s%s", rules[i].before, model->family->name,
                             rules[i].after);
+    if (settings->checkpointing != VW_CHECKPOINTING_NONE && model->family->has_blocks != NULL &&
+        !model->family->has_blocks(model))
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                        "checkpointing: the description has no repeat among its outermost layers, "
+                        "whose rounds would be computed again");
     if (settings->lora_rank > model->shape.hidden && has_attention)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "LoRA's rank: expected at most the width of the model, %" PRIu64
                         ", found %" PRIu64,
                         model->shape.hidden, settings->lora_rank);
     return VW_OK;
+}
+
+/* Packed weights are not trained; adapters over those of bitsandbytes in 4 bits are QLoRA. */
+static vw_status check_quantization(const vw_plan_model *model, const vw_plan_settings *settings)
+{
+    const vw__plan_quantization *how = &model->quantization;
+    const bool is_bnb_4 = how->method == VW__PLAN_QUANTIZED_BNB_4;
+    if (how->method == VW__PLAN_NOT_QUANTIZED || settings->mode == VW_PLAN_MODE_INFERENCE ||
+        (is_bnb_4 && settings->is_quantized))
+        return VW_OK;
+    return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                    "quantization_config: weights in %s, %" PRIu64
+                    " bits, are not trained; expected inference%s",
+                    vw__plan_quantization_name(how->method), how->bits,
+                    is_bnb_4 ? ", or QLoRA" : "");
 }
 
 static vw_status check_image(const vw_plan_model *model, vw_plan_settings *settings)
@@ -309,6 +334,34 @@ static vw_status refuse_card(const char *name)
                     nearest != NULL ? "'?" : "");
 }
 
+/* What a card of that generation cannot do. */
+static vw_status check_card(const vw_plan_model *model, const vw_plan_settings *settings)
+{
+    const vw_precision precision = settings->precision;
+    const vw__plan_quantization_method method = vw__plan_quantization_of(model, settings).method;
+    const struct {
+        bool is_asked;
+        vw__plan_card_ability ability;
+        const char *before, *after; /* the card's name */
+    } rules[] = {
+        {precision == VW_PRECISION_BF16 || precision == VW_PRECISION_AMP_BF16, VW__PLAN_CARD_BF16,
+         "precision: ", " has no bf16, which begins with Ampere; expected fp16, amp-fp16 or fp32"},
+        {precision == VW_PRECISION_TF32, VW__PLAN_CARD_BF16,
+         "precision: ", " has no tf32, which begins with Ampere; expected fp32"},
+        {settings->attention == VW_ATTENTION_FLASH, VW__PLAN_CARD_FLASH, "attention: on ",
+         " flash-attn does not run, it begins with Ampere; expected sdpa"},
+        {method == VW__PLAN_QUANTIZED_FP8, VW__PLAN_CARD_FP8,
+         "quantization_config: ", " has no fp8, which begins with Ada and Hopper"},
+        {method == VW__PLAN_QUANTIZED_BNB_8 || method == VW__PLAN_QUANTIZED_AWQ, VW__PLAN_CARD_INT8,
+         "quantization_config: on ", " its kernels do not run, they begin with Turing"},
+    };
+    for (size_t i = 0; i < COUNT_OF(rules); i++)
+        if (rules[i].is_asked && !vw__plan_card_has(settings->card_name, rules[i].ability))
+            return vw__fail(VW_ERR_INVALID_ARGUMENT, "%s%s%s", rules[i].before, settings->card_name,
+                            rules[i].after);
+    return VW_OK;
+}
+
 static vw_status find_card(vw_plan_settings *settings)
 {
     if (settings->card_name == NULL)
@@ -331,11 +384,14 @@ vw_status vw__plan_settings_check(const vw_plan_model *model, const vw_plan_sett
     vw_plan_settings_init(&made);
     VW__TRY(VW__STRUCT_IN(vw_plan_settings, settings, &made));
     VW__TRY(check_each(&made));
+    VW__TRY(find_card(&made));
+    made.precision = vw__plan_precision_of(model, &made);
     VW__TRY(check_together(&made));
     VW__TRY(find_head(model, &made));
     VW__TRY(model->family->has_images ? check_image(model, &made) : check_sequence(model, &made));
     VW__TRY(check_abilities(model, &made));
-    VW__TRY(find_card(&made));
+    VW__TRY(check_quantization(model, &made));
+    VW__TRY(check_card(model, &made));
     *out = made;
     return VW_OK;
 }

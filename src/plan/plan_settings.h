@@ -41,6 +41,29 @@ static inline bool vw__plan_is_half(vw_precision precision)
     return precision == VW_PRECISION_BF16 || precision == VW_PRECISION_FP16;
 }
 
+/* ---- plan_precision.c -------------------------------------------------------------------------
+ */
+
+/* What AUTO means, and which precision trainers run QLoRA in. */
+vw_precision vw__plan_precision_of(const vw_plan_model *model, const vw_plan_settings *settings);
+/* Says in the plan why it is that one. */
+void vw__plan_explain_precision(const vw_plan_model *model, const vw_plan_settings *asked,
+                                vw_plan *plan);
+
+/* ---- cards.c ----------------------------------------------------------------------------------
+ */
+
+typedef enum vw__plan_card_ability {
+    VW__PLAN_CARD_TENSOR_CORES,
+    VW__PLAN_CARD_INT8,
+    VW__PLAN_CARD_BF16,
+    VW__PLAN_CARD_FLASH, /* the flash-attn package */
+    VW__PLAN_CARD_FP8,
+} vw__plan_card_ability;
+
+/* True of a card that is not known. */
+bool vw__plan_card_has(const char *card_name, vw__plan_card_ability ability);
+
 /* ---- plan_notes.c ---------------------------------------------------------------------------- */
 
 enum { VW__PLAN_MOST_NOTES = 20 };

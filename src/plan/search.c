@@ -26,6 +26,7 @@ typedef struct searching {
     const vw_plan_model *model;
     const vw_plan_settings *base;
     double head_share;
+    uint64_t spare_bytes; /* of the card */
     vw__plan_search_options options[VW__PLAN_CHANGE_COUNT];
     size_t trials, most_trials;
     vw__plan_found smallest; /* the fastest of those that fit with the least activations */
@@ -61,6 +62,7 @@ static vw_plan_settings settings_of(const searching *s, const way *w)
     if (value[VW__PLAN_CHANGE_METHOD] != VW__PLAN_METHOD_ALL_WEIGHTS && made.lora_rank == 0)
         made.lora_rank = VW__REMEDY_LORA_RANK;
     made.is_quantized = value[VW__PLAN_CHANGE_METHOD] == VW__PLAN_METHOD_QLORA;
+    made.precision = vw__plan_precision_of(s->model, &made); /* QLoRA has its own */
     return made;
 }
 
@@ -190,6 +192,12 @@ static size_t key_of(const searching *s, const way *w, bool has_activations)
     return key;
 }
 
+static bool fits_card(const searching *s, const vw__plan_trial *trial)
+{
+    const uint64_t card_bytes = s->base->card_bytes;
+    return card_bytes > s->spare_bytes && trial->worst_bytes <= card_bytes - s->spare_bytes;
+}
+
 static vw_status try_way(searching *s, const way *w, vw__plan_found *out)
 {
     vw__plan_trial trial;
@@ -200,7 +208,7 @@ static vw_status try_way(searching *s, const way *w, vw__plan_found *out)
     out->distance = vw__plan_distance_of(s->base, &out->settings);
     out->peak_allocated_bytes = trial.peak_allocated_bytes;
     out->device_bytes = trial.device_bytes;
-    out->fits = s->base->card_bytes > 0 && trial.worst_bytes <= s->base->card_bytes;
+    out->fits = fits_card(s, &trial);
     if (trial.device_bytes < s->result->least_device_bytes)
         s->result->least_device_bytes = trial.device_bytes;
     return VW_OK;
@@ -342,10 +350,23 @@ static bool share_by_one_library(const vw_plan_settings *a, const vw_plan_settin
            (a->sharding == VW_SHARDING_FSDP) == (b->sharding == VW_SHARDING_FSDP);
 }
 
+static bool is_autocast(vw_precision precision)
+{
+    return precision == VW_PRECISION_AMP_BF16 || precision == VW_PRECISION_AMP_FP16;
+}
+
+/* Autocast keeps the weights in float32: weights in 16 bits do not stand for it. */
+static bool is_of_another_kind(const vw__plan_found *a, const vw__plan_found *b)
+{
+    return is_autocast(b->settings.precision) && vw__plan_is_half(a->settings.precision);
+}
+
 /* With a card, a user who cannot change one thing looks for another: a way competes only with those
  * that change the same things, or more. */
 static bool competes(const searching *s, const vw__plan_found *a, const vw__plan_found *b)
 {
+    if (is_of_another_kind(a, b))
+        return false;
     if (s->base->card_bytes == 0)
         return true;
     if (!share_by_one_library(&a->settings, &b->settings))
@@ -378,6 +399,7 @@ static bool is_worth_telling(const searching *s, const vw__plan_found *found, ui
     uint64_t least = base_bytes;
     for (size_t i = 0; i < result->found_count; i++)
         if (result->found[i].distance <= found->distance &&
+            !is_of_another_kind(&result->found[i], found) &&
             result->found[i].peak_allocated_bytes < least)
             least = result->found[i].peak_allocated_bytes;
     return s->base->card_bytes > 0 ||
@@ -420,7 +442,7 @@ static vw_status run_search(searching *s, way *ways, knowledge *known, hits *h)
     vw__plan_trial base;
     VW__TRY(vw__plan_try(s->model, s->base, &base));
     s->result->least_device_bytes = base.device_bytes;
-    if (s->base->card_bytes > 0 && base.worst_bytes <= s->base->card_bytes)
+    if (fits_card(s, &base))
         return VW_OK; /* it fits as it is */
     qsort(ways, count, sizeof *ways, s->base->card_bytes > 0 ? by_slowdown : by_change_count);
     VW__TRY(try_all(s, ways, count, known, h));
@@ -432,9 +454,13 @@ static vw_status run_search(searching *s, way *ways, knowledge *known, hits *h)
 }
 
 vw_status vw__plan_search(const vw_plan_model *model, const vw_plan_settings *base,
-                          double head_share, vw__plan_search_result *out)
+                          double head_share, uint64_t spare_bytes, vw__plan_search_result *out)
 {
-    searching s = {.model = model, .base = base, .head_share = head_share, .result = out};
+    searching s = {.model = model,
+                   .base = base,
+                   .head_share = head_share,
+                   .spare_bytes = spare_bytes,
+                   .result = out};
     *out = (vw__plan_search_result){.found_count = 0};
     vw__plan_search_list_options(model, base, s.options);
     size_t limit = 1, budget = MOST_BLOCKS / blocks_of(model, base);

@@ -28,10 +28,12 @@ typedef struct vw__plan_search_result {
     size_t tried_count;
 } vw__plan_search_result;
 
-/* `base` is checked and complete. With a card, finds ways that fit and have no needless change;
- * without one, ways that need less memory. VW_ERR_HOST_MEMORY */
+/* `base` is checked and complete. With a card, finds ways that fit and have no needless change, and
+ * leave `spare_bytes` of it to the allocator; without one, ways that need less memory.
+ * VW_ERR_HOST_MEMORY */
 VW_MUST_CHECK vw_status vw__plan_search(const vw_plan_model *model, const vw_plan_settings *base,
-                                        double head_share, vw__plan_search_result *out);
+                                        double head_share, uint64_t spare_bytes,
+                                        vw__plan_search_result *out);
 
 /* ---- search_options.c ------------------------------------------------------------------------ */
 

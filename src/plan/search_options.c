@@ -48,7 +48,7 @@ static void offer_batches(const vw_plan_settings *base, vw__plan_search_options 
 
 static void offer_precisions(const vw_plan_settings *base, vw__plan_search_options *list)
 {
-    bool has_bf16 = vw__plan_card_has_bf16(base->card_name);
+    bool has_bf16 = vw__plan_card_has(base->card_name, VW__PLAN_CARD_BF16);
     bool is_32_bit = base->precision == VW_PRECISION_FP32 || base->precision == VW_PRECISION_TF32;
     bool is_amp =
         base->precision == VW_PRECISION_AMP_BF16 || base->precision == VW_PRECISION_AMP_FP16;

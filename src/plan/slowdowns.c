@@ -4,31 +4,9 @@
  * here are those that follow from the settings: how often a batch is halved, what the head takes,
  * what goes over the bus. */
 #include <math.h>
-#include <string.h>
 
 #include "plan/changes.h"
 #include "plan/plan_settings.h"
-
-/* ---- by name of the card --------------------------------------------------------------------- */
-
-/* Compute capability below 8. */
-static const char *const before_ampere[] = {
-    "gtx1080ti", "rtx2080ti", "p100", "t4", "v100-16g", "v100-32g",
-};
-static const char *const without_tensor_cores[] = {"gtx1080ti", "p100"};
-
-static bool is_among(const char *name, const char *const *names, size_t count)
-{
-    for (size_t i = 0; name != NULL && i < count; i++)
-        if (strcmp(names[i], name) == 0)
-            return true;
-    return false;
-}
-
-bool vw__plan_card_has_bf16(const char *card_name)
-{
-    return !is_among(card_name, before_ampere, sizeof before_ampere / sizeof before_ampere[0]);
-}
 
 /* ---- by the remedy --------------------------------------------------------------------------- */
 
@@ -42,9 +20,8 @@ static vw__plan_slowdown of_remedy(vw__plan_change change, const vw_plan_setting
 
 static vw__plan_slowdown of_precision(const vw_plan_settings *from, const vw_plan_settings *to)
 {
-    const size_t count = sizeof without_tensor_cores / sizeof without_tensor_cores[0];
     if (from->precision != VW_PRECISION_FP32 ||
-        is_among(from->card_name, without_tensor_cores, count))
+        !vw__plan_card_has(from->card_name, VW__PLAN_CARD_TENSOR_CORES))
         return (vw__plan_slowdown){1.0, "not slower; how much faster depends on the card"};
     return of_remedy(VW__PLAN_CHANGE_PRECISION, to);
 }

@@ -41,6 +41,12 @@ static void make_text_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
         stack->window_mask = vw__module_make_window_mask(run, stack->queries, shape->window);
 }
 
+static vw__tensor copy_for_samples(vw__plan_run *run, vw__tensor x)
+{
+    const uint64_t elements = vw__tape_times(run->tape, x.elements, run->settings->batch);
+    return vw__op_apply(run->tape, x, (vw__op_unary){.elements = elements, .dtype = x.dtype});
+}
+
 /* The bucket of each pair of positions, and its biases; what a decoder adds to its attention: what
  * is to come is hidden, and nothing of what was encoded. */
 static void make_bias_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
@@ -51,6 +57,8 @@ static void make_bias_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
     vw__tape_enter(run->tape, "relative_attention_bias", -1);
     vw__tensor pairs = vw__tensor_new(run->tape, pair_count, VW__DTYPE_INT64);
     stack->bias = vw__op_embedding(run->tape, pairs, stack->buckets, heads);
+    if (run->model->family->style->copies_bias)
+        vw__tensor_rebind(run->tape, &stack->bias, copy_for_samples(run, stack->bias));
     vw__tensor_drop(run->tape, &pairs);
     vw__tape_leave(run->tape);
     if (!stack->is_causal)
@@ -66,6 +74,8 @@ static void make_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
     stack->mask = vw__tensor_none();
     if (run->model->shape.attention.buckets > 0)
         make_bias_tables(run, stack);
+    else if (run->model->shape.attention.span > 0)
+        vw__plan_make_distance_tables(run, stack);
     else if (stack->is_causal || run->model->family->style->rotary != VW__PLAN_NOT_ROTATED)
         make_text_tables(run, stack);
 }
@@ -74,6 +84,9 @@ static void make_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
 static void drop_tables(vw__plan_run *run, const vw__plan_layer_stack *stack)
 {
     const bool is_mask_last = !run->model->family->style->makes_mask_first;
+    for (uint64_t i = stack->outputs != NULL ? stack->count : 0; i-- > 0;)
+        vw__tensor_drop(run->tape, &stack->outputs[i]);
+    vw__tape_drop_with_graph(run->tape, stack->distances);
     vw__tape_drop_with_graph(run->tape, stack->window_mask);
     if (is_mask_last)
         vw__tape_drop_with_graph(run->tape, stack->mask);
@@ -150,6 +163,8 @@ static vw__tensor embed_text(vw__plan_run *run, vw__plan_layer_stack *stack, vw_
         make_tables(run, stack);
     if (style->embedding_norm != NULL)
         vw__tensor_rebind(tape, &x, vw__module_apply_norm(run, x, &stack->embedding_norm));
+    if (style->is_embedding_masked)
+        vw__tensor_rebind(tape, &x, vw__op_mul_scalar(tape, x));
     return x;
 }
 
@@ -169,6 +184,25 @@ static vw__tensor embed_image(vw__plan_run *run, vw__tensor pixels, held *kept)
     return x;
 }
 
+/* A spectrum through two convolutions, the second of which halves it, and fixed positions. */
+static vw__tensor embed_sound(vw__plan_run *run, const vw__plan_layer_stack *stack,
+                              vw__tensor spectrum, held *kept)
+{
+    const vw__plan_transformer *modules = run->modules;
+    const vw__plan_embedding *embedding = &run->model->shape.embedding;
+    vw__tape *tape = run->tape;
+    vw__op_image_shape shape = {run->settings->batch, embedding->mels, 1, 2 * embedding->sounds, 1};
+    vw__tensor x = vw__tensor_hold(tape, spectrum);
+    for (size_t i = 0; i < 2; i++) {
+        vw__tensor_rebind(tape, &x, vw__module_apply_conv(run, x, &modules->sounds[i], &shape));
+        vw__tensor_rebind(tape, &x, vw__op_gelu(tape, x));
+    }
+    hold(kept, vw__tensor_hold(tape, x));
+    add_rows(run, kept, hold(kept, vw__module_make_ids(run, 1, stack->queries)), stack->positions,
+             &x);
+    return x;
+}
+
 /* `kept` is what the caller holds until the layers have run. */
 static vw__tensor embed(vw__plan_run *run, vw__plan_layer_stack *stack, vw__tensor input,
                         held *kept)
@@ -178,8 +212,9 @@ static vw__tensor embed(vw__plan_run *run, vw__plan_layer_stack *stack, vw__tens
     const vw__plan_transformer *modules = run->modules;
     if (style->has_embedding_scope)
         vw__tape_enter(run->tape, "embedding", -1);
-    vw__tensor x =
-        shape->patch > 0 ? embed_image(run, input, kept) : embed_text(run, stack, input, kept);
+    vw__tensor x = shape->patch > 0             ? embed_image(run, input, kept)
+                   : vw__plan_hears(run, stack) ? embed_sound(run, stack, input, kept)
+                                                : embed_text(run, stack, input, kept);
     vw__tensor_rebind(run->tape, &x, vw__module_apply_dropout(run, x, shape->has_dropout));
     if (vw__plan_embedding_width(run->model) < run->model->shape.hidden)
         vw__tensor_rebind(run->tape, &x, vw__module_apply_linear(run, x, &modules->widen));
@@ -242,6 +277,18 @@ vw__tensor vw__plan_transformer_forward(vw__plan_run *run)
 
 /* ---- an encoder and a decoder ---------------------------------------------------------------- */
 
+/* What the encoder reads where it hears: always as long as the model's window. */
+static vw__tensor make_spectrum(vw__plan_run *run)
+{
+    const vw__plan_embedding *shape = &run->model->shape.embedding;
+    vw__tape_use before = vw__tape_set_use(run->tape, VW__TAPE_USE_DATA);
+    const uint64_t columns = vw__tape_times(run->tape, run->settings->batch, 2 * shape->sounds);
+    vw__tensor made =
+        vw__tensor_new(run->tape, vw__tape_times(run->tape, columns, shape->mels), run->dtype);
+    vw__tape_set_use(run->tape, before);
+    return made;
+}
+
 /* In generation once, with the prompt: what it made is held until the last token. */
 static void encode(vw__plan_run *run)
 {
@@ -250,8 +297,11 @@ static void encode(vw__plan_run *run)
         run->block_count += modules->main.count; /* as if they had run: blocks keep their numbers */
         return;
     }
-    modules->main.queries = modules->main.keys = run->settings->sequence;
-    modules->ids = vw__module_make_ids(run, run->settings->batch, run->settings->sequence);
+    const bool hears = vw__plan_hears(run, &modules->main);
+    const uint64_t length = hears ? run->model->shape.embedding.sounds : run->settings->sequence;
+    modules->main.queries = modules->main.keys = length;
+    modules->ids =
+        hears ? make_spectrum(run) : vw__module_make_ids(run, run->settings->batch, length);
     modules->encoded = run_stack(run, &modules->main, modules->ids);
 }
 

@@ -118,28 +118,33 @@ struct vw__plan_style {
 
     bool is_causal;
     bool has_query_bias, has_output_bias, has_mlp_bias, has_head_bias; /* in every model */
-    bool rotates_in_turn;       /* lets go of queries before it rotates keys */
-    bool is_query_joined;       /* by cat(), which leaves heads before tokens */
-    bool makes_own_tables;      /* for rotation, in each layer once more */
-    bool rotates_windows_only;  /* layers that see all of the text do not rotate */
-    bool has_fixed_positions;   /* their table is not trained */
-    bool has_mask_always;       /* even where SDPA would need none */
-    bool keeps_key_heads;       /* they are not repeated before attention */
-    bool adds_in_place;         /* attention to the MLP, in parallel */
-    bool has_layer_mask;        /* a buffer of bools for all positions, in each layer */
-    bool is_query_scaled;       /* by itself, behind its product */
-    bool has_whole_query_norm;  /* over all heads at once, not by head */
-    bool is_part_scaled;        /* before it is added */
-    bool is_transform_unbiased; /* of the head */
-    bool begins_without_norm;   /* the first layer: what it reads has one */
-    bool is_tied_head_scaled;   /* its argument: times hidden ** -0.5 */
-    bool has_last_dropout;      /* behind the last norm */
-    bool is_clamped;            /* in float16, behind every part */
-    bool has_embedding_scope;   /* "embedding" */
-    bool is_embedding_scaled;   /* times hidden ** 0.5 */
-    bool has_positions;         /* a table of them */
-    bool makes_tables_first;    /* for rotation and masks: before the embedding's dropout */
-    bool makes_mask_first;      /* and then the tables for rotation */
+    bool rotates_in_turn;        /* lets go of queries before it rotates keys */
+    bool is_query_joined;        /* by cat(), which leaves heads before tokens */
+    bool makes_own_tables;       /* for rotation, in each layer once more */
+    bool rotates_windows_only;   /* layers that see all of the text do not rotate */
+    bool is_key_unbiased;        /* although queries and values have one */
+    bool has_fixed_positions;    /* their table is not trained */
+    bool has_buffered_positions; /* nor are they parameters */
+    bool copies_bias;            /* the learned one, for every sample */
+    bool has_mask_always;        /* even where SDPA would need none */
+    bool keeps_key_heads;        /* they are not repeated before attention */
+    bool adds_in_place;          /* attention to the MLP, in parallel */
+    bool has_layer_mask;         /* a buffer of bools for all positions, in each layer */
+    bool is_query_scaled;        /* by itself, behind its product */
+    bool has_whole_query_norm;   /* over all heads at once, not by head */
+    bool is_part_scaled;         /* before it is added */
+    bool is_transform_unbiased;  /* of the head */
+    bool begins_without_norm;    /* the first layer: what it reads has one */
+    bool is_embedding_masked;    /* times 1 or 0 for each token */
+    bool keeps_all_hidden;       /* what every layer made, until the last has run */
+    bool is_tied_head_scaled;    /* its argument: times hidden ** -0.5 */
+    bool has_last_dropout;       /* behind the last norm */
+    bool is_clamped;             /* in float16, behind every part */
+    bool has_embedding_scope;    /* "embedding" */
+    bool is_embedding_scaled;    /* times hidden ** 0.5 */
+    bool has_positions;          /* a table of them */
+    bool makes_tables_first;     /* for rotation and masks: before the embedding's dropout */
+    bool makes_mask_first;       /* and then the tables for rotation */
 };
 
 /* ---- modules ----------------------------------------------------------------------------------
@@ -150,6 +155,7 @@ typedef struct vw__plan_layer_stack vw__plan_layer_stack;
 typedef struct vw__plan_attention_module {
     vw__module_linear query, key, value, packed, output;
     vw__module_norm query_norm, key_norm;
+    vw__module_linear distance_query, distance_key;
 } vw__plan_attention_module;
 
 /* All experts' weights in two tensors, and a router; beside them one that every token goes to, and
@@ -175,16 +181,18 @@ struct vw__plan_layer_stack {
     const char *name;     /* of its scope; NULL: none */
     vw__tensor positions; /* a table */
     vw__tensor buckets;   /* the learned biases (t5) */
-    vw__module_norm embedding_norm, last_norm;
+    vw__tensor distance_rows;
+    vw__module_norm embedding_norm, last_norm, distance_norm;
     bool is_causal, has_cross;
+    vw__tensor *outputs;    /* of each layer, where they are kept; NULL: they are not */
     uint64_t queries, keys; /* tokens that are read now, and all that they see */
     /* During a forward pass; zeros: the mask of attention to the encoder. */
-    vw__tensor cosine, sine, mask, window_mask, bias, zeros;
+    vw__tensor cosine, sine, mask, window_mask, bias, zeros, distances;
 };
 
 typedef struct vw__plan_transformer {
     vw__tensor tokens, types, class_token;
-    vw__module_conv patches;
+    vw__module_conv patches, sounds[2];
     vw__module_norm head_norm;
     vw__module_linear widen, narrow;
     vw__plan_layer_stack main, decoder; /* decoder: of an encoder-decoder */
@@ -193,6 +201,12 @@ typedef struct vw__plan_transformer {
     vw__tensor *known;       /* in generation: keys and values of that, of each decoder's layer */
     size_t next_known;       /* in this forward pass */
 } vw__plan_transformer;
+
+/* The stack reads sound: an encoder, where the model has one that does. */
+static inline bool vw__plan_hears(const vw__plan_run *run, const vw__plan_layer_stack *stack)
+{
+    return run->model->shape.embedding.sounds > 0 && !stack->has_cross;
+}
 
 /* transformer_build.c: the parameters, as run->modules. */
 void vw__plan_transformer_build(vw__plan_run *run);
@@ -240,6 +254,14 @@ vw__tensor vw__plan_transformer_block(vw__plan_run *run, const void *layer, vw__
 /* act(gate(x)) * inner(x) */
 vw__tensor vw__plan_apply_gate(vw__plan_run *run, vw__tensor x, const vw__module_linear *gate,
                                const vw__module_linear *inner);
+
+/* transformer_distance.c: attention that also reads how far tokens are apart; its parameters, and
+ * what all layers are given. */
+void vw__plan_make_distances(vw__plan_run *run, vw__plan_layer_stack *stack);
+void vw__plan_make_distance_modules(vw__plan_run *run, vw__plan_attention_module *module);
+void vw__plan_make_distance_tables(vw__plan_run *run, vw__plan_layer_stack *stack);
+vw__tensor vw__plan_attend_by_distance(vw__plan_run *run, const vw__plan_layer *layer,
+                                       vw__tensor x);
 
 /* transformer_experts.c: in place of a layer's MLP. */
 vw__plan_experts vw__plan_make_experts(vw__plan_run *run);

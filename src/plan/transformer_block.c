@@ -188,7 +188,8 @@ static void repeat_first(block *b, vw__tensor heads[HEAD_KINDS], vw__op_attentio
     shape->key_heads = shape->heads;
 }
 
-static vw__tensor attend(block *b, vw__tensor x, bool is_cross)
+/* What the output's product reads. */
+static vw__tensor attend_to_heads(block *b, vw__tensor x, bool is_cross)
 {
     const vw__plan_attention_module *module = is_cross ? &b->layer->cross : &b->layer->self;
     vw__op_attention_shape shape = attention_shape(b, is_cross);
@@ -210,6 +211,15 @@ static vw__tensor attend(block *b, vw__tensor x, bool is_cross)
     vw__tensor context =
         vw__module_apply_attention(b->run, heads[QUERY], heads[KEY], heads[VALUE], mask, &shape);
     vw__tensor_drop(b->tape, &mask);
+    return context;
+}
+
+static vw__tensor attend(block *b, vw__tensor x, bool is_cross)
+{
+    const vw__plan_attention_module *module = is_cross ? &b->layer->cross : &b->layer->self;
+    vw__tensor context = b->shape->attention.span > 0
+                             ? vw__plan_attend_by_distance(b->run, b->layer, x)
+                             : attend_to_heads(b, x, is_cross);
     hold_until(b, context, b->style->holds.context);
     let_go(b, VW__PLAN_OUTPUT_BEGINS);
     vw__tensor made = vw__module_apply_linear(b->run, context, &module->output);
@@ -385,5 +395,7 @@ vw__tensor vw__plan_transformer_block(vw__plan_run *run, const void *place, vw__
         made = add_part(&b, &mlp, made);
     }
     let_go(&b, VW__PLAN_BLOCK_ENDS);
+    if (layer->stack->outputs != NULL)
+        layer->stack->outputs[layer - layer->stack->layers] = vw__tensor_hold(run->tape, made);
     return made;
 }

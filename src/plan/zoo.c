@@ -14,6 +14,7 @@ typedef struct zoo_entry {
     uint64_t hidden, layers, heads, key_heads, head_width, inner, vocabulary, positions;
     uint64_t window, rotary_width, experts, experts_per_token;
     uint64_t token_types, position_offset, patch;
+    uint64_t shared_inner, span; /* span: of deberta-v2, with all that goes with it */
     bool is_tied, has_residual_dropout;
     bool is_gated_t5; /* gated ones are not tied */
     vw__plan_resnet resnet;
@@ -88,8 +89,14 @@ static vw__plan_shape shape_of(const zoo_entry *entry, const vw__config_type *ty
     set_if(&shape.embedding.token_types, entry->token_types);
     shape.head.is_tied |= entry->is_tied;
     shape.has_residual_dropout |= entry->has_residual_dropout;
-    if (type->family == &vw__plan_family_t5)
+    if (type->family->heads[0] == VW_PLAN_HEAD_SEQ2SEQ_LM)
         shape.decoder_layers = entry->layers;
+    shape.mlp.shared_inner = entry->shared_inner;
+    if (entry->span > 0) {
+        shape.attention.span = entry->span;
+        shape.attention.has_distance_keys = shape.attention.has_distance_queries = true;
+        shape.attention.shares_distance_modules = shape.norm.is_of_distances = true;
+    }
     if (entry->is_gated_t5) {
         shape.mlp.is_gated = true;
         shape.mlp.activation = VW__PLAN_ACTIVATION_GELU_NEW;

@@ -18,6 +18,7 @@ VW__REPORT_NAME(offload_of, vw_plan_settings, vw_offload_name, offload)
 VW__REPORT_NAME(checkpointing_of, vw_plan_settings, vw_checkpointing_name, checkpointing)
 VW__REPORT_NAME(attention_of, vw_plan_settings, vw_attention_name, attention)
 VW__REPORT_NAME(sharding_of, vw_plan_settings, vw_sharding_name, sharding)
+VW__REPORT_NAME(kv_dtype_of, vw_plan_settings, vw_kv_dtype_name, kv_dtype)
 VW__REPORT_NAME(head_of, vw_plan_settings, vw_plan_head_name, head)
 VW__REPORT_CONDITION(has_head, vw_plan_settings, head != VW_PLAN_HEAD_AUTO)
 VW__REPORT_CONDITION(has_images, vw_plan_settings, image > 0)
@@ -52,6 +53,8 @@ static const vw__report_field setting_list[] = {
     {SETTING(COUNT, "loss_chunks", loss_chunks)},
     {SETTING(COUNT, "lora_rank", lora_rank)},
     {SETTING(BOOLEAN, "quantized", is_quantized)},
+    {.key = "kv_dtype", .text = kv_dtype_of},
+    {SETTING(BOOLEAN, "static_cache", has_static_cache)},
     {SETTING(COUNT, "gpus", gpus)},
     {.key = "sharding", .text = sharding_of},
     {SETTING(TEXT, "card", card_name)},
@@ -155,6 +158,7 @@ _Static_assert(offsetof(vw_plan, error_high) == offsetof(vw_plan, error_low) + s
                "the error band is a range");
 VW__REPORT_CONDITION(has_error_band, vw_plan, has_error_band)
 VW__REPORT_CONDITION(is_card_known, vw_plan, is_card_known)
+VW__REPORT_NAME(verdict_of, vw_plan, vw_plan_verdict_name, verdict)
 
 #define PLAN(kind, key, member) VW__REPORT_FIELD(kind, vw_plan, key, member)
 static const vw__report_field plan_list[] = {
@@ -164,6 +168,8 @@ static const vw__report_field plan_list[] = {
     {PLAN(COUNT, "parameters", parameters)},
     {PLAN(COUNT, "trained_parameters", trained_parameters)},
     {PLAN(OBJECT, "settings", settings), .fields = &setting_fields},
+    {PLAN(TEXT, "precision_basis", precision_basis)},
+    {PLAN(TEXT, "quantization", quantization)},
     {PLAN(BYTES, "peak_allocated_bytes", peak_allocated_bytes)},
     {PLAN(BYTES, "peak_device_bytes", peak_device_bytes)},
     {PLAN(BYTES, "pageable_bytes", pageable_bytes)},
@@ -181,6 +187,8 @@ static const vw__report_field plan_list[] = {
     {PLAN(RANGE, "error_band", error_low), .is_known = has_error_band},
     {PLAN(TEXT, "error_basis", error_basis)},
     {PLAN(BOOLEAN, "fits", fits), .is_known = is_card_known},
+    {.key = "verdict", .text = verdict_of, .is_known = is_card_known},
+    {PLAN(TEXT, "fitting_policy", fitting_policy)},
     {PLAN(INTEGER, "margin_bytes", margin_bytes), .is_known = is_card_known},
     {PLAN(COUNT, "largest_batch", largest_batch), .is_known = is_card_known},
     {PLAN(OBJECTS, "options", choices), VW__REPORT_COUNTED(vw_plan, choice_count),
@@ -215,6 +223,9 @@ static void add_rest(vw__byte_buffer *text, const vw_plan_settings *settings)
     if (settings->lora_rank > 0)
         vw__append_format(text, ", %s of rank %llu", settings->is_quantized ? "QLoRA" : "LoRA",
                           (unsigned long long)settings->lora_rank);
+    if (settings->kv_dtype != VW_KV_DTYPE_AUTO)
+        vw__append_format(text, ", keys and values in %s", vw_kv_dtype_name(settings->kv_dtype));
+    add(text, settings->has_static_cache, "a static cache");
     if (settings->attention != VW_ATTENTION_SDPA)
         vw__append_format(text, ", %s attention", vw_attention_name(settings->attention));
     if (settings->loss_chunks > 1)
@@ -230,8 +241,9 @@ static void add_rest(vw__byte_buffer *text, const vw_plan_settings *settings)
 }
 
 /* "batch 8, 512 tokens, amp-bf16, adamw-fused" */
-static void say_settings(vw__report *out, const vw_plan_settings *settings)
+static void say_settings(vw__report *out, const vw_plan *plan)
 {
+    const vw_plan_settings *settings = &plan->settings;
     vw__byte_buffer text;
     vw__byte_buffer_init(&text);
     vw__append_format(&text, "batch %llu", (unsigned long long)settings->batch);
@@ -243,6 +255,10 @@ static void say_settings(vw__report *out, const vw_plan_settings *settings)
     if (settings->generate > 0)
         vw__append_format(&text, " and %llu generated", (unsigned long long)settings->generate);
     vw__append_format(&text, ", %s", vw_precision_name(settings->precision));
+    if (plan->has_own_precision)
+        vw__append_format(&text, " (%s)", plan->precision_basis);
+    if (plan->quantization != NULL && settings->lora_rank == 0)
+        vw__append_format(&text, ", weights in %s", plan->quantization);
     add(&text, settings->has_master_weights, "with float32 copies");
     add(&text, settings->mode == VW_PLAN_MODE_INFERENCE, "inference");
     add(&text, settings->mode == VW_PLAN_MODE_KEEP_GRAPH, "a forward pass whose graph is kept");
@@ -294,15 +310,43 @@ void vw__report_plan_fit(vw__report *out, uint64_t taken_bytes, uint64_t card_by
                        margin.text);
 }
 
+/* PyTorch would hold more than the card has: does it come through all the same? */
+static void say_full_card(vw__report *out, const vw_plan *plan)
+{
+    const vw__report_text wanted =
+        vw__report_size(plan->reserved_bytes[0] + plan->context_bytes + plan->resident_bytes);
+    const vw__report_text card = vw__report_size(plan->settings.card_bytes);
+    if (plan->verdict == VW_PLAN_VERDICT_BARELY)
+        vw__report_say(out, VW__REPORT_STYLE_YELLOW,
+                       "fits barely: PyTorch would take %s of %s, so it gives unused memory back "
+                       "and asks again, which costs time; anything else on the card is too much",
+                       wanted.text, card.text);
+    else
+        vw__report_say(out, VW__REPORT_STYLE_RED,
+                       "does not fit with PyTorch's defaults, which would take %s of %s; it does "
+                       "with %s",
+                       wanted.text, card.text,
+                       strcmp(plan->fitting_policy, VW__POLICY_EXPANDABLE) == 0
+                           ? "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+                           : "vramwise run --allocator vramwise");
+}
+
 static void say_verdict(vw__report *out, const vw_plan *plan)
 {
-    if (plan->is_card_known)
-        vw__report_plan_fit(out, plan->peak_device_bytes, plan->settings.card_bytes,
-                            plan->margin_bytes, plan->fits);
-    else
+    switch (plan->verdict) {
+    case VW_PLAN_VERDICT_NO_CARD:
         vw__report_say(out, VW__REPORT_STYLE_BOLD, "takes %s on the card, %s of it allocated",
                        vw__report_size(plan->peak_device_bytes).text,
                        vw__report_size(plan->peak_allocated_bytes).text);
+        break;
+    case VW_PLAN_VERDICT_BARELY:
+    case VW_PLAN_VERDICT_OTHER_ALLOCATOR:
+        say_full_card(out, plan);
+        break;
+    default:
+        vw__report_plan_fit(out, plan->peak_device_bytes, plan->settings.card_bytes,
+                            plan->margin_bytes, plan->fits);
+    }
 }
 
 static void say_peak(vw__report *out, const vw_plan *plan)
@@ -436,7 +480,7 @@ static void say_plan(vw__report *out, const void *content)
     vw__report_plan_bar(out, plan);
     vw__report_blank(out);
     say_model(out, plan);
-    say_settings(out, &plan->settings);
+    say_settings(out, plan);
     say_peak(out, plan);
     vw__report_reserved(out, plan->reserved_bytes);
     say_error(out, plan);

@@ -39,7 +39,19 @@ class Plan(unittest.TestCase):
 
     def test_every_word_means_what_the_library_means_by_it(self):
         for word in _plan._PRECISIONS:
-            self.assertEqual(settings_of(precision=word)["precision"], word)
+            self.assertEqual(settings_of(precision=word)["precision"],
+                             "fp32" if word == "auto" else word)
+        for word in _plan._KV_DTYPES:
+            made = settings_of(generate=4, kv_dtype=word, static_cache=word == "fp8")
+            self.assertEqual((made["kv_dtype"], made["static_cache"]), (word, word == "fp8"))
+        for model, words in (("gpt2", ("causal-lm", "sequence-classification", "none")),
+                             ("bert-base", ("masked-lm", "token-classification",
+                                            "question-answering")),
+                             ("t5-small", ("seq2seq-lm", "encoder")),
+                             ("vit-base", ("image-classification",))):
+            for word in words:
+                made = vramwise.plan(model, head=word, choices=False)
+                self.assertEqual(made["settings"]["head"], word)
         for word in _plan._ATTENTIONS:
             self.assertEqual(settings_of(attention=word, precision="bf16")["attention"], word)
         for word in _plan._MODES:

@@ -23,5 +23,6 @@ vw__plan_peaks made_up_peaks(const vw_plan_settings *settings);
 
 /* cuBLAS's workspaces, which every run has. */
 #define MADE_UP_WORKSPACES (64 * MIB)
+#define MADE_UP_WORKSPACE (32 * MIB) /* outside of training */
 
 #endif /* VW_TESTS_MADE_UP_MODEL_H */

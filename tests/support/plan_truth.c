@@ -1,6 +1,7 @@
 /* plan_truth.c - reads measured cases as models and settings. */
 #include "support/plan_truth.h"
 
+#include <glob.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,6 +134,13 @@ static void name_case(const json_t *line, vw_test_truth *truth)
              s->sharding != VW_SHARDING_NONE ? ", sharded" : "");
 }
 
+/* Without what earlier cases of the same process had left. */
+static uint64_t bytes_of(const json_t *line, const char *key)
+{
+    const uint64_t bytes = number_of(line, key, VW_UNKNOWN);
+    return bytes == VW_UNKNOWN ? bytes : bytes - number_of(line, "left_over", 0);
+}
+
 static bool read_case(const json_t *line, vw_test_truth *truth)
 {
     if (!open_model(line, &truth->model))
@@ -143,10 +151,10 @@ static bool read_case(const json_t *line, vw_test_truth *truth)
     }
     name_case(line, truth);
     truth->parameters = number_of(line, "params", VW_UNKNOWN);
-    truth->after_forward_bytes = number_of(line, "after_forward", VW_UNKNOWN);
-    truth->peak_forward_bytes = number_of(line, "peak_forward", VW_UNKNOWN);
-    truth->peak_backward_bytes = number_of(line, "peak_backward", VW_UNKNOWN);
-    truth->peak_bytes = number_of(line, "peak", VW_UNKNOWN);
+    truth->after_forward_bytes = bytes_of(line, "after_forward");
+    truth->peak_forward_bytes = bytes_of(line, "peak_forward");
+    truth->peak_backward_bytes = bytes_of(line, "peak_backward");
+    truth->peak_bytes = bytes_of(line, "peak");
     truth->reserved_bytes = number_of(line, "reserved", VW_UNKNOWN);
     return true;
 }
@@ -180,6 +188,16 @@ bool vw_test_read_truths(const char *path, vw_test_truths *truths)
     free(text);
     if (file != NULL)
         fclose(file);
+    return is_good;
+}
+
+bool vw_test_read_truth_files(const char *pattern, vw_test_truths *truths)
+{
+    glob_t files;
+    bool is_good = glob(pattern, 0, NULL, &files) == 0;
+    for (size_t i = 0; is_good && i < files.gl_pathc; i++)
+        is_good = vw_test_read_truths(files.gl_pathv[i], truths);
+    globfree(&files);
     return is_good;
 }
 

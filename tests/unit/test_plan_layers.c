@@ -240,8 +240,27 @@ static void checkpoints_run_the_rounds_of_a_repeat_again(void **state)
     vw_plan_model_close(model);
 
     model = open_good("{'input':[8],'layers':[{'kind':'linear','out':8}]}");
-    assert_int_equal(run(model, settings, &again), VW_ERR_INVALID_ARGUMENT);
+    vw_plan *plan = NULL;
+    assert_int_equal(vw_plan_make(model, &settings, NULL, &plan), VW_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(vw_last_error(), "checkpointing: the description has no repeat"));
+    vw_plan_model_close(model);
+}
+
+/* What it cannot do is not among the offers either. */
+static void a_list_without_a_repeat_is_planned(void **state)
+{
+    (void)state;
+    vw_plan_model *model = open_good("{'input':[64],'layers':[{'kind':'linear','out':512},"
+                                     "{'kind':'relu'},{'kind':'linear','out':10}]}");
+    vw_plan_settings settings = settings_of(4096);
+    for (int has_card = 0; has_card <= 1; has_card++) {
+        vw_plan *plan = NULL;
+        settings.card_bytes = has_card == 1 ? UINT64_C(600) << 20 : 0;
+        assert_int_equal(vw_plan_make(model, &settings, NULL, &plan), VW_OK);
+        for (size_t i = 0; i < plan->choice_count; i++)
+            assert_int_equal(plan->choices[i].settings.checkpointing, VW_CHECKPOINTING_NONE);
+        vw_plan_free(plan);
+    }
     vw_plan_model_close(model);
 }
 
@@ -475,6 +494,7 @@ int main(void)
         cmocka_unit_test(a_resnet18_by_its_layers_is_the_built_in_one),
         cmocka_unit_test(every_mode_and_precision_runs),
         cmocka_unit_test(checkpoints_run_the_rounds_of_a_repeat_again),
+        cmocka_unit_test(a_list_without_a_repeat_is_planned),
         cmocka_unit_test(another_input_size_gives_other_shapes),
         cmocka_unit_test(losses_are_as_written),
         cmocka_unit_test(layers_that_do_not_fit_are_named),

@@ -374,11 +374,32 @@ static void the_code_of_a_loss_is_that_of_transformers_or_the_readers_own(void *
     }
 }
 
+/* Weights in 16 bits take less and are as fast, and yet are another thing. */
+static void autocast_is_always_among_the_offers(void **state)
+{
+    (void)state;
+    static const uint64_t cards[] = {0, 6, 10};
+    for (size_t i = 0; i < sizeof cards / sizeof cards[0]; i++) {
+        vw_plan_settings settings;
+        vw_plan *plan = NULL;
+        bool is_there = false;
+        vw_plan_settings_init(&settings);
+        settings.batch = 8;
+        settings.sequence = 1024;
+        settings.card_bytes = cards[i] * GIB;
+        assert_int_equal(vw_plan_make(zoo_model("gpt2"), &settings, NULL, &plan), VW_OK);
+        for (size_t k = 0; k < plan->choice_count; k++)
+            is_there |= plan->choices[k].settings.precision == VW_PRECISION_AMP_BF16;
+        assert_true(is_there);
+        vw_plan_free(plan);
+    }
+}
+
 static void outside_of_training_no_words_are_of_training(void **state)
 {
     (void)state;
     vw_plan_settings to = {.mode = VW_PLAN_MODE_INFERENCE};
-    for (vw_precision precision = VW_PRECISION_AMP_BF16; precision < VW_PRECISION_COUNT;
+    for (vw_precision precision = VW_PRECISION_AMP_BF16; precision <= VW_PRECISION_FP16;
          precision++) {
         to.precision = precision;
         const char *cost =
@@ -560,6 +581,7 @@ int main(void)
         cmocka_unit_test(shardings_and_chunks_are_offered_where_they_help),
         cmocka_unit_test(the_code_of_a_loss_in_chunks_is_the_models_own),
         cmocka_unit_test(the_code_of_a_loss_is_that_of_transformers_or_the_readers_own),
+        cmocka_unit_test(autocast_is_always_among_the_offers),
         cmocka_unit_test(outside_of_training_no_words_are_of_training),
         cmocka_unit_test(the_largest_batch_fits_and_one_more_does_not),
         cmocka_unit_test(without_a_card_the_choices_need_less_and_less),

@@ -381,10 +381,10 @@ static void without_a_loss_the_logits_are_the_result(void **state)
     vw__plan_peaks with = made_up_peaks(&settings);
     settings.without_loss = true;
     vw__plan_peaks without = made_up_peaks(&settings);
-    assert_int_equal(without.after_forward_bytes, MADE_UP_WORKSPACES + WEIGHTS + 4 * MIB);
-    assert_int_equal(without.peak.live_bytes, MADE_UP_WORKSPACES + WEIGHTS + (2 + 4) * MIB);
+    assert_int_equal(without.after_forward_bytes, MADE_UP_WORKSPACE + WEIGHTS + 4 * MIB);
+    assert_int_equal(without.peak.live_bytes, MADE_UP_WORKSPACE + WEIGHTS + (2 + 4) * MIB);
     assert_int_equal(with.peak.live_bytes,
-                     MADE_UP_WORKSPACES + WEIGHTS + (2 + 4 + 4) * MIB + 2 * SCALAR);
+                     MADE_UP_WORKSPACE + WEIGHTS + (2 + 4 + 4) * MIB + 2 * SCALAR);
 }
 
 static const vw_plan_model small_gpt2 = {

@@ -85,7 +85,7 @@ static void data_parallel_training_has_buckets_beside_the_gradients(void **state
     assert_int_equal(two.after_step_bytes - one.after_step_bytes, WEIGHTS);
     settings.mode = VW_PLAN_MODE_INFERENCE;
     assert_int_equal(made_up_peaks(&settings).after_forward_bytes,
-                     MADE_UP_WORKSPACES + WEIGHTS + SCALAR);
+                     MADE_UP_WORKSPACE + WEIGHTS + SCALAR);
 }
 
 /* ---- FSDP ------------------------------------------------------------------------------------ */
@@ -176,7 +176,7 @@ static void offloaded_weights_come_block_by_block(void **state)
     settings.without_loss = true;
     peaks = made_up_peaks(&settings);
     /* the head, a layer, its argument and its result; then the head's argument and the logits */
-    assert_int_equal(peaks.peak.live_bytes, MADE_UP_WORKSPACES + HEAD + (2 + 4) * MIB);
+    assert_int_equal(peaks.peak.live_bytes, MADE_UP_WORKSPACE + HEAD + (2 + 4) * MIB);
 }
 
 /* ---- ZeRO ------------------------------------------------------------------------------------ */

@@ -77,6 +77,7 @@ static const vw_plan sample = {
     .error_high = 0.003,
     .error_basis = "9 cases of gpt2",
     .is_card_known = true,
+    .verdict = VW_PLAN_VERDICT_DOES_NOT_FIT,
     .fits = false,
     .margin_bytes = -(int64_t)(5 * GIB),
     .largest_batch = 5,
@@ -143,6 +144,7 @@ static void the_bar_is_in_proportion_and_marks_the_card(void **state)
     roomy.settings.card_bytes = 34 * GIB;
     roomy.margin_bytes = (int64_t)(17 * GIB);
     roomy.fits = true;
+    roomy.verdict = VW_PLAN_VERDICT_FITS;
     text_of(&roomy, NULL);
     keep_wording("a plan that fits");
     assert_true(report_capture_begins_with(&captured, "fits: "));
@@ -166,6 +168,7 @@ static void without_a_card_or_cases_nothing_is_claimed(void **state)
     vw_plan plan = sample;
     (void)state;
     plan.is_card_known = false;
+    plan.verdict = VW_PLAN_VERDICT_NO_CARD;
     plan.settings.card_bytes = 0;
     plan.has_error_band = false;
     plan.error_basis = NULL;
@@ -185,11 +188,53 @@ static void a_margin_smaller_than_the_error_is_no_fit(void **state)
     vw_plan plan = sample;
     (void)state;
     plan.margin_bytes = (int64_t)(10 * MIB);
+    plan.verdict = VW_PLAN_VERDICT_TOO_CLOSE;
     plan.settings.card_bytes = 17 * GIB + 10 * MIB;
     text_of(&plan, NULL);
     keep_wording("a margin smaller than the error");
     assert_true(report_capture_begins_with(&captured, "too close: "));
     assert_shows("17.00 GiB|17.01 GiB|10.0 MiB");
+}
+
+/* PyTorch would take 16.5 GiB of 16. */
+static void a_full_card_is_said_with_the_allocator_that_is_meant(void **state)
+{
+    vw_plan plan = sample;
+    (void)state;
+    plan.settings.card_bytes = 16 * GIB;
+    plan.peak_device_bytes = 16 * GIB;
+    plan.margin_bytes = 0;
+    plan.fits = true;
+    plan.verdict = VW_PLAN_VERDICT_BARELY;
+    text_of(&plan, NULL);
+    keep_wording("a card that is full");
+    assert_true(report_capture_begins_with(&captured, "fits barely: PyTorch would take 16.51 GiB"));
+    plan.fits = false;
+    plan.verdict = VW_PLAN_VERDICT_OTHER_ALLOCATOR;
+    plan.fitting_policy = "expandable";
+    text_of(&plan, NULL);
+    keep_wording("a card that is too full for PyTorch's defaults");
+    assert_true(report_capture_begins_with(&captured, "does not fit with PyTorch's defaults"));
+    assert_shows("expandable_segments:True");
+    plan.fitting_policy = "vramwise";
+    text_of(&plan, NULL);
+    assert_shows("--allocator vramwise");
+}
+
+static void what_the_file_decides_is_said(void **state)
+{
+    vw_plan plan = sample;
+    (void)state;
+    plan.caution = "the class XForY is not known: planned without a head";
+    plan.settings.head = VW_PLAN_HEAD_NONE;
+    plan.settings.precision = VW_PRECISION_FP16;
+    plan.has_own_precision = true;
+    plan.precision_basis = "torch_dtype of the file";
+    plan.quantization = "awq, 4 bits";
+    text_of(&plan, NULL);
+    keep_wording("what the model's file decides");
+    assert_true(report_capture_begins_with(&captured, "the class XForY is not known"));
+    assert_shows("(gpt2, no head)|fp16 (torch_dtype of the file)|awq, 4 bits");
 }
 
 static void it_fits_windows_from_40_columns_on(void **state)
@@ -265,6 +310,7 @@ static void json_is_null_where_nothing_is_known(void **state)
     vw_plan plan = sample;
     (void)state;
     plan.is_card_known = false;
+    plan.verdict = VW_PLAN_VERDICT_NO_CARD;
     plan.has_error_band = false;
     plan.choice_count = 0;
     json_t *root = json_of(&plan);
@@ -359,6 +405,8 @@ int main(void)
         cmocka_unit_test(parts_add_up_to_what_the_card_sees),
         cmocka_unit_test(without_a_card_or_cases_nothing_is_claimed),
         cmocka_unit_test(a_margin_smaller_than_the_error_is_no_fit),
+        cmocka_unit_test(a_full_card_is_said_with_the_allocator_that_is_meant),
+        cmocka_unit_test(what_the_file_decides_is_said),
         cmocka_unit_test(it_fits_windows_from_40_columns_on),
         cmocka_unit_test(on_a_terminal_the_bar_has_colours),
         cmocka_unit_test(json_has_the_fields_that_others_rely_on),

@@ -88,7 +88,7 @@ static void numbers_have_a_range(void **state)
     REFUSED(gpt2, "LoRA's rank: expected a number from 1 to 65536",
             settings.lora_rank = UINT64_MAX);
     REFUSED(gpt2, "checkpoint every: expected", settings.checkpointing = VW_CHECKPOINTING_EVERY);
-    REFUSED(gpt2, "precision: 6 is none of its 6 values", settings.precision = VW_PRECISION_COUNT);
+    REFUSED(gpt2, "precision: 7 is none of its 7 values", settings.precision = VW_PRECISION_COUNT);
     REFUSED(gpt2, "optimizer: ", settings.optimizer = (vw_optimizer)99);
     REFUSED(gpt2, "mode: ", settings.mode = VW_PLAN_MODE_COUNT);
 }
