@@ -118,12 +118,6 @@ VW_MUST_CHECK vw_status vw__layers_infer(const vw__layers_line *lines, size_t li
 
 uint64_t vw__layers_elements(vw__tape *tape, const vw__layers_shape *shape, uint64_t batch);
 
-typedef struct vw__layers_words {
-    char text[96];
-} vw__layers_words;
-vw__layers_words
-vw__layers_shape_words(const vw__layers_shape *shape); /* "an image of 3x224x224" */
-
 /* ---- lines (layers_read.c) ------------------------------------------------------------------- */
 
 struct vw__layers_line {

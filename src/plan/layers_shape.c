@@ -15,11 +15,16 @@ const char *const vw__layers_kind_names[VW__LAYERS_KIND_COUNT] = {
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-vw__layers_words vw__layers_shape_words(const vw__layers_shape *shape)
+typedef struct words {
+    char text[96];
+} words;
+
+/* "an image of 3x224x224" */
+static words shape_words(const vw__layers_shape *shape)
 {
-    vw__layers_words words;
-    char *text = words.text;
-    size_t room = sizeof words.text;
+    words made;
+    char *text = made.text;
+    size_t room = sizeof made.text;
     switch (shape->flow) {
     case VW__LAYERS_FLOW_SIGNAL:
         snprintf(text, room, "a signal of %" PRIu64 "x%" PRIu64, shape->width, shape->across);
@@ -42,7 +47,7 @@ vw__layers_words vw__layers_shape_words(const vw__layers_shape *shape)
         snprintf(text, room, "features of width %" PRIu64, shape->width);
         break;
     }
-    return words;
+    return made;
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */
@@ -51,7 +56,7 @@ static vw_status refuse(const vw__layers_line *line, const char *takes,
                         const vw__layers_shape *gets)
 {
     return vw__fail(VW_ERR_CORRUPT_FILE, "%s: %s takes %s, and gets %s", line->place,
-                    vw__layers_kind_names[line->kind], takes, vw__layers_shape_words(gets).text);
+                    vw__layers_kind_names[line->kind], takes, shape_words(gets).text);
 }
 
 /* What a kind takes: bits of vw__layers_flow. */
@@ -123,7 +128,7 @@ static const uint8_t taken[VW__LAYERS_KIND_COUNT] = {
 
 static vw_status check_flow(const vw__layers_line *line, const vw__layers_shape *shape)
 {
-    static const char *const words[ANYTHING + 1] = {
+    static const char *const names[ANYTHING + 1] = {
         [SIGNAL] = "a signal",
         [IMAGE] = "an image",
         [VOLUME] = "a volume",
@@ -136,7 +141,7 @@ static vw_status check_flow(const vw__layers_line *line, const vw__layers_shape 
         [VALUES] = "an image, tokens or features",
     };
     const unsigned takes = taken[line->kind];
-    return (takes >> shape->flow & 1) != 0 ? VW_OK : refuse(line, words[takes], shape);
+    return (takes >> shape->flow & 1) != 0 ? VW_OK : refuse(line, names[takes], shape);
 }
 
 static vw_status check_in(const vw__layers_line *line, const vw__layers_shape *shape)
@@ -145,7 +150,7 @@ static vw_status check_in(const vw__layers_line *line, const vw__layers_shape *s
         return VW_OK;
     return vw__fail(VW_ERR_CORRUPT_FILE,
                     "%s.in: expected %" PRIu64 ", since %s comes in, found %" PRIu64, line->place,
-                    shape->width, vw__layers_shape_words(shape).text, line->in);
+                    shape->width, shape_words(shape).text, line->in);
 }
 
 static vw_status check_multiple(const vw__layers_line *line, const char *field, uint64_t part,
@@ -201,7 +206,7 @@ static vw_status infer_window(const vw__layers_line *line, vw__layers_shape *sha
             return vw__fail(
                 VW_ERR_CORRUPT_FILE,
                 "%s.kernel: expected one that fits into %s with its padding, found %" PRIu64,
-                line->place, vw__layers_shape_words(&before).text, line->window.kernel);
+                line->place, shape_words(&before).text, line->window.kernel);
         VW__TRY(check_side(line, &before, "padding", *sides[i]));
     }
     return VW_OK;
@@ -256,9 +261,9 @@ static vw_status check_sides(const vw__layers_line *line, const vw__layers_shape
 {
     if (shape->length > 0 && shape->depth * shape->height * shape->across == shape->length)
         return VW_OK;
-    return vw__fail(
-        VW_ERR_CORRUPT_FILE, "%s: %s takes tokens that were the places of an image, and gets %s",
-        line->place, vw__layers_kind_names[line->kind], vw__layers_shape_words(shape).text);
+    return vw__fail(VW_ERR_CORRUPT_FILE,
+                    "%s: %s takes tokens that were the places of an image, and gets %s",
+                    line->place, vw__layers_kind_names[line->kind], shape_words(shape).text);
 }
 
 static vw_status infer_image(const vw__layers_line *line, vw__layers_shape *shape)
@@ -358,7 +363,7 @@ static vw_status infer_combined(const vw__layers_line *line, vw__layers_shape *s
     if (!can_combine(line->kind, shape, &beside))
         return vw__fail(VW_ERR_CORRUPT_FILE, "%s: %s %s, and gets %s and, as a shortcut, %s",
                         line->place, vw__layers_kind_names[line->kind], needs[kind],
-                        vw__layers_shape_words(shape).text, vw__layers_shape_words(&beside).text);
+                        shape_words(shape).text, shape_words(&beside).text);
     if (line->kind == VW__LAYERS_CONCAT) {
         shape->width += beside.width;
         return check_width(line, shape->width);
@@ -378,8 +383,7 @@ static vw_status infer_dense(const vw__layers_line *line, vw__layers_shape *shap
             return vw__fail(
                 VW_ERR_CORRUPT_FILE,
                 "%s: dense puts together what differs in width only, and gets %s and %s",
-                line->place, vw__layers_shape_words(shape).text,
-                vw__layers_shape_words(&made).text);
+                line->place, shape_words(shape).text, shape_words(&made).text);
         shape->width += made.width;
         VW__TRY(check_width(line, shape->width));
     }
