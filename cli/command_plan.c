@@ -62,6 +62,8 @@ static bool read_count(const char *command_name, const char *option, const char 
 /* Words for precision that people know from elsewhere, and what to say to them. */
 static const char *advice_on_precision(const char *text)
 {
+    static const char packed[] =
+        "weights in 8 or 4 bits come with the model's file, or with --qlora";
     static const struct {
         const char *word, *advice;
     } known[] = {
@@ -71,10 +73,10 @@ static const char *advice_on_precision(const char *text)
         {"bfloat16", "bf16 is its name here"},
         {"mixed", "amp-bf16 and amp-fp16 are autocast"},
         {"amp", "amp-bf16 and amp-fp16 are autocast"},
-        {"fp8", "weights in 8 or 4 bits come with the model's file, or with --qlora"},
-        {"int8", "weights in 8 or 4 bits come with the model's file, or with --qlora"},
-        {"int4", "weights in 8 or 4 bits come with the model's file, or with --qlora"},
-        {"nf4", "weights in 8 or 4 bits come with the model's file, or with --qlora"},
+        {"fp8", packed},
+        {"int8", packed},
+        {"int4", packed},
+        {"nf4", packed},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(known[i].word, text) == 0)

@@ -1,4 +1,4 @@
-/* command_run.c - `vramwise run [OPTION...] -- COMMAND`: a program as it is, watched.
+/* command_run.c - `vramwise run [OPTION...] [--] COMMAND`: a program as it is, watched.
  *
  * No line of the program changes. The command is started with Python's start-up hook in its
  * environment (run_environment.c), followed to its end (run_watch.c), and what its processes tell
@@ -167,26 +167,18 @@ static int start(const char *command_name, char **program, const run_wishes *wis
     return exit_status;
 }
 
-/* Where the options end; argc if nothing says so. */
-static int find_dashes(int argc, char **argv)
+/* Where our options end: at "--", or at the first word that is neither an option nor the value of
+ * one, which is the command; what follows it are its own options. argc if there is neither. */
+static int find_end_of_options(int argc, char **argv)
 {
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--") == 0)
-            return i;
-    return argc;
-}
-
-/* The first word before `dashes` that is neither an option nor the value of one: a command, the
- * dashes forgotten, and what follows it are its own options. `dashes` if there is none. */
-static int find_bare_word(int dashes, char **argv)
-{
-    for (int i = 1; i < dashes; i++) {
-        if (argv[i][0] != '-')
-            return i;
-        if (strchr(argv[i], '=') == NULL)
-            i++; /* every option of ours has a value */
+    int i = 1;
+    while (i < argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0) {
+        bool has_value = strchr(argv[i], '=') != NULL; /* every option of ours has one */
+        i++;
+        if (!has_value && i < argc && strcmp(argv[i], "--") != 0)
+            i++;
     }
-    return dashes;
+    return i;
 }
 
 int command_run(int argc, char **argv)
@@ -203,22 +195,17 @@ int command_run(int argc, char **argv)
         {.name = "on-leak", .value = &leak_word},
         {.name = "spill", .value = &wishes.spill},
     };
-    int dashes = find_dashes(argc, argv), bare_word = find_bare_word(dashes, argv);
-    int first_operand = bare_word;
-    if (!arguments_parse(options, sizeof options / sizeof options[0], bare_word, argv,
-                         &first_operand))
+    int end = find_end_of_options(argc, argv), first_operand = end;
+    if (!arguments_parse(options, sizeof options / sizeof options[0], end, argv, &first_operand))
         return EXIT_WRONG_USAGE;
-    if (first_operand != dashes)
-        return arguments_refuse(argv[0], "expected -- before the command: vramwise run -- %s ...",
-                                argv[first_operand]);
-    if (dashes + 1 >= argc || argv[dashes + 1][0] == '\0')
-        return arguments_refuse(argv[0], "expected a command after --, as in "
-                                         "'vramwise run -- python train.py'");
+    int program = end < argc && strcmp(argv[end], "--") == 0 ? end + 1 : end;
+    if (first_operand != end || program >= argc || argv[program][0] == '\0')
+        return arguments_refuse(argv[0],
+                                "expected a command, as in 'vramwise run python train.py'");
     if (!are_wishes_sound(argv[0], &wishes) || !read_leak_mode(argv[0], leak_word, &on_leak))
         return EXIT_WRONG_USAGE;
     if (metrics_text != NULL && !serve_address_parse(metrics_text, &metrics.address))
         return arguments_refuse(argv[0], "--metrics: expected " SERVE_ADDRESS_EXPECTED ", not '%s'",
                                 metrics_text);
-    return start(argv[0], argv + dashes + 1, &wishes, on_leak,
-                 metrics_text != NULL ? &metrics : NULL);
+    return start(argv[0], argv + program, &wishes, on_leak, metrics_text != NULL ? &metrics : NULL);
 }

@@ -23,6 +23,32 @@ static int command_help(int argc, char **argv);
 
 static const command commands[] = {
     {
+        .name = "check",
+        .summary = "has memory grown since a baseline? a guard for CI",
+        .usage =
+            "usage: vramwise check FILE --baseline FILE.json [--max-growth GROWTH] [--json]\n"
+            "                      [--top N]\n"
+            "       vramwise check FILE --write-baseline FILE.json\n"
+            "\n"
+            "Compares a recording with the baseline of an earlier one: the peak of live\n"
+            "bytes, reserved bytes, the number of allocations, leaked bytes and the smallest\n"
+            "card. Exits with 1 if one of them is worse, and shows which functions of the\n"
+            "program grew. Reserved bytes are replayed under the setting that the baseline\n"
+            "names, so no figure depends on the machine.\n"
+            "\n"
+            "  --baseline FILE         compare with this one\n"
+            "  --max-growth GROWTH     allowed growth: 2% of every figure, or by figure, such\n"
+            "                          as peak=0,allocations=1%; others keep their default,\n"
+            "                          peak=0,reserved=2%,allocations=2%,leak=0,card=2%\n"
+            "  --write-baseline FILE   measure, write a baseline and compare nothing\n"
+            "  --json                  the comparison, as one JSON object\n"
+            "  --top N                 the N functions that grew most; default 10, 0 for all\n"
+            "\n"
+            "  vramwise check main.pickle --write-baseline memory.json\n"
+            "  vramwise check run.pickle --baseline memory.json --max-growth 2%\n",
+        .run = command_check,
+    },
+    {
         .name = "demo",
         .summary = "watch the allocator at work; needs no GPU",
         .usage =
@@ -48,7 +74,8 @@ static const command commands[] = {
             "usage: vramwise diff FILE FILE [--json] [--stacks] [--top N]\n"
             "\n"
             "Compares two PyTorch memory snapshots at their peaks: what was live, by the line\n"
-            "of the program that asked for it. Exits with 1 if anything changed.\n"
+            "of the program that asked for it. Lines may have moved, and files and functions\n"
+            "may have other names. Exits with 1 if anything grew or shrank.\n"
             "\n"
             "  --json      the numbers, as one JSON object\n"
             "  --stacks    also the innermost frames of each\n"
@@ -59,20 +86,25 @@ static const command commands[] = {
         .name = "doctor",
         .summary = "which kind of out-of-memory it is, and what gives the bytes back",
         .usage =
-            "usage: vramwise doctor [FILE|-|--pid PID] [--card SIZE] [--torch VERSION]\n"
-            "                       [--json]\n"
+            "usage: vramwise doctor [FILE|-|--pid PID [--attach]] [--all] [--card SIZE]\n"
+            "                       [--torch VERSION] [--json]\n"
             "\n"
             "Reads an error message, a log with one in it, a log of steps with their memory,\n"
             "or a PyTorch memory snapshot, detects which it is, and says why memory ran out\n"
             "and what to do, with the bytes that each remedy gives back. FILE is standard\n"
             "input if it is '-' or missing: pipe a log into it; or, with '-', paste the error\n"
-            "and end with Ctrl-D. With --pid it examines a running job without stopping it.\n"
+            "and end with Ctrl-D. With --pid it examines a process that runs, and only reads\n"
+            "what it publishes, or what the system shows of it. The answer fits one screen;\n"
+            "--all shows the whole.\n"
             "\n"
             "Exits with 1 if there is a finding.\n"
             "\n"
+            "  --all             the whole report: why, the evidence, every remedy's code\n"
+            "  --attach          with --pid: enter the process, a Python of 3.14 or newer,\n"
+            "                    for a snapshot of its GPU memory, and examine that\n"
             "  --card SIZE       judge as if the card had SIZE, such as 24GiB, and no limit\n"
-            "  --pid PID         examine a process that runs under 'vramwise run' or with\n"
-            "                    libvramwise, instead of a file\n"
+            "  --pid PID         examine a running process, best one under 'vramwise run',\n"
+            "                    instead of a file\n"
             "  --torch VERSION   use the rules of that version, such as 2.4\n"
             "  --json            the diagnosis, as one JSON object\n",
         .run = command_doctor,
@@ -189,7 +221,7 @@ static const command commands[] = {
     {
         .name = "run",
         .summary = "run a program, and have the doctor there if memory runs out",
-        .usage = "usage: vramwise run [OPTION...] -- COMMAND [ARGUMENT...]\n"
+        .usage = "usage: vramwise run [OPTION...] [--] COMMAND [ARGUMENT...]\n"
                  "\n"
                  "Runs COMMAND as it is, with a history of its GPU memory kept in each process\n"
                  "that uses PyTorch. If one runs out of memory, the history is saved, and the\n"

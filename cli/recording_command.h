@@ -33,6 +33,9 @@ void recording_command_print_safely(FILE *to, const char *text);
 /* How a report on `path` is to look on standard output as it is now. */
 vw_report_form recording_command_form(const char *path, bool is_json);
 
+/* A terminal's usual height: an answer of the doctor is no longer unless asked for. */
+enum { RECORDING_COMMAND_SCREEN_LINES = 24 };
+
 /* Standard output. */
 extern const vw_output recording_command_output;
 

@@ -123,15 +123,33 @@ static void print_heading(const run_process *process)
         fputs(" ran out of GPU memory.\n\n", stderr);
 }
 
-static bool print_diagnosis(const vw_diagnosis *diagnosis, const char *file)
+/* Lines of the card around the diagnosis: print_heading(), print_next_steps(), a note and the other
+ * account's sentence. */
+enum { HEADING_LINES = 3, NEXT_STEP_LINES = 4, REMARK_LINES = 3 };
+
+/* So that the whole card fits a screen. */
+static size_t lines_for_diagnosis(const run_process *process, bool has_other)
 {
-    const vw_report_form form = recording_command_form(file, false);
+    int taken = HEADING_LINES;
+    if (process->file != NULL)
+        taken += NEXT_STEP_LINES;
+    if (has_other)
+        taken += REMARK_LINES;
+    if (process->note != NULL)
+        taken += REMARK_LINES;
+    return (size_t)(RECORDING_COMMAND_SCREEN_LINES - taken);
+}
+
+static bool print_diagnosis(const vw_diagnosis *diagnosis, const char *file, size_t most_lines)
+{
+    vw_report_form form = recording_command_form(file, false);
+    form.most_lines = most_lines;
     bool is_said = vw_report_doctor(diagnosis, &form, &recording_command_output) == VW_OK;
     fflush(stdout);
     return is_said;
 }
 
-/* Both accounts, the better one in full and of the other its sentence. */
+/* Both accounts, the better one and of the other its sentence. */
 static int print_diagnoses(const run_process *process, const vw_diagnosis *snapshot,
                            const vw_diagnosis *story)
 {
@@ -144,9 +162,10 @@ static int print_diagnoses(const run_process *process, const vw_diagnosis *snaps
     const char *name = process->steps != NULL ? "the error and the steps before it" : "the error";
     if (!begins_with_story)
         name = from_here(process->file);
-    if (!print_diagnosis(first, name))
+    const bool has_other = begins_with_story && snapshot != NULL;
+    if (!print_diagnosis(first, name, lines_for_diagnosis(process, has_other)))
         return RUN_REPORT_FAILED;
-    if (begins_with_story && snapshot != NULL) {
+    if (has_other) {
         fputc('\n', stderr);
         run_report_say("the snapshot alone would have it: %s", snapshot->sentence);
     }
@@ -292,18 +311,14 @@ void run_report_leak(const run_leak_news *leak, const char *place, size_t other_
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
+/* Two commands: the lines of a screen are few. */
 static void print_next_steps(const run_process *process)
 {
-    static const char *const commands[] = {"doctor", "stats", "replay"};
     fputs("\nvramwise: the snapshot is ", stderr);
     print_path(process->file);
-    fputs("\n  Next:\n", stderr);
-    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
-        fprintf(stderr, "    vramwise %s ", commands[i]);
-        print_path(process->file);
-        fputc('\n', stderr);
-    }
-    fputs("    vramwise tune ", stderr);
+    fputs("\n  Next: vramwise doctor --all ", stderr);
+    print_path(process->file);
+    fputs("\n        vramwise tune ", stderr);
     print_path(process->file);
     if (process->total_bytes != RUN_NEWS_UNKNOWN)
         fprintf(stderr, " --card %lluMiB\n", (unsigned long long)(process->total_bytes >> 20));

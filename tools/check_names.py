@@ -30,7 +30,7 @@ MODULES = {
                  # arithmetic: vw__add_u64, vw__align_up_u64, vw__is_power_of_two_u64 ...
                  "add", "sub", "mul", "min", "max", "align", "ceil", "floor", "is_power_of_two",
                  "narrow"],
-    "src/device": ["books", "cuda", "hip", "library", "nvml", "simulated", "stand_in", "streams"],
+    "src/device": ["amd_smi", "books", "cuda", "hip", "library", "monitor", "nvml", "simulated", "stand_in", "streams"],
     "src/engine": ["counter", "driver", "lane", "lender", "private", "scope", "segment", "spill"],
     "src/export": ["json"],
     "src/parse": ["snapshot", "unpickle", "value", "zlib"],

@@ -1,9 +1,9 @@
 """measure_plan.py - what training really takes on a GPU, for the planner to be held against.
 
-    python3 measure_plan.py [PART OF] [--only WORDS] [--snapshots DIR]
+    python3 measure_plan.py [PART OF] [--only WORDS] [--newer] [--snapshots DIR]
 
-The cases are those that the first table (tests/data/plan/truth.jsonl) lacks: other families, an
-optimizer in host memory, FSDP2 on one GPU, a key/value cache. PART of OF lets several processes share
+The cases are those that the first table (tests/data/plan/truth.jsonl) lacks: other families and
+classes, an optimizer in host memory, FSDP2 on one GPU, a key/value cache. PART of OF lets several processes share
 the work. Three steps a case; the figures are of the last, one line of JSON a case. With --snapshots,
 the memory after the last forward pass is written down too: what a plan missed is found there.
 """
@@ -22,7 +22,6 @@ from offloaded_adamw import OffloadedAdamW
 DEVICE = "cuda"
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "amp-bf16": torch.bfloat16,
           "amp-fp16": torch.float16}
-IMAGES = ("resnet", "vit", "wide", "resnext")
 
 # Real shapes, fewer layers where the whole would only take longer.
 KINDS = {
@@ -66,10 +65,124 @@ KINDS = {
     "vit-large": ("ViT", dict(num_hidden_layers=24, hidden_size=1024, num_attention_heads=16,
                               intermediate_size=4096, num_labels=1000)),
 }
+# Kinds of a class that is not the family's usual one, or of a family whose classes have other names.
+SMALL_BERT = dict(num_hidden_layers=6)
+MINI = dict(num_hidden_layers=6, hidden_size=768, num_attention_heads=12, intermediate_size=3072)
+ENCODER_DECODER = dict(d_model=768, encoder_layers=4, decoder_layers=4, encoder_attention_heads=12,
+                       decoder_attention_heads=12, encoder_ffn_dim=3072, decoder_ffn_dim=3072)
+KINDS |= {
+    "bert-classes": ("Bert", SMALL_BERT, "BertForSequenceClassification"),
+    "bert-tokens": ("Bert", SMALL_BERT, "BertForTokenClassification"),
+    "bert-answers": ("Bert", SMALL_BERT, "BertForQuestionAnswering"),
+    "bert-embedding": ("Bert", dict(num_hidden_layers=6, hidden_size=384, intermediate_size=1536,
+                                    num_attention_heads=12), "BertModel"),
+    "roberta-classes": ("Roberta", dict(num_hidden_layers=6, vocab_size=50265,
+                                        max_position_embeddings=514, type_vocab_size=1),
+                        "RobertaForSequenceClassification"),
+    "llama-classes": ("Llama", dict(num_hidden_layers=6, hidden_size=768, num_attention_heads=12,
+                                    num_key_value_heads=12, intermediate_size=3072,
+                                    vocab_size=32000, max_position_embeddings=2048, pad_token_id=0),
+                      "LlamaForSequenceClassification"),
+    "t5-encoder": ("T5", dict(d_model=768, d_ff=2048, num_layers=6, num_heads=12, d_kv=64,
+                              feed_forward_proj="gated-gelu"), "T5EncoderModel"),
+    "xlm-roberta-6l": ("XLMRoberta", dict(num_hidden_layers=6, vocab_size=250002,
+                                          max_position_embeddings=514, type_vocab_size=1),
+                       "XLMRobertaForMaskedLM"),
+    "camembert-6l": ("Camembert", dict(num_hidden_layers=6, vocab_size=32005,
+                                       max_position_embeddings=514, type_vocab_size=1),
+                     "CamembertForMaskedLM"),
+    "distilbert": ("DistilBert", {}, "DistilBertForMaskedLM"),
+    "distilbert-classes": ("DistilBert", {}, "DistilBertForSequenceClassification"),
+    "electra-6l": ("Electra", dict(embedding_size=768, **MINI), "ElectraForMaskedLM"),
+    "electra-small-classes": ("Electra", {}, "ElectraForSequenceClassification"),
+    "deberta-v2-6l": ("DebertaV2", dict(vocab_size=128100, relative_attention=True,
+                                        position_buckets=256, norm_rel_ebd="layer_norm",
+                                        share_att_key=True, pos_att_type=["p2c", "c2p"],
+                                        max_relative_positions=-1, position_biased_input=False,
+                                        type_vocab_size=0, **MINI),
+                      "DebertaV2ForMaskedLM"),
+    "deberta-v2-classes": ("DebertaV2", dict(vocab_size=128100, relative_attention=True,
+                                             position_buckets=256, norm_rel_ebd="layer_norm",
+                                             share_att_key=True, pos_att_type=["p2c", "c2p"],
+                                             max_relative_positions=-1, pooler_hidden_size=768,
+                                             position_biased_input=False, type_vocab_size=0, **MINI),
+                           "DebertaV2ForSequenceClassification"),
+    "modernbert-6l": ("ModernBert", dict(num_hidden_layers=6), "ModernBertForMaskedLM"),
+    "modernbert-classes": ("ModernBert", dict(num_hidden_layers=6),
+                           "ModernBertForSequenceClassification"),
+    "mt5-small": ("MT5", {}, "MT5ForConditionalGeneration"),
+    "bart-4l": ("Bart", dict(**ENCODER_DECODER), "BartForConditionalGeneration"),
+    "mbart-4l": ("MBart", dict(vocab_size=64000, **ENCODER_DECODER), "MBartForConditionalGeneration"),
+    "pegasus-4l": ("Pegasus", dict(vocab_size=64000, **ENCODER_DECODER),
+                   "PegasusForConditionalGeneration"),
+    "marian-4l": ("Marian", dict(vocab_size=58101, **ENCODER_DECODER), "MarianMTModel"),
+    "opt-6l": ("OPT", dict(hidden_size=768, num_hidden_layers=6, ffn_dim=3072)),
+    "opt-350m-4l": ("OPT", dict(hidden_size=1024, num_hidden_layers=4, ffn_dim=4096,
+                                num_attention_heads=16, word_embed_proj_dim=512,
+                                do_layer_norm_before=False)),
+    "gptj-4l": ("GPTJ", dict(n_layer=4, n_embd=1024, n_head=16, rotary_dim=64)),
+    "gpt-neo-4l": ("GPTNeo", dict(num_layers=4, hidden_size=768, num_heads=12,
+                                  attention_types=[[["global", "local"], 2]])),
+    "gpt-neox-6l": ("GPTNeoX", dict(vocab_size=50304, max_position_embeddings=2048, **MINI)),
+    "bloom-4l": ("Bloom", dict(n_layer=4, hidden_size=1024, n_head=16, vocab_size=64000)),
+    "falcon-7b-4l": ("Falcon", dict(num_hidden_layers=4, hidden_size=1024, num_attention_heads=16,
+                                    multi_query=True, parallel_attn=True, bias=False, alibi=False,
+                                    new_decoder_architecture=False)),
+    "falcon-40b-4l": ("Falcon", dict(num_hidden_layers=4, hidden_size=1024, num_attention_heads=16,
+                                     num_kv_heads=4, parallel_attn=True, bias=False, alibi=False,
+                                     new_decoder_architecture=True)),
+    "mpt-4l": ("Mpt", dict(d_model=1024, n_heads=16, n_layers=4)),
+    "stablelm-4l": ("StableLm", dict(num_hidden_layers=4, hidden_size=1024, num_attention_heads=16,
+                                     num_key_value_heads=16, intermediate_size=2816)),
+    "starcoder2-6l": ("Starcoder2", dict(num_key_value_heads=2, vocab_size=49152,
+                                         residual_dropout=0.1, embedding_dropout=0.1, **MINI)),
+    "granite-6l": ("Granite", dict(num_key_value_heads=4, vocab_size=49152,
+                                   attention_multiplier=0.0078125, embedding_multiplier=12.0,
+                                   logits_scaling=8.0, residual_multiplier=0.22,
+                                   tie_word_embeddings=True, **MINI)),
+    "smollm3-8l": ("SmolLM3", dict(num_hidden_layers=8, hidden_size=768, num_attention_heads=12,
+                                   num_key_value_heads=4, intermediate_size=3072, vocab_size=128256,
+                                   tie_word_embeddings=True, pad_token_id=0)),
+    "olmo-6l": ("Olmo", dict(vocab_size=50304, **MINI)),
+    "olmo2-6l": ("Olmo2", dict(vocab_size=50304, **MINI)),
+    "olmo3-6l": ("Olmo3", dict(vocab_size=50304, sliding_window=512, **MINI)),
+    "cohere-6l": ("Cohere", dict(vocab_size=64000, num_key_value_heads=12, **MINI)),
+    "cohere2-6l": ("Cohere2", dict(vocab_size=64000, num_key_value_heads=4, sliding_window=512,
+                                   **MINI)),
+    "glm-6l": ("Glm", dict(vocab_size=64000, num_key_value_heads=4, head_dim=64, pad_token_id=0,
+                           **MINI)),
+    "glm4-6l": ("Glm4", dict(vocab_size=64000, num_key_value_heads=4, head_dim=64, pad_token_id=0,
+                             **MINI)),
+    "qwen2-6l": ("Qwen2", dict(vocab_size=151936, num_key_value_heads=4, **MINI)),
+    "qwen2-moe-4l": ("Qwen2Moe", dict(num_hidden_layers=4, hidden_size=768, num_attention_heads=12,
+                                      num_key_value_heads=12, intermediate_size=2048,
+                                      moe_intermediate_size=512,
+                                      shared_expert_intermediate_size=2048, num_experts=16,
+                                      num_experts_per_tok=4, vocab_size=64000)),
+    "qwen3-moe-4l": ("Qwen3Moe", dict(num_hidden_layers=4, hidden_size=768, num_attention_heads=12,
+                                      num_key_value_heads=4, head_dim=64, intermediate_size=2048,
+                                      moe_intermediate_size=512, num_experts=16,
+                                      num_experts_per_tok=4, vocab_size=64000)),
+    "dinov2-6l": ("Dinov2", dict(num_labels=1000, image_size=518, patch_size=14,
+                                 num_hidden_layers=6), "Dinov2ForImageClassification"),
+    "deit-6l": ("DeiT", dict(num_labels=1000, num_hidden_layers=6), "DeiTForImageClassification"),
+    "swin-tiny": ("Swin", dict(num_labels=1000), "SwinForImageClassification"),
+    "convnext-tiny": ("ConvNext", dict(num_labels=1000), "ConvNextForImageClassification"),
+    "vit-6l": ("ViT", dict(num_labels=1000, num_hidden_layers=6), "ViTForImageClassification"),
+    "clip-b32": ("CLIP", {}, "CLIPModel"),
+    "siglip-b16": ("Siglip", {}, "SiglipModel"),
+    "whisper-tiny": ("Whisper", dict(d_model=384, encoder_layers=4, decoder_layers=4,
+                                     encoder_attention_heads=6, decoder_attention_heads=6,
+                                     encoder_ffn_dim=1536, decoder_ffn_dim=1536),
+                     "WhisperForConditionalGeneration"),
+}
 HEADS = {"Bert": "BertForMaskedLM", "Roberta": "RobertaForMaskedLM", "ViT": "ViTForImageClassification",
          "T5": "T5ForConditionalGeneration", "GPT2": "GPT2LMHeadModel",
          "Gemma3Text": "Gemma3ForCausalLM"}
-NO_ATTENTION_CHOICE = ("T5",)
+NO_ATTENTION_CHOICE = ("T5", "MT5", "DebertaV2", "ConvNext", "Swin", "Bloom", "Mpt")
+NO_CACHE_CHOICE = ("ViT", "Dinov2", "DeiT", "Swin", "ConvNext", "CLIP", "Siglip", "DistilBert",
+                   "DebertaV2", "ModernBert")
+FEATURES, FRAMES = 80, 3000  # of half a minute of sound, for Whisper
 
 
 def build(kind: str, dtype, attention: str):
@@ -79,17 +192,53 @@ def build(kind: str, dtype, attention: str):
             import torchvision
             return getattr(torchvision.models, kind)().to(DEVICE), None
         import transformers
-        family, fields = KINDS[kind]
+        family, fields, *named = KINDS[kind]
         fields = dict(fields)
         if family not in NO_ATTENTION_CHOICE:
             fields["attn_implementation"] = attention
-        if family not in ("ViT",):
+        if family not in NO_CACHE_CHOICE:
             fields["use_cache"] = False
         config = getattr(transformers, family + "Config")(**fields)
-        name = HEADS.get(family, family + "ForCausalLM")
+        name = named[0] if named else HEADS.get(family, family + "ForCausalLM")
+        config.architectures = [name]
         return getattr(transformers, name)(config).to(DEVICE), config
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+def loss_of(model, config, B: int, T: int, dtype):
+    """One forward pass on random data of the class's kind."""
+    name = type(model).__name__
+
+    def words(high: int = 30000):
+        return torch.randint(1, high, (B, T), device=DEVICE)
+
+    def image(side: int):
+        return torch.randn(B, 3, side, side, device=DEVICE, dtype=dtype)
+
+    if config is None:
+        out = model(image(T))
+        return F.cross_entropy(out, torch.randint(0, 1000, (B,), device=DEVICE))
+    if name.endswith("ForImageClassification"):
+        out = model(pixel_values=image(T)).logits
+        return F.cross_entropy(out, torch.randint(0, 1000, (B,), device=DEVICE))
+    if name in ("CLIPModel", "SiglipModel"):
+        return model(input_ids=words(), pixel_values=image(config.vision_config.image_size),
+                     return_loss=True).loss
+    if name.startswith("Whisper"):
+        sound = torch.randn(B, FEATURES, FRAMES, device=DEVICE, dtype=dtype)
+        return model(input_features=sound, labels=words()).loss
+    if name.endswith("SequenceClassification"):
+        return model(input_ids=words(), labels=torch.randint(0, 2, (B,), device=DEVICE)).loss
+    if name.endswith("TokenClassification"):
+        return model(input_ids=words(), labels=words(2)).loss
+    if name.endswith("QuestionAnswering"):
+        at = torch.randint(0, T, (B,), device=DEVICE)
+        return model(input_ids=words(), start_positions=at, end_positions=at).loss
+    if name.endswith(("EncoderModel", "BertModel")):
+        return model(input_ids=words()).last_hidden_state.float().mean()
+    ids = words()
+    return model(input_ids=ids, labels=ids).loss
 
 
 def shard(model, has_master: bool, is_offloaded: bool) -> None:
@@ -138,18 +287,10 @@ def measure(kind: str, B: int, T: int, prec="fp32", opt="adamw", ckpt=False, att
         gc.collect()
     result["weights"] = torch.cuda.memory_allocated()
     optimizer = optimizer_of(opt, list(model.parameters()), offload) if mode == "train" else None
-    has_images = kind.startswith(IMAGES)
 
     def forward():
         with torch.autocast("cuda", dtype=DTYPES.get(prec), enabled=prec.startswith("amp")):
-            if has_images:
-                image = torch.randn(B, 3, T, T, device=DEVICE,
-                                    dtype=DTYPES[prec] if has_16_bits else torch.float32)
-                label = torch.randint(0, 1000, (B,), device=DEVICE)
-                out = model(image) if config is None else model(pixel_values=image).logits
-                return F.cross_entropy(out, label)
-            ids = torch.randint(1, 30000, (B, T), device=DEVICE)
-            return model(input_ids=ids, labels=ids).loss
+            return loss_of(model, config, B, T, DTYPES[prec] if has_16_bits else torch.float32)
 
     is_last = False
 
@@ -246,6 +387,50 @@ CASES = [
     case("llama-160m", 16, 512, "bf16", mode="infer", generate=512),
     case("gpt2", 16, 256, "fp32", mode="infer", generate=256),
 ]
+FIRST_NEWER = len(CASES)
+# Of each newer kind: training in fp32 and under autocast; some by inference as well.
+NEWER = {  # batch, tokens or pixels
+    "bert-classes": (32, 128), "bert-tokens": (32, 128), "bert-answers": (16, 384),
+    "roberta-classes": (32, 128), "llama-classes": (8, 512),
+    "xlm-roberta-6l": (16, 256), "camembert-6l": (16, 256), "distilbert": (16, 512),
+    "distilbert-classes": (32, 256), "electra-6l": (16, 256), "electra-small-classes": (32, 128),
+    "deberta-v2-6l": (8, 256), "deberta-v2-classes": (8, 256), "modernbert-6l": (8, 512),
+    "modernbert-classes": (8, 512), "mt5-small": (8, 256), "bart-4l": (8, 512),
+    "mbart-4l": (8, 512), "pegasus-4l": (8, 512), "marian-4l": (8, 512),
+    "opt-6l": (8, 512), "opt-350m-4l": (8, 512), "gptj-4l": (8, 512), "gpt-neo-4l": (8, 512),
+    "gpt-neox-6l": (8, 512), "bloom-4l": (8, 512), "falcon-7b-4l": (8, 512),
+    "falcon-40b-4l": (8, 512), "mpt-4l": (8, 512), "stablelm-4l": (8, 512),
+    "starcoder2-6l": (8, 512), "granite-6l": (8, 512), "smollm3-8l": (8, 512),
+    "olmo-6l": (8, 512), "olmo2-6l": (8, 512), "olmo3-6l": (4, 1024), "cohere-6l": (8, 512),
+    "cohere2-6l": (4, 1024), "glm-6l": (8, 512), "glm4-6l": (8, 512), "qwen2-6l": (8, 512),
+    "qwen2-moe-4l": (8, 512), "qwen3-moe-4l": (8, 512),
+    "dinov2-6l": (32, 224), "deit-6l": (32, 224), "swin-tiny": (32, 224),
+    "convnext-tiny": (32, 224), "vit-6l": (32, 224), "clip-b32": (32, 77), "siglip-b16": (16, 64),
+    "whisper-tiny": (8, 128),
+    "efficientnet_b0": (32, 224), "efficientnet_v2_s": (16, 224), "mobilenet_v2": (32, 224),
+    "mobilenet_v3_large": (32, 224), "vgg16": (16, 224), "vgg16_bn": (16, 224),
+    "densenet121": (16, 224),
+}
+for newer, (batch, length) in NEWER.items():
+    CASES += [case(newer, batch, length), case(newer, batch, length, "amp-bf16")]
+CASES += [
+    case("bert-embedding", 256, 256, mode="infer"),
+    case("t5-encoder", 32, 256, "bf16", mode="infer"),
+    case("t5-encoder", 16, 256),
+    case("llama-1b", 4, 1024, "bf16", mode="infer"),
+    case("bert-classes", 64, 128, "bf16", mode="infer"),
+    case("bart-4l", 8, 512, ckpt=True),
+    case("olmo2-6l", 8, 512, "bf16", "adamw-fused"),
+    case("opt-6l", 8, 512, "bf16", "adamw-fused"),
+    case("falcon-7b-4l", 8, 512, "bf16", "adamw", True),
+    case("qwen3-moe-4l", 8, 512, "bf16", "adamw-fused"),
+    case("distilbert-classes", 32, 256, "bf16", "adamw-fused"),
+    case("swin-tiny", 32, 224, "fp32", "sgd-m", mode="train"),
+    case("efficientnet_b0", 64, 224, "fp32", "sgd-m"),
+    case("whisper-tiny", 4, 128, "fp32", mode="infer"),
+    case("opt-6l", 8, 256, "bf16", mode="infer", generate=256),
+    case("falcon-7b-4l", 8, 256, "bf16", mode="infer", generate=256),
+]
 
 
 def name_of(chosen: tuple) -> str:
@@ -257,12 +442,14 @@ def main() -> int:
     parser.add_argument("part", nargs="?", type=int, default=0)
     parser.add_argument("of", nargs="?", type=int, default=1)
     parser.add_argument("--only", default="", help="cases with these words")
+    parser.add_argument("--newer", action="store_true", help="only the kinds that came later")
     parser.add_argument("--snapshots", default="", help="a folder for recordings")
     arguments = parser.parse_args()
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", str(29500 + arguments.part))
     torch.zeros(1, device=DEVICE)
-    cases = [c for c in CASES if arguments.only in name_of(c)]
+    cases = [c for c in CASES[FIRST_NEWER if arguments.newer else 0:]
+             if arguments.only in name_of(c)]
     if any("sharding" in c[1] or c[1].get("offload") == "weights" for c in cases):
         torch.distributed.init_process_group("cpu:gloo,cuda:nccl", rank=0, world_size=1)
     for chosen in cases[arguments.part::arguments.of]:

@@ -388,15 +388,25 @@ VW_API void vw_tune_report_free(vw_tune_report *report);
 
 /* ---- diff ------------------------------------------------------------------------------------ */
 
-/* Live blocks with one stack (or of one category) in two recordings, at their peaks. */
+/* Live blocks of one line of the program and one category (or of a whole category) in two
+ * recordings, at their peaks. A line is the innermost frame of the program; its number may have
+ * changed from one recording to the other, and its callers may have. */
 typedef struct vw_change {
-    const vw_frame *frames;
+    const vw_frame *frames; /* of its stacks the one that changed most, where it holds more */
     size_t frame_count;
-    const vw_frame *where;
+    const vw_frame *where; /* of these frames, as in vw_usage */
     const char *category;
     uint64_t before_bytes, after_bytes;
     uint64_t before_count, after_count;
+    const vw_frame *before_where, *after_where; /* the line in each; NULL = none */
+    uint64_t stack_count; /* of the recording that `frames` is from: stacks of this line */
 } vw_change;
+
+/* A file or function that has another name in the second recording, and otherwise agrees. */
+typedef struct vw_rename {
+    bool is_file;
+    const char *before, *after; /* "train.py"; of a function "train.py step" */
+} vw_rename;
 
 typedef struct vw_diff_report {
     int before_device, after_device;
@@ -404,13 +414,19 @@ typedef struct vw_diff_report {
     uint64_t before_peak_reserved_bytes, after_peak_reserved_bytes;
     uint64_t before_event_count, after_event_count;
     const char *before_conf, *after_conf; /* NULL = not recorded */
-    const vw_change *changes; /* by stack, largest difference first; equal ones are left out */
+    /* By line, largest difference first; equal ones are left out. */
+    const vw_change *changes;
     size_t change_count;
     const vw_change *categories; /* all, largest difference first */
     size_t category_count;
-    bool is_same; /* no difference anywhere */
+    bool is_same; /* no line holds more or less */
     const char *const *notes;
     size_t note_count;
+    const vw_rename *renames; /* files, then functions */
+    size_t rename_count;
+    /* Of all changes that grew, and of all that shrank. They account for the peaks:
+     * before.live_bytes + grown_bytes == after.live_bytes + shrunk_bytes. */
+    uint64_t grown_bytes, shrunk_bytes;
 } vw_diff_report;
 
 /* `before` and `after` must outlive the report, which refers to their strings. */

@@ -63,7 +63,8 @@ typedef enum vw_doctor_source {
     VW_SOURCE_TEXT,      /* a pasted error */
     VW_SOURCE_LOG,       /* a longer text with one error or several */
     VW_SOURCE_RECORDING, /* a memory snapshot */
-    VW_SOURCE_STEPS      /* a log of steps with their memory */
+    VW_SOURCE_STEPS,     /* a log of steps with their memory */
+    VW_SOURCE_PROCESS    /* a process that publishes nothing (process.h) */
 } vw_doctor_source;
 
 /* Whether a remedy alone would serve the request that failed. YES and NO need a replay under the
@@ -89,7 +90,7 @@ typedef struct vw_part {
 
 /* One conclusion, with its evidence. Kinds: the verdicts that name a cause ("fragmentation",
  * "leak", "kept-graph", "stranded", "outside", "capped", ...), and "gradients-held", "held-over",
- * "peak", "near-limit", "input-bound", "warning". */
+ * "peak", "near-limit", "input-bound", "process", "warning". */
 typedef struct vw_finding {
     const char *kind;
     const char *title;        /* one sentence */

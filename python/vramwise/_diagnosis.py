@@ -1,7 +1,7 @@
 """_diagnosis.py - the doctor, with its findings as data.
 
 The classes mirror the JSON of `vramwise doctor --json`, field by field; what is not known is None.
-str() of a diagnosis is the report people read.
+str() of a diagnosis is the report people read, on one screen.
 """
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from typing import Any, Dict, Optional, Tuple, Union
 
 from . import _library
 from ._library import Size
+
+
+_SCREEN_LINES = 24
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,8 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What the doctor found. `data` is the whole JSON object, `text` the report for people."""
+    """What the doctor found. `data` is the whole JSON object, `text` the report for people, and
+    `short` the same on one screen of 24 lines, which is also its str()."""
     verdict: str
     confidence: str
     source: str
@@ -73,9 +77,10 @@ class Diagnosis:
     findings: Tuple[Finding, ...]
     data: Dict[str, Any]
     text: str
+    short: str
 
     def __str__(self) -> str:
-        return self.text
+        return self.short
 
 
 def _only_fields(kind: type, data: Dict[str, Any]) -> Dict[str, Any]:
@@ -93,14 +98,15 @@ def _finding_from(data: Dict[str, Any]) -> Finding:
     return Finding(**fields)
 
 
-def diagnosis_from(data: Dict[str, Any], text: str) -> Diagnosis:
-    """A diagnosis from the doctor's JSON object and its text."""
+def diagnosis_from(data: Dict[str, Any], text: str, short: str) -> Diagnosis:
+    """A diagnosis from the doctor's JSON object and its texts."""
     fields = _only_fields(Diagnosis, data)
     fields["reasoning"] = tuple(data["reasoning"])
     fields["numbers"] = Numbers(**_only_fields(Numbers, data["numbers"]))
     fields["findings"] = tuple(_finding_from(finding) for finding in data["findings"])
     fields["data"] = data
     fields["text"] = text
+    fields["short"] = short
     return Diagnosis(**fields)
 
 
@@ -115,11 +121,14 @@ def reported(result: ctypes.c_void_p, file: Optional[str]) -> Diagnosis:
     """A diagnosis of the library's, which is freed."""
     try:
         text = _library.report("vw_report_doctor", result, is_json=False, file=file)
+        short = _library.report("vw_report_doctor", result, is_json=False, file=file,
+                                most_lines=_SCREEN_LINES, rest=".text")
     except BaseException:
         _library.analysis().vw_diagnosis_free(result)
         raise
     return diagnosis_from(
-        _library.report_data("vw_report_doctor", "vw_diagnosis_free", result, file=file), text)
+        _library.report_data("vw_report_doctor", "vw_diagnosis_free", result, file=file), text,
+        short)
 
 
 def examined(path: str, chosen: _library.DoctorOptions, shown: Optional[str]) -> Diagnosis:

@@ -1,7 +1,7 @@
 """_examine.py FILE [CARD_BYTES] - the doctor in a process of its own.
 
 Run by vramwise.torch.doctor() as `python -I -S`, without anything of the environment's: prints one
-JSON object with "report" and "text", or with "error".
+JSON object with "report", "text" and "short", or with "error".
 """
 import json
 import os
@@ -15,7 +15,7 @@ def main() -> int:
     try:
         card = int(sys.argv[2]) if len(sys.argv) > 2 else None
         found = _diagnosis.examined(sys.argv[1], _diagnosis.options(card, None), "this process")
-        answer = {"report": found.data, "text": found.text}
+        answer = {"report": found.data, "text": found.text, "short": found.short}
     except _library.VramwiseError as error:
         answer = {"error": str(error)}
     json.dump(answer, sys.stdout)

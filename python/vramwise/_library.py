@@ -48,7 +48,8 @@ class _ReportForm(ctypes.Structure):
                 ("has_colour", ctypes.c_bool), ("has_utf8", ctypes.c_bool),
                 ("width_columns", ctypes.c_uint), ("most_rows", ctypes.c_size_t),
                 ("has_stacks", ctypes.c_bool), ("file", ctypes.c_char_p),
-                ("other_file", ctypes.c_char_p)]
+                ("other_file", ctypes.c_char_p), ("most_lines", ctypes.c_size_t),
+                ("rest", ctypes.c_char_p)]
 
 
 class DoctorOptions(ctypes.Structure):
@@ -91,6 +92,17 @@ class TuneOptions(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("card_bytes", ctypes.c_uint64),
                 ("torch_version", ctypes.c_char_p), ("device", ctypes.c_int),
                 ("progress", ctypes.c_void_p), ("progress_context", ctypes.c_void_p)]
+
+
+class BaselineOptions(ctypes.Structure):
+    """vw_baseline_options"""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("like", ctypes.c_void_p),
+                ("progress", ctypes.c_void_p), ("progress_context", ctypes.c_void_p)]
+
+
+class CheckLimits(ctypes.Structure):
+    """vw_check_limits"""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("max_growth", ctypes.c_double * 5)]
 
 
 class PlanSettings(ctypes.Structure):
@@ -149,6 +161,15 @@ _SIGNATURES: Dict[str, tuple] = {
     "vw_tune_report_free": (None, [_P]),
     "vw_recordings_diff": (ctypes.c_int, [_P, _P, _OUT]),
     "vw_diff_report_free": (None, [_P]),
+    "vw_baseline_make": (ctypes.c_int, [_P, ctypes.POINTER(BaselineOptions), _OUT]),
+    "vw_baseline_read": (ctypes.c_int, [ctypes.c_char_p, _OUT]),
+    "vw_baseline_write": (ctypes.c_int, [_P, ctypes.c_char_p]),
+    "vw_baseline_free": (None, [_P]),
+    "vw_check_limits_init": (None, [ctypes.POINTER(CheckLimits)]),
+    "vw_check_limits_parse": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(CheckLimits)]),
+    "vw_baselines_compare": (ctypes.c_int, [_P, _P, ctypes.POINTER(CheckLimits), _OUT]),
+    "vw_check_report_free": (None, [_P]),
+    "vw_report_check": (ctypes.c_int, _REPORT),
     "vw_doctor_file": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(DoctorOptions), _OUT]),
     "vw_doctor_text": (ctypes.c_int,
                        [ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(DoctorOptions), _OUT]),
@@ -178,6 +199,7 @@ _CORE_SIGNATURES: Dict[str, tuple] = {
     "vw_last_error": (ctypes.c_char_p, []),
     "vw_status_name": (ctypes.c_char_p, [ctypes.c_int]),
     "vw_status_message": (ctypes.c_char_p, [ctypes.c_int]),
+    "vw_format_size": (ctypes.c_char_p, [ctypes.c_uint64, ctypes.c_char_p]),
     "vw_parse_size": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint64)]),
 }
 
@@ -257,6 +279,12 @@ def size_bytes(size: Optional[Size]) -> int:
     return value.value
 
 
+def size_text(size: int) -> str:
+    """A number of bytes for people: "13.40 GiB"."""
+    room = ctypes.create_string_buffer(64)
+    return load("vramwise").vw_format_size(size, room).decode()
+
+
 def encoded(text: Union[None, str, "os.PathLike[str]"]) -> Optional[bytes]:
     """A text or a path as C takes it; None stays."""
     if text is None:
@@ -268,8 +296,10 @@ def encoded(text: Union[None, str, "os.PathLike[str]"]) -> Optional[bytes]:
 
 
 def report(function: str, *subject: ctypes.c_void_p, is_json: bool, file: Optional[str] = None,
-           other_file: Optional[str] = None, width_columns: int = 0) -> str:
-    """The report on a result (or on none), as JSON or as text for people."""
+           other_file: Optional[str] = None, width_columns: int = 0, most_lines: int = 0,
+           rest: Optional[str] = None) -> str:
+    """The report on a result (or on none), as JSON or as text for people. `rest` names what shows
+    the lines beyond `most_lines`, 0 being all."""
     pieces: List[bytes] = []
 
     def write(_context: Any, address: Any, length: int) -> bool:
@@ -279,7 +309,8 @@ def report(function: str, *subject: ctypes.c_void_p, is_json: bool, file: Option
     output = _Output(None, _WRITE(write))
     form = _ReportForm(struct_size=ctypes.sizeof(_ReportForm), is_json=is_json, has_utf8=False,
                        width_columns=width_columns, file=encoded(file),
-                       other_file=encoded(other_file))
+                       other_file=encoded(other_file), most_lines=most_lines,
+                       rest=encoded(rest))
     check(getattr(analysis(), function)(*subject, ctypes.byref(form), ctypes.byref(output)))
     return b"".join(pieces).decode("utf-8", "replace")
 

@@ -1,23 +1,21 @@
 /* diff.c - two recordings at their peaks, line by line.
  *
- * "What did my change cost?" The two files share no numbers: stacks, strings and frames are
- * numbered anew in each. So stacks are compared as text: two are one if every frame has the same
- * function, file and line. A line that moved because code was added above it is another line here;
- * the categories, which do not depend on lines, show then that nothing else changed.
+ * "What did my change cost?" Both recordings are looked at where most was live. What their lines
+ * held is matched by diff_sites.c and diff_names.c, the rules of which are in diff_parts.h; here
+ * are the two moments, the order of the rows, the categories and the notes.
  *
- * What we did not do: match stacks that are merely alike. A wrong match hides a difference, and a
- * missing one shows it twice, once as gone and once as new, which a reader sees through. */
+ * The rows account for the peaks: what they grew and shrank adds up to the difference in live
+ * bytes. */
 #include <stdlib.h> /* qsort */
 #include <string.h>
 
 #include "vramwise/analysis.h"
+#include "analysis/diff_parts.h"
 #include "analysis/moment.h"
 #include "analysis/recording.h"
 #include "analysis/result.h"
 #include "analysis/timeline.h"
-#include "base/byte_buffer.h"
 #include "base/error.h"
-#include "base/string_table.h"
 
 /* One of the two recordings. */
 typedef struct diff_side {
@@ -95,57 +93,7 @@ static vw_status look_at(diff_work *work, diff_side *side)
     return status;
 }
 
-/* ---- by stack -------------------------------------------------------------------------------- */
-
-/* The stack as bytes that are equal exactly for equal stacks. */
-static void write_key(vw__byte_buffer *key, const vw_usage *usage)
-{
-    vw__byte_buffer_clear(key);
-    vw__append_u8(key, usage->has_stack);
-    for (size_t i = 0; i < usage->frame_count; i++) {
-        const vw_frame *frame = &usage->frames[i];
-        vw__append_bytes(key, frame->function, strlen(frame->function) + 1);
-        vw__append_bytes(key, frame->file, strlen(frame->file) + 1);
-        vw__append_u32_le(key, frame->line);
-    }
-}
-
-typedef struct change_list {
-    vw_change *changes; /* the arena's: room for the usages of both sides */
-    size_t count;
-    vw__arena key_arena;
-    vw__string_table keys; /* the id is the place in `changes` */
-    vw__byte_buffer key;
-} change_list;
-
-static void count_usage(vw_change *change, const vw_usage *usage, bool is_after)
-{
-    *(is_after ? &change->after_bytes : &change->before_bytes) += usage->bytes;
-    *(is_after ? &change->after_count : &change->before_count) += usage->block_count;
-}
-
-static vw_status add_usages(change_list *list, const diff_side *side, bool is_after)
-{
-    for (size_t i = 0; i < side->moment.usage_count; i++) {
-        const vw_usage *usage = &side->moment.usages[i];
-        uint32_t place;
-        write_key(&list->key, usage);
-        if (vw__byte_buffer_has_failed(&list->key) ||
-            !vw__string_table_add(&list->keys, vw__byte_buffer_text(&list->key),
-                                  vw__byte_buffer_size(&list->key), &place))
-            return vw__fail_host_memory(vw__byte_buffer_size(&list->key), "a stack to compare");
-        vw_change *change = &list->changes[place];
-        if (place == list->count) {
-            list->count++;
-            change->frames = usage->frames;
-            change->frame_count = usage->frame_count;
-            change->where = usage->where;
-            change->category = usage->category;
-        }
-        count_usage(change, usage, is_after);
-    }
-    return VW_OK;
-}
+/* ---- by line --------------------------------------------------------------------------------- */
 
 static uint64_t difference_of(const vw_change *change)
 {
@@ -176,44 +124,40 @@ static int compare_changes(const void *left, const void *right)
     return order;
 }
 
-static bool is_change(const vw_change *change)
+static void add_up(vw_diff_report *report)
 {
-    return change->before_bytes != change->after_bytes ||
-           change->before_count != change->after_count;
+    for (size_t i = 0; i < report->change_count; i++) {
+        const vw_change *change = &report->changes[i];
+        *(change->after_bytes > change->before_bytes ? &report->grown_bytes
+                                                     : &report->shrunk_bytes) +=
+            difference_of(change);
+    }
 }
 
-static vw_status compare_stacks(diff_work *work, const diff_side *before, const diff_side *after,
-                                vw_diff_report *report)
+static vw_status compare_lines(diff_work *work, const diff_side *before, const diff_side *after,
+                               vw_diff_report *report)
 {
-    size_t most = before->moment.usage_count + after->moment.usage_count;
-    change_list list = {.count = 0};
-    list.changes =
-        vw__arena_alloc_array(work->arena, most, sizeof *list.changes, _Alignof(vw_change));
-    if (list.changes == NULL)
-        return vw__fail_host_memory(most * sizeof *list.changes, "the changes");
-    vw__arena_init(&list.key_arena, VW__ARENA_NO_LIMIT);
-    vw__string_table_init(&list.keys, &list.key_arena, VW__STRING_TABLE_LARGEST_COUNT, SIZE_MAX);
-    vw__byte_buffer_init(&list.key);
-    vw_status status = add_usages(&list, before, false);
-    if (status == VW_OK)
-        status = add_usages(&list, after, true);
-    vw__byte_buffer_deinit(&list.key);
-    vw__arena_deinit(&list.key_arena);
-    if (status != VW_OK)
-        return status;
-
-    size_t kept = 0;
-    for (size_t i = 0; i < list.count; i++)
-        if (is_change(&list.changes[i]))
-            list.changes[kept++] = list.changes[i];
-    qsort(list.changes, kept, sizeof *list.changes, compare_changes);
-    report->changes = list.changes;
-    report->change_count = kept;
-    report->is_same = kept == 0;
+    vw_change *changes;
+    size_t count;
+    VW__TRY(vw__diff_compare_sites(work->arena, &before->moment, &after->moment, report, &changes,
+                                   &count));
+    qsort(changes, count, sizeof *changes, compare_changes);
+    report->changes = changes;
+    report->change_count = count;
+    report->is_same = count == 0;
+    add_up(report);
+    VW_ASSERT(before->moment.live_bytes + report->grown_bytes ==
+              after->moment.live_bytes + report->shrunk_bytes);
     return VW_OK;
 }
 
 /* ---- by category ----------------------------------------------------------------------------- */
+
+static void count_usage(vw_change *change, const vw_usage *usage, bool is_after)
+{
+    *(is_after ? &change->after_bytes : &change->before_bytes) += usage->bytes;
+    *(is_after ? &change->after_count : &change->before_count) += usage->block_count;
+}
 
 static vw_change *category_change(vw_change *changes, size_t *count, const char *category)
 {
@@ -293,7 +237,7 @@ static vw_status fill_report(diff_work *work, const vw__model *before_model,
     diff_side after = {.name = "second", .model = after_model};
     VW__TRY(look_at(work, &before));
     VW__TRY(look_at(work, &after));
-    VW__TRY(compare_stacks(work, &before, &after, report));
+    VW__TRY(compare_lines(work, &before, &after, report));
     VW__TRY(compare_categories(work, &before, &after, report));
 
     report->before_device = before.device;

@@ -494,6 +494,6 @@ const char *vw_basis_name(vw_basis basis)
 
 const char *vw_doctor_source_name(vw_doctor_source source)
 {
-    static const char *const names[] = {"text", "log", "recording", "steps"};
+    static const char *const names[] = {"text", "log", "recording", "steps", "process"};
     return (size_t)source < COUNT_OF(names) ? names[source] : "text";
 }

@@ -29,9 +29,7 @@
 #include "trend/trend.h"
 
 enum {
-    TIGHT_SHARE = 10, /* of what the job can have, left to take */
-    MUCH_OUTSIDE = 5, /* of the card */
-    MOST_NAMED = 4,   /* other devices */
+    MOST_NAMED = 4, /* other devices */
 };
 
 _Static_assert(VW_UNKNOWN == VW_LIVE_UNKNOWN, "what a page does not know, the doctor does not");
@@ -147,8 +145,8 @@ static uint64_t peak_of(const job_case *judged)
 static void find_tightness(job_case *judged)
 {
     uint64_t end = judged->end_bytes, reserved = judged->numbers.reserved_bytes;
-    bool is_near =
-        VW__DOCTOR_KNOWS_ALL(end, reserved) && vw__doctor_less(end, reserved) < end / TIGHT_SHARE;
+    bool is_near = VW__DOCTOR_KNOWS_ALL(end, reserved) &&
+                   vw__doctor_less(end, reserved) < end / VW__DOCTOR_TIGHT_SHARE;
     bool has_run_out = count_of(judged, VW_LIVE_OUT_OF_MEMORY) != 0;
     bool has_retried = count_of(judged, VW_LIVE_RETRIES) != 0;
     judged->is_tight = is_near || has_run_out || has_retried;
@@ -211,7 +209,7 @@ static bool is_outside_much(const job_case *judged)
 {
     return vw__doctor_knows(judged->outside_bytes) &&
            vw__doctor_less(judged->outside_bytes, VW__NUMBERS_CONTEXT_BYTES) >=
-               judged->numbers.total_bytes / MUCH_OUTSIDE &&
+               judged->numbers.total_bytes / VW__DOCTOR_MUCH_OUTSIDE &&
            judged->outside_bytes > VW__NUMBERS_CONTEXT_BYTES;
 }
 

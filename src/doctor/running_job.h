@@ -8,6 +8,10 @@
 #include "vramwise/status.h"
 #include "vramwise/watch.h"
 
+/* Parts of what a job can have: tight if less than a tenth of it is left to take, crowded if others
+ * hold a fifth of the card. */
+enum { VW__DOCTOR_TIGHT_SHARE = 10, VW__DOCTOR_MUCH_OUTSIDE = 5 };
+
 /* What was read of a job, as watch/job_facts.c fills it. */
 typedef struct vw__doctor_job_facts {
     const vw_job *job;

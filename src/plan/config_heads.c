@@ -4,24 +4,26 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How names end, the longer of two that fit first. */
+/* How names end, the longer of two that fit first; of several for one head, the usual one first. */
 static const struct ending {
     const char *text;
     vw_plan_head head;
     bool is_loose; /* other classes end alike (GPT2DoubleHeadsModel): what is before it must fit */
+    const char *stem; /* of the one model whose class has that head; NULL: any */
 } endings[] = {
-    {"ForSequenceClassification", VW_PLAN_HEAD_SEQUENCE_CLASSIFICATION, false},
-    {"ForConditionalGeneration", VW_PLAN_HEAD_SEQ2SEQ_LM, false},
-    {"ForImageClassification", VW_PLAN_HEAD_IMAGE_CLASSIFICATION, false},
-    {"ForTokenClassification", VW_PLAN_HEAD_TOKEN_CLASSIFICATION, false},
-    {"ForQuestionAnswering", VW_PLAN_HEAD_QUESTION_ANSWERING, false},
-    {"ForPreTraining", VW_PLAN_HEAD_MASKED_LM, false},
-    {"ForCausalLM", VW_PLAN_HEAD_CAUSAL_LM, false},
-    {"ForMaskedLM", VW_PLAN_HEAD_MASKED_LM, false},
-    {"LMHeadModel", VW_PLAN_HEAD_CAUSAL_LM, false},
-    {"MTModel", VW_PLAN_HEAD_SEQ2SEQ_LM, false}, /* Marian's */
-    {"EncoderModel", VW_PLAN_HEAD_ENCODER, true},
-    {"Model", VW_PLAN_HEAD_NONE, true},
+    {"ForSequenceClassification", VW_PLAN_HEAD_SEQUENCE_CLASSIFICATION, false, NULL},
+    {"ForConditionalGeneration", VW_PLAN_HEAD_SEQ2SEQ_LM, false, NULL},
+    {"ForImageClassification", VW_PLAN_HEAD_IMAGE_CLASSIFICATION, false, NULL},
+    {"ForTokenClassification", VW_PLAN_HEAD_TOKEN_CLASSIFICATION, false, NULL},
+    {"ForQuestionAnswering", VW_PLAN_HEAD_QUESTION_ANSWERING, false, NULL},
+    {"ForCausalLM", VW_PLAN_HEAD_CAUSAL_LM, false, NULL},
+    {"ForMaskedLM", VW_PLAN_HEAD_MASKED_LM, false, NULL},
+    {"LMHeadModel", VW_PLAN_HEAD_CAUSAL_LM, false, NULL},
+    {"MTModel", VW_PLAN_HEAD_SEQ2SEQ_LM, false, NULL}, /* Marian's */
+    {"EncoderModel", VW_PLAN_HEAD_ENCODER, true, NULL},
+    /* Masked words, and whether a sentence follows: a classifier of the first token. */
+    {"ForPreTraining", VW_PLAN_HEAD_MASKED_LM, false, "Bert"},
+    {"Model", VW_PLAN_HEAD_NONE, true, NULL},
 };
 
 enum { LONGEST_CLASS = 80 };
@@ -55,10 +57,11 @@ static vw_plan_head head_of_class(const vw__config_type *type, const char *class
     const struct ending *ending = find_ending(class_name, &before);
     const bool is_of_type =
         before == stem_length(type) && strncmp(class_name, type->class_name, before) == 0;
-    if (ending == NULL || (ending->is_loose && !is_of_type) ||
+    const bool is_other =
+        ending != NULL && ending->stem != NULL &&
+        (before != strlen(ending->stem) || strncmp(class_name, ending->stem, before) != 0);
+    if (ending == NULL || (ending->is_loose && !is_of_type) || is_other ||
         !vw__plan_family_has_head(type->family, ending->head))
-        return VW_PLAN_HEAD_AUTO;
-    if (type->defaults.head.is_pretrained_otherwise && strcmp(ending->text, "ForPreTraining") == 0)
         return VW_PLAN_HEAD_AUTO;
     return ending->head;
 }
@@ -66,17 +69,14 @@ static vw_plan_head head_of_class(const vw__config_type *type, const char *class
 /* The class of that type with that head, as transformers calls it. */
 static void name_class(const vw__config_type *type, vw_plan_head head, char name[LONGEST_CLASS])
 {
-    size_t unused;
-    const struct ending *usual = find_ending(type->class_name, &unused);
-    snprintf(name, LONGEST_CLASS, "%s", type->class_name);
-    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        const bool is_usual = usual != NULL && usual->head == head;
-        if (is_usual || endings[i].head != head || strcmp(endings[i].text, "ForPreTraining") == 0)
-            continue;
-        snprintf(name, LONGEST_CLASS, "%.*s%s", (int)stem_length(type), type->class_name,
-                 endings[i].text);
-        return;
+    size_t before = 0, i = 0;
+    const struct ending *ending = find_ending(type->class_name, &before);
+    if (ending == NULL || ending->head != head) {
+        while (endings[i].head != head) /* every head is among them */
+            i++;
+        ending = &endings[i];
     }
+    snprintf(name, LONGEST_CLASS, "%.*s%s", (int)stem_length(type), type->class_name, ending->text);
 }
 
 static vw_status be_headless(const vw__config_type *type, const char *asked, vw_plan_model *model)

@@ -80,18 +80,35 @@ static vw_status read_fp8(const vw__config *config, vw__plan_quantization *out)
     return VW_OK;
 }
 
+static vw_status find_method(const vw__config *config, vw__plan_quantization_method *out)
+{
+    static const struct {
+        const char *name;
+        vw__plan_quantization_method method;
+    } methods[] = {
+        {"awq", VW__PLAN_QUANTIZED_AWQ},
+        {"gptq", VW__PLAN_QUANTIZED_GPTQ},
+        {"bitsandbytes", VW__PLAN_QUANTIZED_BNB_4},
+        {"fp8", VW__PLAN_QUANTIZED_FP8},
+    };
+    const char *name = NULL;
+    VW__TRY(vw__config_text_if(config, "quant_method", &name));
+    if (name == NULL && /* old files of bitsandbytes do not name it */
+        (vw__config_has(config, "load_in_4bit") || vw__config_has(config, "load_in_8bit")))
+        name = "bitsandbytes";
+    for (size_t i = 0; name != NULL && i < sizeof methods / sizeof methods[0]; i++)
+        if (strcmp(methods[i].name, name) == 0) {
+            *out = methods[i].method;
+            return VW_OK;
+        }
+    return vw__config_refuse(config, "quant_method", VW_ERR_UNSUPPORTED,
+                             "one of awq, gptq, bitsandbytes, fp8 (without quantization_config the "
+                             "model is planned in 16 or 32 bits)");
+}
+
 static vw_status read_method(const vw__config *config, vw__plan_quantization *out)
 {
-    static const char *const names[] = {"awq", "gptq", "bitsandbytes", "fp8"};
-    static const vw__plan_quantization_method methods[] = {
-        VW__PLAN_QUANTIZED_AWQ, VW__PLAN_QUANTIZED_GPTQ, VW__PLAN_QUANTIZED_BNB_4,
-        VW__PLAN_QUANTIZED_FP8};
-    size_t place = 2; /* old files of bitsandbytes do not name it */
-    if (!vw__config_has(config, "quant_method") && !vw__config_has(config, "load_in_4bit") &&
-        !vw__config_has(config, "load_in_8bit"))
-        return vw__config_choice(config, "quant_method", names, 4, &place);
-    VW__TRY(vw__config_choice_if(config, "quant_method", names, 4, &place));
-    out->method = methods[place];
+    VW__TRY(find_method(config, &out->method));
     switch (out->method) {
     case VW__PLAN_QUANTIZED_AWQ:
     case VW__PLAN_QUANTIZED_GPTQ:

@@ -1,6 +1,6 @@
 /* families.c - the families of transformers: how the Python code of each differs from the others',
- * after the modeling_*.py of transformers. A new family is a style here and a row in
- * config_types.c. */
+ * after the modeling_*.py of transformers. A new family is a style here, or in families_text.c, and
+ * a row of config_types*.c. */
 #include "plan/family_rows.h"
 
 uint64_t vw__plan_usual_length(const vw_plan_model *model)

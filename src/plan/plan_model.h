@@ -94,7 +94,6 @@ typedef struct vw__plan_head {
     bool has_offset; /* a buffer is added to the logits */
     bool has_pooler; /* without a head, a dense layer over the first token is there (bert) */
     vw__plan_classifier classifier;
-    bool is_pretrained_otherwise; /* ForPreTraining is not the class for masked words (electra) */
 } vw__plan_head;
 
 typedef struct vw__plan_shape {

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "analysis/recording.h"
+#include "analysis/site_key.h"
 #include "base/byte_buffer.h"
 #include "base/checked_math.h" /* vw__max_u64 */
 #include "base/error.h"
@@ -223,16 +224,9 @@ static void note_failure(const vw_recording *recording, const vw_device_stats *d
 
 /* ---- lines of the program -------------------------------------------------------------------- */
 
-static const vw_frame *line_of(const vw_usage *usage)
-{
-    if (usage->where != NULL)
-        return usage->where;
-    return usage->frame_count > 0 ? &usage->frames[0] : NULL;
-}
-
 static void write_key(vw__byte_buffer *key, const vw_usage *usage)
 {
-    const vw_frame *place = line_of(usage);
+    const vw_frame *place = vw__site_key_frame(usage);
     vw__byte_buffer_clear(key);
     vw__append_u8(key, place != NULL);
     if (place == NULL) {
@@ -246,7 +240,7 @@ static void write_key(vw__byte_buffer *key, const vw_usage *usage)
 
 static vw_status keep_site(vw__ranks_work *work, const vw_usage *usage, vw__ranks_site *out)
 {
-    const vw_frame *place = line_of(usage);
+    const vw_frame *place = vw__site_key_frame(usage);
     *out = (vw__ranks_site){NULL, usage->category};
     if (place == NULL)
         return VW_OK;

@@ -39,10 +39,16 @@ static void append_category(vw__byte_buffer *cell, const void *object)
     vw__append_format(cell, "  %.40s", change->category != NULL ? change->category : "?");
 }
 
+/* The line, and the innermost frame if there is one stack. With several, how many: a window has no
+ * room for both, and the frames that changed most are shown on request. */
 static void append_place(vw__byte_buffer *cell, const void *object)
 {
     const vw_change *change = object;
-    vw__report_append_place(cell, change->where, change->frames, change->frame_count, "(no stack)");
+    const bool has_several = change->stack_count > 1 && change->where != NULL;
+    vw__report_append_place(cell, change->where, change->frames,
+                            has_several ? 0 : change->frame_count, "(no stack)");
+    if (has_several)
+        vw__append_format(cell, " (%s)", vw__report_counted(change->stack_count, "stack").text);
 }
 
 #define CHANGE(kind, key, member) VW__REPORT_FIELD(kind, vw_change, key, member)
@@ -66,8 +72,24 @@ static const vw__report_field change_list[] = {
     {CHANGE(COUNT, "after_blocks", after_count)},
     {CHANGE(PLACE, "where", where), VW__REPORT_COLUMN(5, PLACE, "where"), .append = append_place},
     {CHANGE(FRAMES, "frames", frames), VW__REPORT_COUNTED(vw_change, frame_count)},
+    {CHANGE(PLACE, "before_where", before_where)},
+    {CHANGE(PLACE, "after_where", after_where)},
+    {CHANGE(COUNT, "stacks", stack_count)},
 };
 static const vw__report_fields change_fields = VW__REPORT_FIELDS(vw_change, change_list);
+
+static const char *kind_of_rename(const void *object)
+{
+    return ((const vw_rename *)object)->is_file ? "file" : "function";
+}
+
+#define RENAME(kind, key, member) VW__REPORT_FIELD(kind, vw_rename, key, member)
+static const vw__report_field rename_list[] = {
+    {.key = "kind", .kind = VW__REPORT_FIELD_TEXT, .text = kind_of_rename},
+    {RENAME(TEXT, "before", before)},
+    {RENAME(TEXT, "after", after)},
+};
+static const vw__report_fields rename_fields = VW__REPORT_FIELDS(vw_rename, rename_list);
 
 static const vw__report_field diff_list[] = {
     {DIFF(BOOLEAN, "same", is_same)},
@@ -78,11 +100,32 @@ static const vw__report_field diff_list[] = {
     {DIFF(COUNT, "change_count", change_count)},
     {DIFF(FIRST_OBJECTS, "changes", changes), VW__REPORT_COUNTED(vw_diff_report, change_count),
      .fields = &change_fields},
+    {DIFF(BYTES, "grown_bytes", grown_bytes)},
+    {DIFF(BYTES, "shrunk_bytes", shrunk_bytes)},
+    {DIFF(OBJECTS, "renames", renames), VW__REPORT_COUNTED(vw_diff_report, rename_count),
+     .fields = &rename_fields},
     {DIFF(TEXTS, "notes", notes), VW__REPORT_COUNTED(vw_diff_report, note_count)},
 };
 static const vw__report_fields diff_fields = VW__REPORT_FIELDS(vw_diff_report, diff_list);
 
 /* ---- for people ------------------------------------------------------------------------------ */
+
+/* The allocator may hold more or less for the same live memory. */
+static void say_no_difference(vw__report *out, const vw_diff_report *report)
+{
+    const vw__report_text live = vw__report_size(report->before.live_bytes);
+    const uint64_t before = report->before_peak_reserved_bytes,
+                   after = report->after_peak_reserved_bytes;
+    if (before == after || before == VW_UNKNOWN || after == VW_UNKNOWN)
+        vw__report_say(out, VW__REPORT_STYLE_GREEN,
+                       "no difference: %s live at both peaks, in the same places", live.text);
+    else
+        vw__report_say(out, VW__REPORT_STYLE_GREEN,
+                       "no difference in live memory: %s at both peaks, in the same places; "
+                       "reserved memory %s by %s",
+                       live.text, after > before ? "grew" : "shrank",
+                       vw__report_change(before, after).text + 1); /* without its sign */
+}
 
 static void say_answer(vw__report *out, const vw_diff_report *report)
 {
@@ -90,8 +133,7 @@ static void say_answer(vw__report *out, const vw_diff_report *report)
     const vw__report_text before_text = vw__report_size(before),
                           after_text = vw__report_size(after);
     if (report->is_same)
-        vw__report_say(out, VW__REPORT_STYLE_GREEN,
-                       "the same: %s live at both peaks, in the same places", before_text.text);
+        say_no_difference(out, report);
     else if (before == after)
         vw__report_say(out, VW__REPORT_STYLE_YELLOW,
                        "moved: %s live at both peaks, in other places", before_text.text);
@@ -136,6 +178,20 @@ static void say_totals(vw__report *out, const vw_diff_report *report)
     vw__report_table_end(&table, out);
 }
 
+/* The rows that are left out, with what they come to: so that all rows add up to the totals. */
+static void say_the_rest(vw__report *out, const vw_diff_report *report)
+{
+    uint64_t before = 0, after = 0;
+    for (size_t i = out->form.most_rows; i < report->change_count; i++) {
+        before += report->changes[i].before_bytes;
+        after += report->changes[i].after_bytes;
+    }
+    vw__report_say(
+        out, VW__REPORT_STYLE_FAINT, "and %s, %s in all",
+        vw__report_counted(report->change_count - out->form.most_rows, "smaller one").text,
+        vw__report_change(before, after).text);
+}
+
 static void say_changes(vw__report *out, const vw_diff_report *report)
 {
     vw__report_table table;
@@ -151,9 +207,21 @@ static void say_changes(vw__report *out, const vw_diff_report *report)
     }
     vw__report_table_end(&table, out);
     if (report->change_count > out->form.most_rows)
+        say_the_rest(out, report);
+}
+
+static void say_renames(vw__report *out, const vw_diff_report *report)
+{
+    if (report->rename_count == 0)
+        return;
+    vw__report_blank(out);
+    for (size_t i = 0; i < report->rename_count && i < out->form.most_rows; i++)
+        vw__report_say(out, VW__REPORT_STYLE_PLAIN, "%s is now %s", report->renames[i].before,
+                       report->renames[i].after);
+    if (report->rename_count > out->form.most_rows)
         vw__report_say(
             out, VW__REPORT_STYLE_FAINT, "and %s",
-            vw__report_counted(report->change_count - out->form.most_rows, "smaller one").text);
+            vw__report_counted(report->rename_count - out->form.most_rows, "more rename").text);
 }
 
 static bool has_other_settings(const vw_diff_report *report)
@@ -184,6 +252,7 @@ static void say_report(vw__report *out, const void *content)
     vw__report_blank(out);
     say_totals(out, report);
     say_changes(out, report);
+    say_renames(out, report);
     vw__report_blank(out);
     say_side(out, "first", out->form.file, report->before_device, report->before_event_count,
              report->before_conf, has_conf);

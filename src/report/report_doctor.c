@@ -1,13 +1,10 @@
 /* report_doctor.c - how the doctor speaks.
  *
- * The reader has a dead run and little patience. So the first screen holds what decides: the
+ * The reader has a dead run and little patience. So a report with a limit of lines is one screen
+ * (report_doctor_screen.c). This file has the whole report, which begins in the same way: the
  * verdict in one sentence, the numbers as a picture, and what to try first, ready to be pasted.
- * How the verdict came about and all findings with all remedies follow; what would make it worse
- * comes last, under a heading that cannot be taken for advice.
- *
- * Prose is wrapped to the window. What is to be typed never is: a line of code broken in two is
- * wrong code. Where it is too wide its indentation gives way first, as far as that of the advice it
- * belongs to, then the window's edge.
+ * How the verdict came about and all findings with all other remedies follow; what would make it
+ * worse comes last, under a heading that cannot be taken for advice.
  *
  * Texts may quote untrusted files; all of them pass through vw__report_show(). */
 #include "vramwise/report.h"
@@ -22,19 +19,14 @@
 enum {
     SMALLEST_WIDTH_COLUMNS = 20, /* a phone's, or a narrow pane's */
     FILE_INDENT = 2,
+    SMALLEST_FILE_COLUMNS = 16, /* of a name that is cut */
     FINDING_INDENT = 2,
-    CODE_INDENT = 2, /* more than the action it belongs to */
     PART_BAR_COLUMNS = 24,
     NARROWEST_WITH_PART_BARS = 64,
     FACT_COLUMNS = 14, /* of a label */
     NARROW_FACT_COLUMNS = 8,
     NARROWEST_WITH_COLUMNS = 36,
 };
-
-static const char *text_or_nothing(const char *text)
-{
-    return text != NULL ? text : "";
-}
 
 /* ---- the fields; vramwise-doctor(1) names them ------------------------------------------------
  */
@@ -169,12 +161,12 @@ static vw__report_style style_of(vw_verdict verdict)
     }
 }
 
-/* The file on a separate line; if it is too long, its beginning and its end. The first folders and
- * the file name say more than the folders between. */
-static void say_file(vw__report *report, const char *file, size_t size_bytes)
+/* If it is too long, its beginning and its end: the first folders and the file name say more than
+ * the folders between. */
+static void append_file(vw__report *report, const char *file, size_t size_bytes,
+                        size_t room_columns)
 {
     const char *dots = report->form.has_utf8 ? "\xE2\x80\xA6" : "...";
-    const size_t room_columns = report->form.width_columns - FILE_INDENT;
     const size_t columns = vw__report_columns_of(file, size_bytes);
     size_t begin_bytes = size_bytes, end_from = size_bytes;
     if (columns > room_columns) {
@@ -185,12 +177,31 @@ static void say_file(vw__report *report, const char *file, size_t size_bytes)
         while (vw__report_columns_of(file + end_from, size_bytes - end_from) > end_columns)
             end_from += vw__report_bytes_within(file + end_from, size_bytes - end_from, 2);
     }
-    vw__report_append_spaces(&report->buffer, FILE_INDENT);
-    vw__append_text(&report->buffer, vw__report_style_code(report, VW__REPORT_STYLE_FAINT));
     vw__append_bytes(&report->buffer, file, begin_bytes);
     if (begin_bytes < size_bytes)
         vw__append_text(&report->buffer, dots);
     vw__append_bytes(&report->buffer, file + end_from, size_bytes - end_from);
+}
+
+/* `line` and the file behind it, or below it where there is no room. On a screen the file is cut
+ * to what the line has left, if that is worth reading. */
+static void say_with_file(vw__report *report, const char *line, const char *file, size_t size_bytes)
+{
+    const size_t width = report->form.width_columns;
+    const size_t left_columns = strlen(line) + 1 < width ? width - strlen(line) - 1 : 0;
+    const bool is_behind =
+        size_bytes > 0 && (vw__report_columns_of(file, size_bytes) <= left_columns ||
+                           (report->form.most_lines != 0 && left_columns >= SMALLEST_FILE_COLUMNS));
+    if (!is_behind)
+        vw__report_prose(report, 0, VW__REPORT_STYLE_FAINT, "", "%s", line);
+    if (size_bytes == 0)
+        return;
+    vw__append_text(&report->buffer, vw__report_style_code(report, VW__REPORT_STYLE_FAINT));
+    if (is_behind)
+        vw__append_format(&report->buffer, "%s ", line);
+    else
+        vw__report_append_spaces(&report->buffer, FILE_INDENT);
+    append_file(report, file, size_bytes, is_behind ? left_columns : width - FILE_INDENT);
     vw__append_text(&report->buffer, vw__report_style_code(report, VW__REPORT_STYLE_PLAIN));
     vw__report_blank(report);
 }
@@ -198,11 +209,12 @@ static void say_file(vw__report *report, const char *file, size_t size_bytes)
 /* "Verdict: fragmentation, high confidence, from a log: train.log" */
 static void say_what_it_is_from(vw__report *report, const vw_diagnosis *diagnosis)
 {
-    const char *source = diagnosis->is_running ? "running job"
+    const char *source = diagnosis->source == VW_SOURCE_PROCESS ? "look from outside"
+                         : diagnosis->is_running                ? "running job"
                          : diagnosis->source == VW_SOURCE_STEPS
                              ? "step log"
                              : vw_doctor_source_name(diagnosis->source);
-    const char *file = text_or_nothing(report->form.file);
+    const char *file = vw__report_doctor_text(report->form.file);
     char first_of[64] = "", line[160];
     vw__byte_buffer shown;
     if (diagnosis->error_count > 1 && !diagnosis->is_running)
@@ -215,21 +227,13 @@ static void say_what_it_is_from(vw__report *report, const vw_diagnosis *diagnosi
     vw__report_show(report, &shown, file, strlen(file));
     if (shown.has_failed)
         report->buffer.has_failed = true;
-    file = vw__byte_buffer_text(&shown);
-    if (strlen(line) + 1 + vw__report_columns_of(file, shown.size_bytes) <=
-        report->form.width_columns) {
-        vw__report_prose(report, 0, VW__REPORT_STYLE_FAINT, "", "%s %s", line, file);
-    } else {
-        vw__report_prose(report, 0, VW__REPORT_STYLE_FAINT, "", "%s", line);
-        if (shown.size_bytes > 0)
-            say_file(report, file, shown.size_bytes);
-    }
+    say_with_file(report, line, vw__byte_buffer_text(&shown), shown.size_bytes);
     vw__byte_buffer_deinit(&shown);
 }
 
-static void say_verdict(vw__report *report, const vw_diagnosis *diagnosis)
+void vw__report_doctor_verdict(vw__report *report, const vw_diagnosis *diagnosis)
 {
-    const char *sentence = text_or_nothing(diagnosis->sentence);
+    const char *sentence = vw__report_doctor_text(diagnosis->sentence);
     vw__report_prose(report, 0, style_of(diagnosis->verdict), "", "%s",
                      sentence[0] != '\0' ? sentence : vw_verdict_name(diagnosis->verdict));
     say_what_it_is_from(report, diagnosis);
@@ -243,156 +247,13 @@ static void say_reasoning(vw__report *report, const vw_diagnosis *diagnosis)
         vw__report_prose(report, 0, VW__REPORT_STYLE_PLAIN, "- ", "%s", diagnosis->reasoning[i]);
 }
 
-/* ---- remedies -------------------------------------------------------------------------------- */
-
-/* "saves 1.20 GiB to 3.00 GiB (computed)"; "" if the savings are unknown. A remedy that saves
- * nothing may still be good advice for the next run: then the text does not say "saves". */
-static vw__report_text savings_text(const vw_remedy *remedy)
-{
-    const uint64_t least_bytes = remedy->saves_bytes, most_bytes = remedy->saves_at_most_bytes;
-    const vw__report_text least = vw__report_size(least_bytes), most = vw__report_size(most_bytes);
-    const char *basis =
-        remedy->basis == VW_BASIS_RULE ? "rule of thumb" : vw_basis_name(remedy->basis);
-    vw__report_text result = {""};
-    if (least_bytes == VW_UNKNOWN && most_bytes == VW_UNKNOWN)
-        return result;
-    if (least_bytes == 0 && most_bytes == 0)
-        snprintf(result.text, sizeof result.text, "does not lower the peak of this run (%s)",
-                 basis);
-    else if ((least_bytes == VW_UNKNOWN || least_bytes == 0) && most_bytes != VW_UNKNOWN &&
-             most_bytes > 0)
-        snprintf(result.text, sizeof result.text, "saves at most %.20s (%s)", most.text, basis);
-    else if (most_bytes == VW_UNKNOWN)
-        snprintf(result.text, sizeof result.text, "saves at least %.20s (%s)", least.text, basis);
-    else if (least_bytes == most_bytes)
-        snprintf(result.text, sizeof result.text, "saves %.20s (%s)", least.text, basis);
-    else
-        snprintf(result.text, sizeof result.text, "saves %.18s to %.18s (%s)", least.text,
-                 most.text, basis);
-    return result;
-}
-
-static size_t widest_line_columns(const char *text)
-{
-    size_t widest_columns = 0;
-    while (*text != '\0') {
-        const size_t line_bytes = strcspn(text, "\n");
-        const size_t columns = vw__report_columns_of(text, line_bytes);
-        if (columns > widest_columns)
-            widest_columns = columns;
-        text += line_bytes + (text[line_bytes] == '\n');
-    }
-    return widest_columns;
-}
-
-/* Line by line as it is, CODE_INDENT further in than `least_indent` if there is room. */
-static void say_code(vw__report *report, size_t least_indent, const char *code)
-{
-    const size_t widest_columns = widest_line_columns(code);
-    const size_t width = report->form.width_columns;
-    size_t indent = least_indent + CODE_INDENT;
-    while (indent > least_indent && indent + widest_columns > width)
-        indent--;
-    while (*code != '\0') {
-        const size_t line_bytes = strcspn(code, "\n");
-        if (line_bytes > 0) {
-            vw__report_append_spaces(&report->buffer, indent);
-            vw__append_text(&report->buffer, vw__report_style_code(report, VW__REPORT_STYLE_BOLD));
-            vw__report_show(report, &report->buffer, code, line_bytes);
-            vw__append_text(&report->buffer, vw__report_style_code(report, VW__REPORT_STYLE_PLAIN));
-        }
-        vw__report_blank(report);
-        code += line_bytes + (code[line_bytes] == '\n');
-    }
-}
-
-static void say_remedy(vw__report *report, size_t indent, const char *mark, const vw_remedy *remedy)
-{
-    const size_t inner_indent = indent + strlen(mark);
-    const vw__report_text savings = savings_text(remedy);
-    const char *cost = text_or_nothing(remedy->cost);
-    vw__report_prose(report, indent, VW__REPORT_STYLE_BOLD, mark, "%s",
-                     text_or_nothing(remedy->action));
-    if (savings.text[0] != '\0')
-        vw__report_prose(report, inner_indent, VW__REPORT_STYLE_PLAIN, "", "%s", savings.text);
-    if (cost[0] != '\0')
-        vw__report_prose(report, inner_indent, VW__REPORT_STYLE_PLAIN, "", "cost: %s", cost);
-    say_code(report, inner_indent, text_or_nothing(remedy->how));
-}
-
-static bool is_warning(const vw_finding *finding)
-{
-    return strcmp(finding->kind, "warning") == 0;
-}
-
-static bool is_peak(const vw_finding *finding)
-{
-    return strcmp(finding->kind, "peak") == 0;
-}
-
-static uint64_t known_or_nothing(uint64_t bytes)
-{
-    return bytes != VW_UNKNOWN ? bytes : 0;
-}
-
-/* Compares the least savings, then the most. NULL saves nothing. */
-static bool saves_more(const vw_remedy *remedy, const vw_remedy *than)
-{
-    const uint64_t least_bytes = known_or_nothing(remedy->saves_bytes);
-    const uint64_t most_bytes = known_or_nothing(remedy->saves_at_most_bytes);
-    const uint64_t than_least_bytes = than != NULL ? known_or_nothing(than->saves_bytes) : 0;
-    const uint64_t than_most_bytes = than != NULL ? known_or_nothing(than->saves_at_most_bytes) : 0;
-    return least_bytes != than_least_bytes ? least_bytes > than_least_bytes
-                                           : most_bytes > than_most_bytes;
-}
-
-/* The finding's first remedy that saves anything, or NULL. */
-static const vw_remedy *first_that_saves(const vw_finding *finding)
-{
-    for (size_t k = 0; k < finding->remedy_count; k++)
-        if (saves_more(&finding->remedies[k], NULL))
-            return &finding->remedies[k];
-    return NULL;
-}
-
-/* For a healthy run: the remedy that saves most, among the first of each finding. Findings about
- * the peak are left out: what was alive then was needed. */
-static const vw_remedy *largest_remedy(const vw_diagnosis *diagnosis)
-{
-    const vw_remedy *largest = NULL;
-    for (size_t i = 0; i < diagnosis->finding_count; i++) {
-        const vw_finding *finding = &diagnosis->findings[i];
-        const vw_remedy *remedy =
-            is_warning(finding) || is_peak(finding) ? NULL : first_that_saves(finding);
-        if (remedy != NULL && saves_more(remedy, largest))
-            largest = remedy;
-    }
-    return largest;
-}
-
-/* The remedy on the first screen, or NULL: the first one against the cause. */
-static const vw_remedy *first_remedy(const vw_diagnosis *diagnosis)
-{
-    if (diagnosis->verdict == VW_VERDICT_NOT_OOM)
-        return NULL;
-    if (diagnosis->verdict == VW_VERDICT_HEALTHY)
-        return largest_remedy(diagnosis);
-    for (size_t i = 0; i < diagnosis->finding_count; i++) {
-        const vw_finding *finding = &diagnosis->findings[i];
-        if (finding->remedy_count > 0 && !is_warning(finding))
-            return &finding->remedies[0];
-    }
-    return NULL;
-}
-
 static void say_first_remedy(vw__report *report, const vw_diagnosis *diagnosis)
 {
-    const vw_remedy *remedy = first_remedy(diagnosis);
+    const vw_remedy *remedy = vw__report_doctor_first_remedy(diagnosis);
     if (remedy == NULL)
         return;
-    say_heading(report, VW__REPORT_STYLE_GREEN,
-                diagnosis->verdict == VW_VERDICT_UNKNOWN ? "To find out" : "Try first");
-    say_remedy(report, FINDING_INDENT, "", remedy);
+    say_heading(report, VW__REPORT_STYLE_GREEN, vw__report_doctor_first_heading(diagnosis));
+    vw__report_doctor_remedy(report, FINDING_INDENT, "", remedy);
 }
 
 /* ---- findings -------------------------------------------------------------------------------- */
@@ -432,7 +293,7 @@ static void say_parts(vw__report *report, const vw_finding *finding)
         }
         if (report->form.width_columns < NARROWEST_WITH_COLUMNS) {
             vw__report_prose(report, 0, VW__REPORT_STYLE_PLAIN, "", "%s: %s%s%s",
-                             text_or_nothing(part->name), vw__report_size(part->bytes).text,
+                             vw__report_doctor_text(part->name), vw__report_size(part->bytes).text,
                              has_shares ? ", " : "", share.text);
             continue;
         }
@@ -469,18 +330,18 @@ static void say_facts(vw__report *report, const vw_finding *finding)
         vw__report_prose(report, 0, VW__REPORT_STYLE_PLAIN, "- ", "%s", finding->evidence[i]);
 }
 
+/* All but `shown`. */
 static void say_remedies(vw__report *report, const vw_finding *finding, const vw_remedy *shown)
 {
+    unsigned number = 0;
     for (size_t i = 0; i < finding->remedy_count; i++) {
         const vw_remedy *remedy = &finding->remedies[i];
         char mark[8];
-        snprintf(mark, sizeof mark, "%u. ", (unsigned)(i + 1) % 1000);
+        if (vw__report_doctor_is_same(remedy, shown))
+            continue;
+        snprintf(mark, sizeof mark, "%u. ", ++number % 1000);
         vw__report_blank(report);
-        if (remedy == shown)
-            vw__report_prose(report, 0, VW__REPORT_STYLE_BOLD, mark, "%s (see above)",
-                             text_or_nothing(remedy->action));
-        else
-            say_remedy(report, 0, mark, remedy);
+        vw__report_doctor_remedy(report, 0, mark, remedy);
     }
 }
 
@@ -495,12 +356,12 @@ static void say_body(vw__report *report, const vw_finding *finding, const vw_rem
 
 static void say_findings(vw__report *report, const vw_diagnosis *diagnosis)
 {
-    const vw_remedy *shown = first_remedy(diagnosis);
+    const vw_remedy *shown = vw__report_doctor_first_remedy(diagnosis);
     for (size_t i = 0; i < diagnosis->finding_count; i++) {
         const vw_finding *finding = &diagnosis->findings[i];
-        if (is_warning(finding))
+        if (vw__report_doctor_is_warning(finding))
             continue;
-        say_heading(report, VW__REPORT_STYLE_BOLD, text_or_nothing(finding->title));
+        say_heading(report, VW__REPORT_STYLE_BOLD, vw__report_doctor_text(finding->title));
         say_body(report, finding, shown);
     }
 }
@@ -511,13 +372,13 @@ static void say_warnings(vw__report *report, const vw_diagnosis *diagnosis)
     bool has_heading = false;
     for (size_t i = 0; i < diagnosis->finding_count; i++) {
         const vw_finding *finding = &diagnosis->findings[i];
-        if (!is_warning(finding))
+        if (!vw__report_doctor_is_warning(finding))
             continue;
         if (!has_heading)
             say_heading(report, VW__REPORT_STYLE_YELLOW, "Do not");
         has_heading = true;
         vw__report_prose(report, 0, VW__REPORT_STYLE_YELLOW, "! ", "%s",
-                         text_or_nothing(finding->title));
+                         vw__report_doctor_text(finding->title));
         say_body(report, finding, NULL);
     }
 }
@@ -525,7 +386,11 @@ static void say_warnings(vw__report *report, const vw_diagnosis *diagnosis)
 static void say_diagnosis(vw__report *report, const void *content)
 {
     const vw_diagnosis *diagnosis = content;
-    say_verdict(report, diagnosis);
+    if (report->form.most_lines != 0) {
+        vw__report_doctor_screen(report, diagnosis);
+        return;
+    }
+    vw__report_doctor_verdict(report, diagnosis);
     vw__report_doctor_card(report, diagnosis);
     say_first_remedy(report, diagnosis);
     say_reasoning(report, diagnosis);

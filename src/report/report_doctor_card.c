@@ -21,11 +21,13 @@
 #include "report/report_doctor.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum {
     WIDEST_BAR_COLUMNS = 78, /* between its ends */
     MOST_PIECES = 6,
     NARROWEST_WITH_ROWS = 42, /* so that two words fit beside a name and its number */
+    SCREEN_GAP_COLUMNS = 3,
 };
 
 /* A stretch of the bar, and its row in the table. */
@@ -253,22 +255,53 @@ static const vw__report_column number_columns[] = {
     {"", VW__REPORT_COLUMN_NAME},
 };
 
-/* The numbers below the heading: rows, or in a narrow window sentences. */
+/* The numbers below the heading: rows, or in a narrow window sentences, or on a screen, where
+ * lines are few, one behind the other without their meaning. */
 typedef struct listing {
     vw__report *report;
     vw__report_table table;
+    bool is_on_screen;
+    size_t column; /* on a screen: where the line at hand ends */
 } listing;
 
 static void begin_listing(listing *rows, vw__report *report)
 {
     rows->report = report;
+    rows->is_on_screen = report->form.most_lines != 0;
+    rows->column = 0;
     vw__report_table_init(&rows->table, number_columns,
                           sizeof number_columns / sizeof number_columns[0]);
 }
 
 static void end_listing(listing *rows)
 {
+    if (rows->column > 0)
+        vw__report_blank(rows->report);
     vw__report_table_end(&rows->table, rows->report);
+}
+
+/* "# live 14.80 GiB   ", behind what is there. */
+static void add_on_screen(listing *rows, vw__report_style style, const char *marked, uint64_t bytes)
+{
+    vw__byte_buffer *buffer = &rows->report->buffer;
+    const vw__report_text size = vw__report_size(bytes);
+    marked += strspn(marked, " ");
+    const size_t columns = vw__report_columns_of(marked, strlen(marked)) + 1 + strlen(size.text);
+    if (rows->column > 0 &&
+        rows->column + SCREEN_GAP_COLUMNS + columns > rows->report->form.width_columns) {
+        vw__report_blank(rows->report);
+        rows->column = 0;
+    }
+    if (rows->column > 0) {
+        vw__report_append_spaces(buffer, SCREEN_GAP_COLUMNS);
+        rows->column += SCREEN_GAP_COLUMNS;
+    }
+    if (style != VW__REPORT_STYLE_PLAIN)
+        vw__append_text(buffer, vw__report_style_code(rows->report, style));
+    vw__append_format(buffer, "%s %s", marked, size.text);
+    if (style != VW__REPORT_STYLE_PLAIN)
+        vw__append_text(buffer, vw__report_style_code(rows->report, VW__REPORT_STYLE_PLAIN));
+    rows->column += columns;
 }
 
 static void add_row(listing *rows, vw__report_style style, const char *mark, const char *name,
@@ -278,6 +311,10 @@ static void add_row(listing *rows, vw__report_style style, const char *mark, con
     if (!is_known(bytes))
         return;
     snprintf(marked, sizeof marked, "%s%s%s", mark, mark[0] != '\0' ? " " : "", name);
+    if (rows->is_on_screen) {
+        add_on_screen(rows, style, marked, bytes);
+        return;
+    }
     if (rows->report->form.width_columns < NARROWEST_WITH_ROWS) {
         vw__report_prose(rows->report, 0, style, "", "%s %s: %s", marked,
                          vw__report_size(bytes).text, meaning);

@@ -5,6 +5,8 @@
 #include <math.h> /* NAN */
 #include <string.h>
 
+#include "analysis/site_key.h"
+
 enum { FRAMES_SHOWN = 3 };
 
 /* ---- places ---------------------------------------------------------------------------------- */
@@ -22,9 +24,8 @@ static void append_frame(vw__byte_buffer *buffer, const vw_frame *frame)
  * has asked for in several ways. */
 static void append_short_frame(vw__byte_buffer *buffer, const vw_frame *frame)
 {
-    const char *slash = frame->file != NULL ? strrchr(frame->file, '/') : NULL;
     const vw_frame without_folders = {
-        .file = slash != NULL ? slash + 1 : frame->file,
+        .file = frame->file != NULL ? vw__site_key_file(frame->file) : NULL,
         .line = frame->line,
     };
     append_frame(buffer, &without_folders);

@@ -189,6 +189,35 @@ void vw__report_append_spaces(vw__byte_buffer *buffer, size_t count)
     vw__append_bytes(buffer, spaces, count);
 }
 
+void vw__report_append_cut(const vw__report *report, vw__byte_buffer *out, const char *text,
+                           size_t room_columns)
+{
+    const char *dots = report->form.has_utf8 ? "\xE2\x80\xA6" : "...";
+    const size_t dots_columns = vw__report_columns_of(dots, strlen(dots));
+    vw__byte_buffer shown;
+    vw__byte_buffer_init(&shown);
+    vw__report_show(report, &shown, text, strlen(text));
+    const char *safe = vw__byte_buffer_text(&shown);
+    size_t size_bytes = shown.size_bytes;
+    const bool is_cut = vw__report_columns_of(safe, size_bytes) > room_columns;
+    if (is_cut) {
+        const size_t kept_columns = room_columns > dots_columns ? room_columns - dots_columns : 0;
+        const size_t within_bytes = vw__report_bytes_within(safe, size_bytes, kept_columns);
+        size_bytes = within_bytes;
+        while (size_bytes > within_bytes / 2 && safe[size_bytes] != ' ')
+            size_bytes--;
+        if (size_bytes <= within_bytes / 2)
+            size_bytes = within_bytes;
+        while (size_bytes > 0 && strchr(" ,;:(", safe[size_bytes - 1]) != NULL)
+            size_bytes--;
+    }
+    vw__append_bytes(out, safe, size_bytes);
+    vw__append_text(out, is_cut ? dots : "");
+    if (shown.has_failed)
+        out->has_failed = true;
+    vw__byte_buffer_deinit(&shown);
+}
+
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 vw__report_text vw__report_size(uint64_t size_bytes)

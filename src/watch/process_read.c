@@ -1,30 +1,58 @@
 /* process_read.c - see machine_join.h. An environment can be long, so it is read in pieces, and of
  * each variable only as much is kept as the longest that matters. */
 #include "watch/machine_join.h"
+#include "watch/process_parts.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-static int open_of(long process, const char *name)
+enum { LONGEST_PIECE_BYTES = 4608 }; /* a line of maps: a path, and what is before it */
+
+int vw__watch_process_open(const char *folder, long process, const char *name)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%ld/%s", process, name);
-    return open(path, O_RDONLY | O_CLOEXEC);
+    char path[512];
+    int length = snprintf(path, sizeof path, "%s/%ld/%s", folder, process, name);
+    return length < (int)sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 }
 
-/* As many bytes as there are, up to `room`; 0 where it cannot be read. */
-static size_t read_some(int file, char *bytes, size_t room)
+size_t vw__watch_process_bytes(int file, char *bytes, size_t room)
 {
     ssize_t length = file >= 0 ? read(file, bytes, room) : -1;
     return length > 0 ? (size_t)length : 0;
 }
 
+bool vw__watch_process_pieces(int file, char separator, size_t most_bytes,
+                              void (*take)(const char *piece, void *context), void *context)
+{
+    char read_bytes[4096], piece[LONGEST_PIECE_BYTES];
+    size_t kept = 0;
+    bool is_read = false;
+    if (most_bytes > sizeof piece - 1)
+        most_bytes = sizeof piece - 1;
+    for (size_t length;
+         (length = vw__watch_process_bytes(file, read_bytes, sizeof read_bytes)) > 0;) {
+        is_read = true;
+        for (size_t i = 0; i < length; i++) {
+            if (read_bytes[i] != separator) {
+                if (kept < most_bytes)
+                    piece[kept++] = read_bytes[i];
+                continue;
+            }
+            piece[kept] = '\0';
+            take(piece, context);
+            kept = 0;
+        }
+    }
+    if (file >= 0)
+        close(file);
+    return is_read;
+}
+
 /* ---- its command ----------------------------------------------------------------------------- */
 
-/* "/usr/bin/python3\0train.py\0" becomes "python3 train.py". */
-static size_t join_arguments(char *bytes, size_t length)
+size_t vw__watch_process_join(char *bytes, size_t length)
 {
     size_t first_length = strnlen(bytes, length);
     const char *slash = memrchr(bytes, '/', first_length);
@@ -42,8 +70,9 @@ static size_t join_arguments(char *bytes, size_t length)
 void vw__watch_process_command(long process, char out[VW_JOB_TEXT_BYTES])
 {
     char bytes[1024];
-    int file = open_of(process, "cmdline");
-    size_t length = join_arguments(bytes, read_some(file, bytes, sizeof bytes));
+    int file = vw__watch_process_open("/proc", process, "cmdline");
+    size_t length =
+        vw__watch_process_join(bytes, vw__watch_process_bytes(file, bytes, sizeof bytes));
     if (file >= 0)
         close(file);
     if (length >= VW_JOB_TEXT_BYTES)
@@ -54,8 +83,9 @@ void vw__watch_process_command(long process, char out[VW_JOB_TEXT_BYTES])
 
 /* ---- its environment ------------------------------------------------------------------------- */
 
-static void take_variable(const char *text, vw__watch_job_environment *out)
+static void take_variable(const char *text, void *context)
 {
+    vw__watch_job_environment *out = context;
     static const char visible[] = "CUDA_VISIBLE_DEVICES=";
     if (strncmp(text, visible, sizeof visible - 1) == 0) {
         out->has_visible = true;
@@ -68,22 +98,7 @@ static void take_variable(const char *text, vw__watch_job_environment *out)
 
 void vw__watch_process_environment(long process, vw__watch_job_environment *out)
 {
-    char piece[4096], variable[sizeof out->visible + 32];
-    size_t kept = 0;
     *out = (vw__watch_job_environment){0};
-    int file = open_of(process, "environ");
-    for (size_t length; (length = read_some(file, piece, sizeof piece)) > 0;) {
-        out->is_known = true;
-        for (size_t i = 0; i < length; i++) {
-            if (kept < sizeof variable - 1)
-                variable[kept++] = piece[i];
-            if (piece[i] != '\0')
-                continue;
-            variable[kept] = '\0';
-            take_variable(variable, out);
-            kept = 0;
-        }
-    }
-    if (file >= 0)
-        close(file);
+    out->is_known = vw__watch_process_pieces(vw__watch_process_open("/proc", process, "environ"),
+                                             '\0', sizeof out->visible + 31, take_variable, out);
 }

@@ -69,6 +69,7 @@ def commands(recordings, message):
     for path in recordings:
         yield ["stats", path]
         yield ["doctor", path]
+        yield ["doctor", path, "--all"]
         yield ["doctor", path, "--card", "4GiB"]
         yield ["replay", path]
         yield ["replay", path, "--card", "4GiB", "--spill", "8GiB"]
@@ -76,6 +77,7 @@ def commands(recordings, message):
         yield ["verify", path]
     yield ["diff", recordings[0], recordings[2]]
     yield ["doctor", message]
+    yield ["doctor", message, "--all"]
     yield ["plan", "--model", "gpt2", "--batch", "8", "--seq", "512", "--card", "24GiB"]
     yield ["plan", "--model", "llama-3-8b", "--batch", "1", "--seq", "2048", "--precision", "bf16", "--card", "h200"]
     yield ["plan", "--from", recordings[0], "--batch-now", "8", "--batch", "16", "--card", "24GiB"]

@@ -46,7 +46,11 @@ static void run_step(const vw_plan_model *model, size_t seed)
     vw_plan_settings_init(&settings);
     settings.batch = 1 + seed % 3;
     settings.precision = (vw_precision)(seed % VW_PRECISION_COUNT);
-    settings.checkpointing = seed % 2 != 0 ? VW_CHECKPOINTING_FULL : VW_CHECKPOINTING_NONE;
+    settings.mode = seed % 3 == 0 ? VW_PLAN_MODE_INFERENCE : VW_PLAN_MODE_TRAIN;
+    if (seed % 6 == 1)
+        settings.checkpointing = VW_CHECKPOINTING_FULL;
+    if (seed % 4 == 0)
+        settings.head = (vw_plan_head)(seed / 4 % VW_PLAN_HEAD_COUNT);
     settings.attention = seed % 5 == 0 ? VW_ATTENTION_EAGER : VW_ATTENTION_SDPA;
     if (!model->family->has_images)
         settings.sequence = 1 + seed % 7;

@@ -6,7 +6,8 @@
  * would be; and with the trace cut but not the segments, as a careless script would do it. A cut
  * that has lost the failure has nothing left to judge but the run so far.
  *
- * With VRAMWISE_CORPUS set, the recordings there are judged as well. */
+ * With VRAMWISE_CORPUS set, the recordings there are judged as well. Every answer, those on the
+ * other recordings of tests/data included, fits a screen. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "vramwise/doctor.h"
 
 #include "support/cmocka_here.h"
+#include "support/screen_check.h"
 #include "support/stored_recordings.h"
 
 #define LABELLED STORED_RECORDINGS "/doctor"
@@ -31,6 +33,7 @@ static vw_diagnosis *diagnose(const vw_recording *recording, uint64_t card_bytes
     vw_doctor_options options = {.struct_size = sizeof options, .card_bytes = card_bytes};
     vw_diagnosis *diagnosis = NULL;
     assert_int_equal(vw_doctor_recording(recording, &options, &diagnosis), VW_OK);
+    assert_fits_screen(diagnosis, "a/long/path/to/a/recording/that/has/a/long/name.pickle.xz");
     return diagnosis;
 }
 
@@ -270,9 +273,21 @@ static void every_recording_of_the_corpus_gets_its_verdict(void **state)
     assert_int_equal(wrong, 0);
 }
 
+static void check_screen(const stored_recording *one)
+{
+    vw_diagnosis_free(diagnose(one->recording, 0));
+}
+
+static void the_answer_on_every_stored_recording_fits_a_screen(void **state)
+{
+    (void)state;
+    each_stored_recording(check_screen);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_answer_on_every_stored_recording_fits_a_screen),
         cmocka_unit_test(every_labelled_recording_gets_its_verdict_and_line),
         cmocka_unit_test(every_recording_of_the_corpus_gets_its_verdict),
     };

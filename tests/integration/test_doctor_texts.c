@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "support/cmocka_here.h"
+#include "support/screen_check.h"
 
 enum { MOST_PATH_BYTES = 4096, LONGEST_SENTENCE = 200, LONGEST_CODE_LINE = 73 };
 
@@ -83,6 +84,7 @@ static void check_text(json_t *entry, tally *counted)
         print_message("%s: expected %s, found %s: %s\n", id, label != NULL ? label : "unknown",
                       vw_verdict_name(got->verdict), got->sentence);
     check_form(got);
+    assert_fits_screen(got, id);
     counted->text_count++;
     counted->wrong_count += !is_right;
     counted->unlabelled_count += label == NULL;

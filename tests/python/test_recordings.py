@@ -35,6 +35,10 @@ class Doctor(unittest.TestCase):
         self.assertEqual(found.findings[0].kind, "fragmentation")
         self.assertIn("expandable_segments:True", found.findings[0].remedies[0].how)
         self.assertIn("Verdict: fragmentation, high confidence", str(found))
+        self.assertEqual(str(found), found.short)
+        self.assertLessEqual(len(found.short.splitlines()), 24)
+        self.assertIn("\n.text shows why", found.short)
+        self.assertIn("\nWhy\n", found.text)
         self.assertEqual(found.data["verdict"], "fragmentation")
 
     def test_a_file_is_told_from_a_text(self):
@@ -85,8 +89,30 @@ class Recording(unittest.TestCase):
             self.assertTrue(spilled["results"][0]["completed"])
             self.assertGreater(spilled["results"][0]["step_cost_us"], 0)
             self.assertTrue(recording.tune("6GiB")["fits"])
-            self.assertTrue(recording.diff(recording)["same"])
+            same = recording.diff(recording)
+            self.assertEqual((same["same"], same["changes"], same["renames"]), (True, [], []))
             self.assertEqual(recording.doctor().verdict, "healthy")
+
+    def test_check_is_the_programs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            baseline = Path(folder, "main.json")
+            with vramwise.load(PHASES) as recording:
+                recording.write_baseline(baseline)
+                same = recording.check(baseline)
+            self.assertEqual((same["worse"], same["sites"], same["policy"]), (False, [], "native"))
+            self.assertEqual(same["baseline"], str(baseline))
+            other = json.loads(baseline.read_text(encoding="utf-8"))
+            other["peak_live_bytes"] -= other["peak_live_bytes"] // 100
+            baseline.write_text(json.dumps(other), encoding="utf-8")
+            self.assertTrue(vramwise.check(PHASES, baseline)["worse"])
+            self.assertFalse(vramwise.check(PHASES.read_bytes(), baseline, max_growth="2%")["worse"])
+            self.assertTrue(vramwise.check(str(PHASES), str(baseline), max_growth="2%,peak=0")["worse"])
+            with self.assertRaisesRegex(ValueError, "max_growth: expected a growth such as 2%"):
+                vramwise.check(PHASES, baseline, max_growth="2")
+            with self.assertRaisesRegex(vramwise.VramwiseError, "no.json: No such file"):
+                vramwise.check(PHASES, Path(folder, "no.json"))
+            with self.assertRaisesRegex(vramwise.VramwiseError, "expected a whole baseline"):
+                vramwise.check(PHASES, PHASES)
 
     def test_bytes_are_a_recording_too(self):
         self.assertEqual(vramwise.load(PHASES.read_bytes()).events, 33576)

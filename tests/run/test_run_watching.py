@@ -164,7 +164,7 @@ class Watching(RunCase):
                                              self.script(FAILS)), cwd=self.here, text=True,
                                 env=self.environment, capture_output=True, timeout=LIMIT_SECONDS,
                                 check=False)
-        self.assertIn("vramwise stats 'my runs/a b.pickle'\n", result.stderr)
+        self.assertIn("vramwise doctor --all 'my runs/a b.pickle'\n", result.stderr)
 
 
 # A job by a clock of its own: a step takes a tenth of a second, and more where history has a price.
@@ -267,7 +267,9 @@ class Costs(RunCase):
             pickle.dump(snapshot, file)
         result = self.run_python(FAILS, FAKE_TORCH_SNAPSHOT=str(path))
         self.assertIn("Verdict: leak, high confidence", result.stderr)
-        self.assertRegex(result.stderr, r"where +\S+\.py:\d+")
+        self.assertRegex(result.stderr, r"Where: \S+\.py:\d+")
+        card = result.stderr[result.stderr.index("\nvramwise: process "):]
+        self.assertLessEqual(len(card.splitlines()), 24, card)
 
 
 class Recording(RunCase):

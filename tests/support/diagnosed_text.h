@@ -6,6 +6,7 @@
 
 #include "doctor/doctor.h"
 #include "support/cmocka_here.h"
+#include "support/screen_check.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define GIB (UINT64_C(1) << 30)
@@ -99,6 +100,7 @@ static inline vw_diagnosis *diagnose_on(const vw__error_text_summary *summary, u
         fail_msg("%s", made->sentence);
     for (size_t i = 0; i < made->finding_count; i++)
         check_finding(&made->findings[i]);
+    assert_fits_screen(made, "train.log");
     return made;
 }
 

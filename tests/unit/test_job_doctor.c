@@ -4,6 +4,7 @@
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
 #include "support/made_job.h"
+#include "support/screen_check.h"
 
 static vw_diagnosis *diagnose_on(const made_job *made, uint64_t card_bytes)
 {
@@ -13,6 +14,7 @@ static vw_diagnosis *diagnose_on(const made_job *made, uint64_t card_bytes)
     assert_true(found->is_running);
     assert_int_equal(found->source, VW_SOURCE_STEPS);
     assert_true(found->sentence[0] != '\0' && found->reasoning_count > 0);
+    assert_fits_screen(found, "process 4711, train.py");
     return found;
 }
 

@@ -134,6 +134,21 @@ static void a_class_by_another_name_is_planned_and_noted(void **state)
     vw_plan_model_close(model);
 }
 
+/* Other models are trained before with another head: ELECTRA's finds words that were replaced. */
+static void pretraining_is_of_masked_words_in_bert_only(void **state)
+{
+    (void)state;
+    vw_plan_model *model = open_class(BERT_BASE, "BertForPreTraining");
+    assert_int_equal(model->head, VW_PLAN_HEAD_MASKED_LM);
+    assert_string_equal(model->notes[0],
+                        "planned as BertForMaskedLM; the configuration names BertForPreTraining");
+    vw_plan_model_close(model);
+    model = open_class(ROBERTA_BASE, "RobertaForPreTraining");
+    assert_int_equal(model->head, VW_PLAN_HEAD_NONE);
+    assert_non_null(model->caution);
+    vw_plan_model_close(model);
+}
+
 static void a_class_that_is_not_known_has_no_head_and_says_so(void **state)
 {
     static const char *const names[] = {"BertForMultipleChoice", "BertForCausalLM",
@@ -318,6 +333,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_class_has_its_head_and_its_parameters),
         cmocka_unit_test(a_class_by_another_name_is_planned_and_noted),
+        cmocka_unit_test(pretraining_is_of_masked_words_in_bert_only),
         cmocka_unit_test(a_class_that_is_not_known_has_no_head_and_says_so),
         cmocka_unit_test(without_a_class_it_is_the_usual_one),
         cmocka_unit_test(settings_override_the_file),

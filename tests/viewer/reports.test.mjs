@@ -64,6 +64,8 @@ describe('two recordings', () => {
     const diff = await report('diff', LEAK, FRAGMENTED);
     const panel = page.locator('#panel-diff');
     await expect.poll(() => panel.innerText()).toContain(`${bytesText(diff.before.peak_live_bytes)} were live before and ${bytesText(diff.after.peak_live_bytes)} after`);
+    await expect.poll(() => panel.locator('tbody tr').count()).toBe(diff.change_count);
+    for (const { after_where, before_where } of diff.changes) expect(await panel.innerText()).toContain(after_where ?? before_where ?? '');
     await panel.getByRole('radio', { name: 'by category' }).check();
     await expect.poll(() => panel.locator('tbody tr').count()).toBe(diff.categories.filter((one) => one.before_bytes !== one.after_bytes).length || diff.categories.length);
   });

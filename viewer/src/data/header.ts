@@ -185,9 +185,19 @@ export interface DiffCategory {
   after_blocks: number;
 }
 
+/** One line of the program. */
 export interface DiffChange extends DiffCategory {
   where: string | null;
-  frames: string[]; // innermost first
+  frames: string[]; // innermost first; of its stacks the one that changed most
+  before_where: string | null;
+  after_where: string | null;
+  stacks: number;
+}
+
+export interface DiffRename {
+  kind: string; // file, function
+  before: string; // "train.py", or "train.py step"
+  after: string;
 }
 
 export interface DiffReport {
@@ -197,6 +207,7 @@ export interface DiffReport {
   categories: DiffCategory[];
   change_count: number;
   changes: DiffChange[];
+  renames: DiffRename[];
   notes: string[];
 }
 

@@ -168,9 +168,10 @@ describe('diff', () => {
     categories: [change],
     change_count: 2,
     changes: [
-      { ...change, where: 'train.py:9 main', frames: ['train.py:9 main'] },
-      { ...change, after_bytes: 0, where: EVIL, frames: [`${EVIL}:7 ${EVIL}`] },
+      { ...change, where: 'train.py:9 main', frames: ['train.py:9 main'], before_where: 'train.py:8 main', after_where: 'train.py:9 main', stacks: 1 },
+      { ...change, after_bytes: 0, where: EVIL, frames: [`${EVIL}:7 ${EVIL}`], before_where: EVIL, after_where: null, stacks: 1 },
     ],
+    renames: [{ kind: 'file', before: 'train.py', after: EVIL }],
     notes: [EVIL],
   };
   const two = { ...sampleModel(sample, { ...sample, lastInstant: 20 }), diff: report };
@@ -189,6 +190,7 @@ describe('diff', () => {
     const app = sampleApp(two), panel = show(diff, app);
     expect(panel.element.querySelector('.peaks')!.textContent).toBe('At the peak 1.00 GiB were live before and 3.00 GiB after: 2.00 GiB more.');
     expect(all(panel, 'tbody tr').map((row) => row.querySelector('.number')!.textContent)).toEqual(['+2.00 GiB', '-1.00 GiB']);
+    expect(all(panel, '.note').map((note) => note.textContent)).toContain(`train.py is now ${EVIL}.`);
     expect(isHarmless(panel)).toBe(true);
     all(panel, 'tbody .link')[0]!.click();
     await settle();
@@ -196,6 +198,12 @@ describe('diff', () => {
     all(panel, 'tbody .link')[1]!.click();
     await settle();
     expect(app.store.state).toMatchObject({ run: 0, stack: 0, to: 8 });
+  });
+
+  it('says that nothing differs', () => {
+    const panel = show(diff, sampleApp({ ...two, diff: { ...report, same: true, changes: [], change_count: 0, after: side } }));
+    expect(panel.element.querySelector('.peaks')!.textContent).toBe('No difference: at their peaks both hold 1.00 GiB, in the same places.');
+    expect(panel.element.textContent).toContain('Nothing changed.');
   });
 
   it('is sorted, searched and turned to categories', async () => {

@@ -4,12 +4,13 @@ import { NONE } from '../../data/model';
 import { parseSearch } from '../../data/search';
 import { bytes } from '../../look/units';
 import { sampleModel } from '../../testing/model';
-import { categoryRows, differenceText, isFound, isOnSide, sortRows, stackRows } from './changes';
+import { categoryRows, differenceText, isFound, isOnSide, sortRows, lineRows } from './changes';
 
 const frame = (file: string, line: number, functionName: string) => ({ file, line, functionName });
 const side = { file: 'a', device: 0, conf: '', events: 1, peak_event: 0, peak_live_bytes: 1, peak_blocks: 1, peak_reserved_bytes: null };
 const change = (before: number, after: number, frames: string[], category = 'other'): DiffChange => ({
   category, before_bytes: before, after_bytes: after, before_blocks: 1, after_blocks: 2, where: frames[frames.length - 1] ?? null, frames,
+  before_where: frames[frames.length - 1] ?? null, after_where: frames[frames.length - 1] ?? null, stacks: 1,
 });
 const report: DiffReport = {
   same: false,
@@ -23,6 +24,7 @@ const report: DiffReport = {
     change(30, 20, []),
     change(1, 2, ['gone.py:9 h']),
   ],
+  renames: [],
   notes: [],
 };
 const model = sampleModel(
@@ -37,7 +39,7 @@ const model = sampleModel(
     ],
   },
 );
-const rows = stackRows(report, model);
+const rows = lineRows(report, model);
 
 describe('the rows of a comparison', () => {
   it('know their stack in the run that has more of it', () => {
@@ -45,6 +47,16 @@ describe('the rows of a comparison', () => {
     expect(rows[0]).toMatchObject({ label: 'train.py:1 f', detail: 'activations, lib.py:2 g' });
     expect(rows[2]!.label).toBe('no Python frame');
     expect(categoryRows(report)).toMatchObject([{ label: 'activations', before: 5, after: 9, place: null }]);
+  });
+
+  it('say how many stacks they are, and where they were before', () => {
+    const moved = { ...change(1, 2, ['lib.py:2 g', 'train.py:1 f'], 'weights'), before_where: 'old.py:7 f', stacks: 2 };
+    const gone = { ...change(1, 0, ['train.py:1 f']), after_where: null, stacks: 1200 };
+    const [one, other] = lineRows({ ...report, changes: [moved, gone] }, model);
+    expect(one).toMatchObject({ label: 'train.py:1 f', detail: 'weights, lib.py:2 g, and 1 more stack, was old.py:7 f' });
+    expect(other).toMatchObject({ label: 'train.py:1 f', detail: 'other, and 1,199 more stacks' });
+    const found = (text: string): boolean => isFound(one!, parseSearch(text), text, model);
+    expect([found('old.py'), found('lib.py'), found('new.py')]).toEqual([true, true, false]);
   });
 
   it('sort by the size of the change, or by the change', () => {

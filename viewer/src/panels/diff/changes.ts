@@ -1,13 +1,15 @@
-// The rows of the comparison: what each stack, or each category, held at the peaks of both runs.
+// The rows of the comparison: what each line, or each category, held at the peaks of both runs. Which
+// lines are the same in both is for the library to say: here its rows are only written out.
 
 import { framesKey, stacksByFrames } from '../../app/places';
 import { matches, type Search } from '../../data/search';
 import { NONE, type Model } from '../../data/model';
-import type { DiffCategory, DiffReport } from '../../data/header';
+import { count } from '../../look/units';
+import type { DiffCategory, DiffChange, DiffReport } from '../../data/header';
 
 export interface DiffRow {
   readonly label: string;
-  readonly detail: string; // the category, the innermost function
+  readonly detail: string; // the category, the innermost function, how many stacks, where it was
   readonly category: string;
   readonly before: number;
   readonly after: number;
@@ -43,14 +45,27 @@ function rowOf(change: DiffCategory, label: string, detail: string, place: DiffR
   };
 }
 
-export function stackRows(report: DiffReport, model: Model): DiffRow[] {
+function labelOf(change: DiffChange): string {
+  return change.after_where ?? change.before_where ?? change.frames[0] ?? 'no Python frame';
+}
+
+function detailOf(change: DiffChange): string {
+  const { before_where: before, after_where: after, frames, stacks } = change, inner = frames[0];
+  return [
+    change.category,
+    inner !== undefined && inner !== change.where && inner !== labelOf(change) && inner,
+    stacks > 1 && `and ${count(stacks - 1)} more ${stacks === 2 ? 'stack' : 'stacks'}`,
+    before !== null && after !== null && before !== after && `was ${before}`,
+  ]
+    .filter((part) => part !== false)
+    .join(', ');
+}
+
+export function lineRows(report: DiffReport, model: Model): DiffRow[] {
   const locate = makeLocator(model);
   return report.changes.map((change) => {
     const runs = change.after_bytes >= change.before_bytes ? [1, 0] : [0, 1];
-    const inner = change.frames[0] !== change.where ? change.frames[0] : undefined;
-    const detail = inner === undefined ? change.category : `${change.category}, ${inner}`;
-    const label = change.where ?? change.frames[0] ?? 'no Python frame';
-    return rowOf(change, label, detail, locate(change.frames, change.category, runs));
+    return rowOf(change, labelOf(change), detailOf(change), locate(change.frames, change.category, runs));
   });
 }
 
@@ -81,10 +96,10 @@ export function isOnSide(row: DiffRow, side: Side): boolean {
   return side === 'all' || (side === 'grew' ? row.after > row.before : row.after < row.before);
 }
 
-/** Stacks by their frames, categories by their name. */
+/** By what the row says, and lines by the frames of their stack too. */
 export function isFound(row: DiffRow, search: Search | null, text: string, model: Model): boolean {
-  if (search === null) return true;
-  if (row.place === null) return `${row.label} ${row.detail}`.toLowerCase().includes(text.trim().toLowerCase());
+  if (search === null || `${row.label} ${row.detail}`.toLowerCase().includes(text.trim().toLowerCase())) return true;
+  if (row.place === null) return false;
   return matches(search, model.runs[row.place.run]!.stacks, row.place.stack, Math.max(row.before, row.after));
 }
 

@@ -37,7 +37,7 @@ function devicesOf(app: App): Device[] {
 
 function peaksText(report: DiffReport): string {
   const { before, after } = report, difference = after.peak_live_bytes - before.peak_live_bytes;
-  if (report.same) return `At their peaks both hold the same: ${bytes(before.peak_live_bytes)}.`;
+  if (report.same) return `No difference: at their peaks both hold ${bytes(before.peak_live_bytes)}, in the same places.`;
   const way = difference === 0 ? 'the same in sum' : `${bytes(Math.abs(difference))} ${difference > 0 ? 'more' : 'less'}`;
   return `At the peak ${bytes(before.peak_live_bytes)} were live before and ${bytes(after.peak_live_bytes)} after: ${way}.`;
 }
@@ -85,6 +85,7 @@ export function makeDiff(app: App): Panel {
     readout,
     legend,
     changes?.element,
+    ...(report?.renames ?? []).map(({ before, after }) => h('p', { class: 'note' }, `${before} is now ${after}.`)),
     ...(report?.notes ?? []).map((note) => h('p', { class: 'note' }, note)),
   );
 

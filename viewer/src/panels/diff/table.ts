@@ -11,14 +11,14 @@ import { DISTINCT } from '../../look/palette';
 import { makeSegmented } from '../../look/segmented';
 import { bytes, count } from '../../look/units';
 import { barOfBothSides, keepFocus, nothing, tableHead, type Heading } from '../parts';
-import { categoryRows, differenceText, isFound, isOnSide, sortRows, stackRows, type DiffKey, type DiffRow, type Side } from './changes';
+import { categoryRows, differenceText, isFound, isOnSide, sortRows, lineRows, type DiffKey, type DiffRow, type Side } from './changes';
 
 export const COLOURS = [DISTINCT[0]!, DISTINCT[5]!] as const; // before, after
 export const NAMES = ['before (A)', 'after (B)'] as const;
 
 const FEW_ROWS = 200;
 
-type Kind = 'stack' | 'category';
+type Kind = 'line' | 'category';
 
 const headings = (kind: Kind): Heading<DiffKey>[] => [
   { key: 'where', title: kind, isNumber: false },
@@ -36,13 +36,13 @@ export interface Changes {
 
 /** `devices`: those that were compared, of both runs. */
 export function makeChanges(app: App, report: DiffReport, devices: readonly Device[]): Changes {
-  const rowsBy: Readonly<Record<Kind, DiffRow[]>> = { stack: stackRows(report, app.model), category: categoryRows(report) };
-  let kind: Kind = 'stack', side: Side = 'all', isAllShown = false;
+  const rowsBy: Readonly<Record<Kind, DiffRow[]>> = { line: lineRows(report, app.model), category: categoryRows(report) };
+  let kind: Kind = 'line', side: Side = 'all', isAllShown = false;
   let sorted: { key: DiffKey; isFalling: boolean } = { key: 'difference', isFalling: true };
   const table = h('table'), more = h('div');
 
   const redraw = (): void => draw(app.store.state);
-  const kinds = makeSegmented<Kind>('what is compared', [{ value: 'stack', title: 'by stack' }, { value: 'category', title: 'by category' }], (value) => {
+  const kinds = makeSegmented<Kind>('what is compared', [{ value: 'line', title: 'by line' }, { value: 'category', title: 'by category' }], (value) => {
     kind = value;
     redraw();
   });
