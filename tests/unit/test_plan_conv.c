@@ -169,6 +169,37 @@ static void a_derivative_has_one_workspace_at_a_time(void **state)
     vw__tensor_drop(tape, &made);
 }
 
+/* What the derivative of a 1x1 convolution in 16 bits takes for a moment, for a weight alone. */
+static uint64_t weight_workspace_of(uint64_t batch, uint64_t in, uint64_t side, uint64_t out)
+{
+    void *state;
+    make_tape(&state);
+    vw__tape *tape = state;
+    const vw__op_conv_shape shape = conv_of(batch, in, side, out, (vw__op_window)WINDOW(1, 1, 0));
+    const uint64_t pixels = batch * side * side;
+    vw__tensor x = vw__tensor_new(tape, pixels * in, VW__DTYPE_BFLOAT16);
+    vw__tensor weight = vw__tape_parameter(tape, in * out, VW__DTYPE_BFLOAT16, true);
+    vw__tensor made = vw__op_conv(tape, x, weight, vw__tensor_none(), &shape);
+    const uint64_t before = vw__tape_live_bytes(tape);
+    vw__tape_reset_peak(tape);
+    vw__tape_backward(tape, made);
+    const uint64_t peak = peak_over(tape, before);
+    vw__tensor_drop(tape, &made);
+    vw__tensor_drop(tape, &x);
+    destroy_tape(&state);
+    return peak - rounded(pixels * out * 2) - rounded(in * out * 2); /* both gradients */
+}
+
+/* Recorded: 48 images of 44x44, 128 channels to 512; measured as the peak: 32 of 7x7, 320 to 1280
+ * (MobileNetV2). A ResNet-50's largest is made of copies. */
+static void a_1x1_weight_has_a_gradient_for_each_image(void **state)
+{
+    (void)state;
+    assert_int_equal(weight_workspace_of(48, 128, 44, 512), 12582912);
+    assert_int_equal(weight_workspace_of(32, 320, 7, 1280), 32 * 320 * 1280 * 4);
+    assert_int_equal(weight_workspace_of(48, 512, 11, 2048), rounded(29736960));
+}
+
 /* ---- the others ------------------------------------------------------------------------------ */
 
 static void batch_norm_saves_its_argument_and_statistics(void **state)
@@ -317,6 +348,7 @@ int main(void)
         cmocka_unit_test(one_filter_for_each_channel_needs_no_copies),
         TAPE_TEST(a_convolution_saves_its_image_and_its_weight),
         TAPE_TEST(a_derivative_has_one_workspace_at_a_time),
+        cmocka_unit_test(a_1x1_weight_has_a_gradient_for_each_image),
         TAPE_TEST(batch_norm_saves_its_argument_and_statistics),
         TAPE_TEST(batch_norm_in_evaluation_has_no_statistics_of_its_own),
         TAPE_TEST(a_max_pool_keeps_indices_of_eight_bytes),
