@@ -260,7 +260,8 @@ static const vw__config_type usual_types[] = {
 
 const vw__config_type *vw__config_type_number(size_t number)
 {
-    static const vw__config_type *const tables[] = {usual_types, vw__config_text_types};
+    static const vw__config_type *const tables[] = {usual_types, vw__config_text_types,
+                                                    vw__config_image_types};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         for (const vw__config_type *type = tables[i]; type->name != NULL; type++)
             if (number-- == 0)
@@ -304,8 +305,8 @@ vw_status vw__config_type_read(const vw__config_type *type, const vw__config *co
 {
     model->family = type->family;
     model->shape = type->defaults;
-    VW__TRY(vw__config_read_keys(config, type->keys, model));
     VW__TRY(read_labels(config, model));
+    VW__TRY(vw__config_read_keys(config, type->keys, model));
     vw__config_complete(&model->shape);
     return VW_OK;
 }

@@ -29,7 +29,8 @@ typedef struct vw__config_type {
 } vw__config_type;
 
 /* Tables of types, each ended by one without a name. */
-extern const vw__config_type vw__config_text_types[]; /* config_types_text.c */
+extern const vw__config_type vw__config_text_types[];  /* config_types_text.c */
+extern const vw__config_type vw__config_image_types[]; /* config_types_image.c */
 
 /* All types, numbered from 0 on; NULL behind the last. */
 const vw__config_type *vw__config_type_number(size_t number);

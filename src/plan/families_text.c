@@ -530,7 +530,21 @@ static const vw__plan_style m2m_100_style = {
 };
 
 const vw__plan_family vw__plan_family_m2m_100 = {BART_FAMILY("m2m_100", m2m_100_style)};
+/* The encoder hears; tokens are as they are looked up. */
+static const vw__plan_style whisper_style = {
+    BART_LAYER,
+    HOLDS_RESIDUAL,
+    ALL_BIASES,
+    .order = {VW__PLAN_ATTENTION, VW__PLAN_NORM_1, VW__PLAN_CROSS, VW__PLAN_MLP, VW__PLAN_NORM_2},
+    .head = "proj_out",
+    .last_norm = "layer_norm",
+    .embedding_holds = VW__PLAN_HOLDS_ROWS,
+    .is_key_unbiased = true,
+    .is_query_joined = true, /* contiguous(), by head */
+};
+
 const vw__plan_family vw__plan_family_bart = {BART_FAMILY("bart", bart_style)};
 const vw__plan_family vw__plan_family_mbart = {BART_FAMILY("mbart", mbart_style)};
 const vw__plan_family vw__plan_family_pegasus = {BART_FAMILY("pegasus", pegasus_style)};
 const vw__plan_family vw__plan_family_marian = {BART_FAMILY("marian", marian_style)};
+const vw__plan_family vw__plan_family_whisper = {BART_FAMILY("whisper", whisper_style)};

@@ -23,6 +23,7 @@
 #include "plan/config_types.h"
 #include "plan/layers.h"
 #include "plan/plan_model.h"
+#include "plan/vision.h"
 
 #define MOST_ARENA_BYTES ((size_t)64 << 20)
 
@@ -229,8 +230,12 @@ static vw_status open_known(const char *name, vw_plan_model **out, bool *is_know
     found.arena = model->arena;
     found.name = model->name;
     *model = found;
-    *out = model;
-    return VW_OK;
+    vw_status status = vw__vision_describe(model);
+    if (status == VW_OK)
+        *out = model;
+    else
+        vw_plan_model_close(model);
+    return status;
 }
 
 vw_status vw_plan_model_open(const char *name_or_path, vw_plan_model **out)

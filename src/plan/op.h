@@ -53,6 +53,8 @@ vw__tensor vw__op_autocast_float32(vw__tape *tape, vw__tensor x);
 /* ---- elementwise (op_pointwise.c) ------------------------------------------------------------ */
 
 vw__tensor vw__op_add(vw__tape *tape, vw__tensor a, vw__tensor b); /* of one size, or b repeats */
+/* Both repeat, to `elements`. */
+vw__tensor vw__op_add_repeated(vw__tape *tape, vw__tensor a, vw__tensor b, uint64_t elements);
 void vw__op_add_in_place(vw__tape *tape, vw__tensor *a, vw__tensor b); /* a.add_(b); b may repeat */
 vw__tensor vw__op_mul(vw__tape *tape, vw__tensor a, vw__tensor b); /* of one size, or b repeats */
 vw__tensor vw__op_mul_rows(vw__tape *tape, vw__tensor x, vw__tensor weight); /* every row of x */
@@ -68,9 +70,10 @@ void vw__op_cap(vw__tape *tape, vw__tensor *x);          /* x = tanh(x / cap) * 
 vw__tensor vw__op_tanh(vw__tape *tape, vw__tensor x);    /* saves its result */
 vw__tensor vw__op_sigmoid(vw__tape *tape, vw__tensor x); /* saves its result */
 vw__tensor vw__op_gelu(vw__tape *tape, vw__tensor x);    /* saves its argument */
-vw__tensor vw__op_silu(vw__tape *tape, vw__tensor x);    /* saves its argument */
+vw__tensor vw__op_silu(vw__tape *tape, vw__tensor x);    /* and its like: saves its argument */
 vw__tensor vw__op_relu(vw__tape *tape, vw__tensor x);    /* saves its result */
 void vw__op_relu_in_place(vw__tape *tape, vw__tensor *x);   /* saves its result, which is x's */
+void vw__op_silu_in_place(vw__tape *tape, vw__tensor *x);   /* and its like: saves a copy of x */
 vw__tensor vw__op_dropout(vw__tape *tape, vw__tensor x);    /* in training, with 0 < p < 1 */
 vw__tensor vw__op_clamp(vw__tape *tape, vw__tensor x);      /* saves its argument */
 void vw__op_clamp_in_place(vw__tape *tape, vw__tensor *x);  /* saves a copy of what x was */
@@ -103,6 +106,8 @@ vw__tensor vw__op_rotate_part(vw__tape *tape, vw__tensor x, vw__tensor cosine, v
                               uint64_t width, uint64_t head_width);
 /* A part of x: a view, whose gradient is padded with zeros. */
 vw__tensor vw__op_slice(vw__tape *tape, vw__tensor x, uint64_t elements);
+/* cat() of `count` slices that make up x, or x and padding. */
+vw__tensor vw__op_interleave(vw__tape *tape, vw__tensor x, size_t count, uint64_t elements);
 vw__tensor vw__op_cat(vw__tape *tape, const vw__tensor *parts, size_t count);
 /* x.gather(indices): saves both. */
 vw__tensor vw__op_gather(vw__tape *tape, vw__tensor x, vw__tensor indices, uint64_t elements);

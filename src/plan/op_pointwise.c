@@ -118,6 +118,17 @@ void vw__op_relu_in_place(vw__tape *tape, vw__tensor *x)
     vw__node_end(tape, x, 1);
 }
 
+void vw__op_silu_in_place(vw__tape *tape, vw__tensor *x)
+{
+    if (!vw__node_begin(tape, x, 1))
+        return;
+    vw__tensor copy = vw__tensor_new(tape, x->elements, x->dtype);
+    vw__node_save(tape, copy);
+    vw__node_take_for(tape, 0, x->elements, x->dtype);
+    vw__node_end(tape, x, 1);
+    vw__tensor_drop(tape, &copy);
+}
+
 /* The gradient of an argument: passed on, or summed if the argument was repeated, or cast to its
  * type. */
 static void give_sum(vw__tape *tape, size_t edge, vw__tensor argument, uint64_t elements,
@@ -129,15 +140,20 @@ static void give_sum(vw__tape *tape, size_t edge, vw__tensor argument, uint64_t 
         vw__node_take_for(tape, edge, argument.elements, argument.dtype);
 }
 
-vw__tensor vw__op_add(vw__tape *tape, vw__tensor a, vw__tensor b)
+vw__tensor vw__op_add_repeated(vw__tape *tape, vw__tensor a, vw__tensor b, uint64_t elements)
 {
     vw__dtype dtype = promote(a, b);
     vw__node_begin(tape, (vw__tensor[]){a, b}, 2);
-    vw__tensor made = vw__tensor_new(tape, a.elements, dtype);
-    give_sum(tape, 0, a, a.elements, dtype);
-    give_sum(tape, 1, b, a.elements, dtype);
+    vw__tensor made = vw__tensor_new(tape, elements, dtype);
+    give_sum(tape, 0, a, elements, dtype);
+    give_sum(tape, 1, b, elements, dtype);
     vw__node_end(tape, &made, 1);
     return made;
+}
+
+vw__tensor vw__op_add(vw__tape *tape, vw__tensor a, vw__tensor b)
+{
+    return vw__op_add_repeated(tape, a, b, a.elements);
 }
 
 void vw__op_add_in_place(vw__tape *tape, vw__tensor *a, vw__tensor b)

@@ -73,6 +73,8 @@ typedef struct vw__plan_embedding {
     uint64_t width;           /* of a token, where it is not that of the layers; else 0 */
     uint64_t position_offset; /* positions are counted from here, for each sample (roberta) */
     uint64_t image, patch, channels;
+    uint64_t mels, sounds; /* rows of a spectrum, and what an encoder reads of them: half as many
+                              tokens as columns (whisper) */
     bool has_dropout;
 } vw__plan_embedding;
 
@@ -124,6 +126,8 @@ typedef struct vw__plan_quantization {
 } vw__plan_quantization;
 
 enum { VW__PLAN_MODEL_MOST_NOTES = 8, VW__PLAN_MOST_HEADS = 8 };
+
+typedef struct vw__vision vw__vision; /* vision.h */
 
 /* Lines of a description; see layers.h. */
 typedef struct vw__layers_line vw__layers_line;
@@ -192,9 +196,14 @@ struct vw_plan_model {
     const char *caution; /* what to know before a plan is read; NULL: nothing */
     vw__plan_shape shape;
     vw__plan_resnet resnet;
-    const vw__layers_line *lines; /* of a description */
-    size_t line_count;
+    const vw__vision *vision;           /* of a built-in one that has layers; else NULL */
+    const vw__layers_line *lines;       /* of a description */
+    size_t line_count, head_line_count; /* the last of them are the head */
     const vw__layers_shape *layers_input;
+    const vw__layers_line *second_lines; /* of a model of two towers; else NULL */
+    size_t second_line_count;
+    uint64_t contrast_parameters; /* that scale the product of both */
+    const vw__layers_shape *second_input;
     vw__layers_loss layers_loss;
     const char *notes[VW__PLAN_MODEL_MOST_NOTES]; /* on what the plan leaves out */
     size_t note_count;
@@ -271,6 +280,21 @@ extern const vw__plan_family vw__plan_family_bart;
 extern const vw__plan_family vw__plan_family_mbart;
 extern const vw__plan_family vw__plan_family_pegasus;
 extern const vw__plan_family vw__plan_family_marian;
+extern const vw__plan_family vw__plan_family_whisper;
+
+/* Of transformers, described by layers that vision_transformers.c makes. */
+extern const vw__plan_family vw__plan_family_clip;
+extern const vw__plan_family vw__plan_family_convnext;
+extern const vw__plan_family vw__plan_family_deit;
+extern const vw__plan_family vw__plan_family_dinov2;
+extern const vw__plan_family vw__plan_family_siglip;
+extern const vw__plan_family vw__plan_family_swin;
+
+/* Of torchvision, described by layers that vision.c makes. */
+extern const vw__plan_family vw__plan_family_efficientnet;
+extern const vw__plan_family vw__plan_family_mobilenet;
+extern const vw__plan_family vw__plan_family_vgg;
+extern const vw__plan_family vw__plan_family_densenet;
 
 /* Described by layers: the input is an image, tokens, or one row. */
 extern const vw__plan_family vw__plan_family_image_layers;

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "plan/op.h"
 #include "plan/op_image.h"
+#include "plan/op_rnn.h"
 #include "plan/plan_model.h"
 #include "plan/tape.h"
 
@@ -168,17 +169,17 @@ typedef struct vw__module_conv {
     vw__op_window window;
     uint64_t in, out, groups;
     const char *name;
+    bool is_channels_last; /* what it reads */
 } vw__module_conv;
 
 vw__tensor vw__module_make_pixels(vw__plan_run *run, uint64_t channels);
 
-vw__module_conv vw__module_make_conv2d(vw__plan_run *run, const char *name, uint64_t in,
-                                       uint64_t out, vw__op_window window, uint64_t groups,
-                                       bool has_bias);
+vw__module_conv vw__module_make_conv(vw__plan_run *run, const char *name, uint64_t in, uint64_t out,
+                                     vw__op_window window, uint64_t groups, bool has_bias);
 
 /* `*shape` of the image becomes that of the result. */
-vw__tensor vw__module_apply_conv2d(vw__plan_run *run, vw__tensor x, const vw__module_conv *module,
-                                   vw__op_image_shape *shape);
+vw__tensor vw__module_apply_conv(vw__plan_run *run, vw__tensor x, const vw__module_conv *module,
+                                 vw__op_image_shape *shape);
 
 /* With running statistics, which are buffers. */
 typedef struct vw__module_batch_norm {
@@ -197,6 +198,19 @@ vw__tensor vw__module_classify(vw__plan_run *run, vw__tensor x,
                                const vw__module_linear *classifier);
 vw__tensor vw__module_apply_classifier(vw__plan_run *run, vw__tensor x,
                                        const vw__module_linear *classifier, uint64_t tokens);
+
+/* ---- recurrent layers (module_rnn.c) --------------------------------------------------------- */
+
+typedef struct vw__module_rnn {
+    vw__op_rnn_shape shape;
+    vw__tensor *weights; /* in the run's arena */
+    size_t weight_count;
+    const char *name;
+} vw__module_rnn;
+
+vw__module_rnn vw__module_make_rnn(vw__plan_run *run, const char *name,
+                                   const vw__op_rnn_shape *shape, bool has_bias);
+vw__tensor vw__module_apply_rnn(vw__plan_run *run, vw__tensor x, const vw__module_rnn *module);
 
 /* ---- attention (module_attention.c) ---------------------------------------------------------- */
 

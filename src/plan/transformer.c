@@ -174,13 +174,32 @@ static vw__tensor embed_image(vw__plan_run *run, vw__tensor pixels, held *kept)
     const vw__plan_transformer *modules = run->modules;
     vw__tape *tape = run->tape;
     const uint64_t side = run->settings->image;
-    vw__op_image_shape shape = {run->settings->batch, modules->patches.in, side, side};
-    vw__tensor patches = vw__module_apply_conv2d(run, pixels, &modules->patches, &shape);
+    vw__op_image_shape shape = {run->settings->batch, modules->patches.in, side, side, 1};
+    vw__tensor patches = vw__module_apply_conv(run, pixels, &modules->patches, &shape);
     vw__tensor first = vw__op_view(tape, modules->class_token);
     first.elements = run->settings->batch * run->model->shape.hidden; /* expanded: no storage */
     vw__tensor x = vw__op_cat(tape, (vw__tensor[]){first, hold(kept, patches)}, 2);
     vw__tensor_drop(tape, &first);
     vw__tensor_rebind(tape, &x, vw__op_add(tape, x, modules->main.positions));
+    return x;
+}
+
+/* A spectrum through two convolutions, the second of which halves it, and fixed positions. */
+static vw__tensor embed_sound(vw__plan_run *run, const vw__plan_layer_stack *stack,
+                              vw__tensor spectrum, held *kept)
+{
+    const vw__plan_transformer *modules = run->modules;
+    const vw__plan_embedding *embedding = &run->model->shape.embedding;
+    vw__tape *tape = run->tape;
+    vw__op_image_shape shape = {run->settings->batch, embedding->mels, 1, 2 * embedding->sounds, 1};
+    vw__tensor x = vw__tensor_hold(tape, spectrum);
+    for (size_t i = 0; i < 2; i++) {
+        vw__tensor_rebind(tape, &x, vw__module_apply_conv(run, x, &modules->sounds[i], &shape));
+        vw__tensor_rebind(tape, &x, vw__op_gelu(tape, x));
+    }
+    hold(kept, vw__tensor_hold(tape, x));
+    add_rows(run, kept, hold(kept, vw__module_make_ids(run, 1, stack->queries)), stack->positions,
+             &x);
     return x;
 }
 
@@ -193,8 +212,9 @@ static vw__tensor embed(vw__plan_run *run, vw__plan_layer_stack *stack, vw__tens
     const vw__plan_transformer *modules = run->modules;
     if (style->has_embedding_scope)
         vw__tape_enter(run->tape, "embedding", -1);
-    vw__tensor x =
-        shape->patch > 0 ? embed_image(run, input, kept) : embed_text(run, stack, input, kept);
+    vw__tensor x = shape->patch > 0             ? embed_image(run, input, kept)
+                   : vw__plan_hears(run, stack) ? embed_sound(run, stack, input, kept)
+                                                : embed_text(run, stack, input, kept);
     vw__tensor_rebind(run->tape, &x, vw__module_apply_dropout(run, x, shape->has_dropout));
     if (vw__plan_embedding_width(run->model) < run->model->shape.hidden)
         vw__tensor_rebind(run->tape, &x, vw__module_apply_linear(run, x, &modules->widen));
@@ -257,6 +277,18 @@ vw__tensor vw__plan_transformer_forward(vw__plan_run *run)
 
 /* ---- an encoder and a decoder ---------------------------------------------------------------- */
 
+/* What the encoder reads where it hears: always as long as the model's window. */
+static vw__tensor make_spectrum(vw__plan_run *run)
+{
+    const vw__plan_embedding *shape = &run->model->shape.embedding;
+    vw__tape_use before = vw__tape_set_use(run->tape, VW__TAPE_USE_DATA);
+    const uint64_t columns = vw__tape_times(run->tape, run->settings->batch, 2 * shape->sounds);
+    vw__tensor made =
+        vw__tensor_new(run->tape, vw__tape_times(run->tape, columns, shape->mels), run->dtype);
+    vw__tape_set_use(run->tape, before);
+    return made;
+}
+
 /* In generation once, with the prompt: what it made is held until the last token. */
 static void encode(vw__plan_run *run)
 {
@@ -265,8 +297,11 @@ static void encode(vw__plan_run *run)
         run->block_count += modules->main.count; /* as if they had run: blocks keep their numbers */
         return;
     }
-    modules->main.queries = modules->main.keys = run->settings->sequence;
-    modules->ids = vw__module_make_ids(run, run->settings->batch, run->settings->sequence);
+    const bool hears = vw__plan_hears(run, &modules->main);
+    const uint64_t length = hears ? run->model->shape.embedding.sounds : run->settings->sequence;
+    modules->main.queries = modules->main.keys = length;
+    modules->ids =
+        hears ? make_spectrum(run) : vw__module_make_ids(run, run->settings->batch, length);
     modules->encoded = run_stack(run, &modules->main, modules->ids);
 }
 

@@ -122,6 +122,7 @@ struct vw__plan_style {
     bool is_query_joined;        /* by cat(), which leaves heads before tokens */
     bool makes_own_tables;       /* for rotation, in each layer once more */
     bool rotates_windows_only;   /* layers that see all of the text do not rotate */
+    bool is_key_unbiased;        /* although queries and values have one */
     bool has_fixed_positions;    /* their table is not trained */
     bool has_buffered_positions; /* nor are they parameters */
     bool copies_bias;            /* the learned one, for every sample */
@@ -191,7 +192,7 @@ struct vw__plan_layer_stack {
 
 typedef struct vw__plan_transformer {
     vw__tensor tokens, types, class_token;
-    vw__module_conv patches;
+    vw__module_conv patches, sounds[2];
     vw__module_norm head_norm;
     vw__module_linear widen, narrow;
     vw__plan_layer_stack main, decoder; /* decoder: of an encoder-decoder */
@@ -200,6 +201,12 @@ typedef struct vw__plan_transformer {
     vw__tensor *known;       /* in generation: keys and values of that, of each decoder's layer */
     size_t next_known;       /* in this forward pass */
 } vw__plan_transformer;
+
+/* The stack reads sound: an encoder, where the model has one that does. */
+static inline bool vw__plan_hears(const vw__plan_run *run, const vw__plan_layer_stack *stack)
+{
+    return run->model->shape.embedding.sounds > 0 && !stack->has_cross;
+}
 
 /* transformer_build.c: the parameters, as run->modules. */
 void vw__plan_transformer_build(vw__plan_run *run);

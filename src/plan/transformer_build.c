@@ -45,8 +45,9 @@ static vw__plan_attention_module make_attention(vw__plan_run *run)
     } else {
         made.query = vw__module_make_linear(run, style->query, hidden, wide, has_bias,
                                             VW__MODULE_LINEAR_ADAPTED);
-        made.key = vw__module_make_linear(run, style->key, hidden, narrow, has_bias,
-                                          VW__MODULE_LINEAR_PLAIN);
+        made.key =
+            vw__module_make_linear(run, style->key, hidden, narrow,
+                                   has_bias && !style->is_key_unbiased, VW__MODULE_LINEAR_PLAIN);
         made.value = vw__module_make_linear(run, style->value, hidden, narrow, has_bias,
                                             VW__MODULE_LINEAR_ADAPTED);
     }
@@ -130,12 +131,14 @@ static void make_part(vw__plan_run *run, vw__plan_layer *layer, vw__plan_part pa
     }
 }
 
-static vw__tensor make_positions(vw__plan_run *run, uint64_t width)
+static vw__tensor make_positions(vw__plan_run *run, uint64_t width, bool is_of_sound)
 {
-    const uint64_t rows = run->model->shape.embedding.positions;
-    if (run->model->family->style->has_buffered_positions)
+    const vw__plan_style *style = run->model->family->style;
+    const vw__plan_embedding *shape = &run->model->shape.embedding;
+    const uint64_t rows = is_of_sound ? shape->sounds : shape->positions;
+    if (style->has_buffered_positions)
         return vw__module_make_buffer(run, vw__tape_times(run->tape, rows, width), run->dtype);
-    if (!run->model->family->style->has_fixed_positions)
+    if (!style->has_fixed_positions && !is_of_sound)
         return vw__module_make_table(run, rows, width);
     return vw__module_make_weight_of(run, vw__tape_times(run->tape, rows, width),
                                      (vw__tape_matrix){.rows = rows, .width = width}, run->dtype,
@@ -148,7 +151,7 @@ static void make_stack_embedding(vw__plan_run *run, vw__plan_layer_stack *stack)
     const vw__plan_style *style = run->model->family->style;
     const uint64_t width = vw__plan_embedding_width(run->model);
     if (style->has_positions && run->model->shape.embedding.patch == 0)
-        stack->positions = make_positions(run, width);
+        stack->positions = make_positions(run, width, vw__plan_hears(run, stack));
     if (style->embedding_norm != NULL)
         stack->embedding_norm =
             vw__module_make_norm(run, style->embedding_norm, width, style->norm);
@@ -198,10 +201,18 @@ static void make_embedding(vw__plan_run *run, vw__plan_transformer *modules)
         const uint64_t side = shape->image / shape->patch;
         modules->class_token = vw__module_make_table(run, 1, hidden);
         modules->main.positions = vw__module_make_table(run, side * side + 1, hidden);
-        modules->patches = vw__module_make_conv2d(
+        modules->patches = vw__module_make_conv(
             run, "patch_embeddings", shape->channels, hidden,
             (vw__op_window){.kernel = shape->patch, .stride = shape->patch}, 1, true);
         return;
+    }
+    if (shape->sounds > 0) {
+        const vw__op_window window = {.kernel = 3, .stride = 1, .padding = 1, .dimensions = 1};
+        vw__op_window half = window;
+        half.stride = 2;
+        modules->sounds[0] =
+            vw__module_make_conv(run, "conv1", shape->mels, hidden, window, 1, true);
+        modules->sounds[1] = vw__module_make_conv(run, "conv2", hidden, hidden, half, 1, true);
     }
     modules->tokens = vw__module_make_table(run, shape->vocabulary, width);
     if (shape->token_types > 0)
