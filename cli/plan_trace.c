@@ -124,41 +124,62 @@ static void pass_on(int signal_number)
 enum { SIGNALS = 4 };
 static const int signals[SIGNALS] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
 
-/* A terminal sends the first two to the script itself. */
-static void take_signals(struct sigaction before[SIGNALS])
+/* How signals were before Python is started. */
+typedef struct signals_before {
+    struct sigaction actions[SIGNALS];
+    sigset_t mask;
+} signals_before;
+
+/* A terminal sends the first two to the script itself. The others wait until there is a process to
+ * pass them on to. */
+static void take_signals(signals_before *before)
 {
+    sigset_t held;
+    sigemptyset(&held);
     for (size_t i = 0; i < SIGNALS; i++) {
         struct sigaction taken = {.sa_handler = i < 2 ? SIG_IGN : pass_on};
         sigemptyset(&taken.sa_mask);
-        (void)sigaction(signals[i], &taken, &before[i]);
+        (void)sigaction(signals[i], &taken, &before->actions[i]);
+        sigaddset(&held, signals[i]);
     }
+    (void)sigprocmask(SIG_BLOCK, &held, &before->mask);
 }
 
-static void give_signals_back(const struct sigaction before[SIGNALS])
+static void give_signals_back(const signals_before *before)
 {
     for (size_t i = 0; i < SIGNALS; i++)
-        (void)sigaction(signals[i], &before[i], NULL);
+        (void)sigaction(signals[i], &before->actions[i], NULL);
 }
 
-/* Standard output is the plan's: the script's goes to standard error. Signals are as they were.
- * Returns 0 or an error number. */
-static int spawn(char *const *words, const struct sigaction before[SIGNALS], pid_t *process)
+/* Python gets signals as they were. Returns 0 or an error number. */
+static int set_attributes(posix_spawnattr_t *attributes, const signals_before *before)
+{
+    sigset_t usual;
+    sigemptyset(&usual);
+    for (size_t i = 0; i < SIGNALS; i++)
+        if (before->actions[i].sa_handler != SIG_IGN)
+            sigaddset(&usual, signals[i]);
+    int error = posix_spawnattr_setsigdefault(attributes, &usual);
+    if (error == 0)
+        error = posix_spawnattr_setsigmask(attributes, &before->mask);
+    if (error == 0)
+        error =
+            posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+    return error;
+}
+
+/* Standard output is the plan's: the script's goes to standard error. Returns 0 or an error
+ * number. */
+static int spawn(char *const *words, const signals_before *before, pid_t *process)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
-    sigset_t usual;
     int error = posix_spawn_file_actions_init(&actions);
     if (error != 0)
         return error;
     error = posix_spawnattr_init(&attributes);
     if (error == 0) {
-        sigemptyset(&usual);
-        for (size_t i = 0; i < SIGNALS; i++)
-            if (before[i].sa_handler != SIG_IGN)
-                sigaddset(&usual, signals[i]);
-        error = posix_spawnattr_setsigdefault(&attributes, &usual);
-        if (error == 0)
-            error = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+        error = set_attributes(&attributes, before);
         if (error == 0)
             error = posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
         if (error == 0)
@@ -172,18 +193,18 @@ static int spawn(char *const *words, const struct sigaction before[SIGNALS], pid
 /* Returns 0 and how it ended, or an error number. */
 static int run_python(char *const *words, int *ended)
 {
-    struct sigaction before[SIGNALS];
+    signals_before before;
     pid_t process = 0;
     fflush(NULL);
-    take_signals(before);
-    int error = spawn(words, before, &process);
-    if (error == 0) {
+    take_signals(&before);
+    int error = spawn(words, &before, &process);
+    if (error == 0)
         started = process;
-        while (waitpid(process, ended, 0) < 0 && errno == EINTR)
-            continue;
-        started = 0;
-    }
-    give_signals_back(before);
+    (void)sigprocmask(SIG_SETMASK, &before.mask, NULL);
+    while (error == 0 && waitpid(process, ended, 0) < 0 && errno == EINTR)
+        continue;
+    started = 0;
+    give_signals_back(&before);
     return error;
 }
 
