@@ -133,11 +133,15 @@ checks:
 	@if [ -n "$$VRAMWISE_TORCH_HEADERS" ]; then $(MAKE) --no-print-directory check-adapter \
 		TORCH_HEADERS="$$VRAMWISE_TORCH_HEADERS" ONLY=2.5,2.8,2.13,2.15; fi
 
-## make check-adapter  compiles the adapter against the headers of every PyTorch in TORCH_HEADERS
+## make check-adapter  compiles the adapter against the headers of every PyTorch in TORCH_HEADERS,
+##                  and for ROCm too where HIP's headers are
 check-adapter:
 	@test -n "$(TORCH_HEADERS)" || { echo "TORCH_HEADERS names no folder" >&2; exit 3; }
-	@tools/make_adapters.py "$(TORCH_HEADERS)" --check --cuda $(CUDA_HEADERS) $(if $(ONLY),--only $(ONLY))
+	@tools/make_adapters.py "$(TORCH_HEADERS)" --check --cuda $(CUDA_HEADERS) \
+		$(if $(HIP_HEADERS),--hip $(HIP_HEADERS)) $(if $(ONLY),--only $(ONLY))
 CUDA_HEADERS ?= /usr/local/cuda/include
+HIP_HEADERS ?= $(patsubst %/hip/hip_runtime_api.h,%,$(firstword \
+	$(wildcard /opt/rocm/include/hip/hip_runtime_api.h /usr/include/hip/hip_runtime_api.h)))
 
 ## make mutants     breaks the engines' rules one by one: a test must notice each
 mutants:

@@ -33,6 +33,7 @@ typedef struct command {
     bool has_sparse_tables;
 } command;
 
+int command_check(int argc, char **argv);
 int command_demo(int argc, char **argv);
 int command_diff(int argc, char **argv);
 int command_doctor(int argc, char **argv);

@@ -23,6 +23,32 @@ static int command_help(int argc, char **argv);
 
 static const command commands[] = {
     {
+        .name = "check",
+        .summary = "has memory grown since a baseline? a guard for CI",
+        .usage =
+            "usage: vramwise check FILE --baseline FILE.json [--max-growth GROWTH] [--json]\n"
+            "                      [--top N]\n"
+            "       vramwise check FILE --write-baseline FILE.json\n"
+            "\n"
+            "Compares a recording with the baseline of an earlier one: the peak of live\n"
+            "bytes, reserved bytes, the number of allocations, leaked bytes and the smallest\n"
+            "card. Exits with 1 if one of them is worse, and shows which functions of the\n"
+            "program grew. Reserved bytes are replayed under the setting that the baseline\n"
+            "names, so no figure depends on the machine.\n"
+            "\n"
+            "  --baseline FILE         compare with this one\n"
+            "  --max-growth GROWTH     allowed growth: 2% of every figure, or by figure, such\n"
+            "                          as peak=0,allocations=1%; others keep their default,\n"
+            "                          peak=0,reserved=2%,allocations=2%,leak=0,card=2%\n"
+            "  --write-baseline FILE   measure, write a baseline and compare nothing\n"
+            "  --json                  the comparison, as one JSON object\n"
+            "  --top N                 the N functions that grew most; default 10, 0 for all\n"
+            "\n"
+            "  vramwise check main.pickle --write-baseline memory.json\n"
+            "  vramwise check run.pickle --baseline memory.json --max-growth 2%\n",
+        .run = command_check,
+    },
+    {
         .name = "demo",
         .summary = "watch the allocator at work; needs no GPU",
         .usage =

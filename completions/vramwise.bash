@@ -44,7 +44,7 @@ _vramwise() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command='' index
     local versions='1.6 1.7 1.8 1.9 1.10 1.11 1.12 1.13 2.0 2.1 2.2 2.3 2.4 2.5 2.6 2.7 2.8 2.9 2.10 2.11 2.12 2.13 2.14 2.15'
     local cards='8GiB 12GiB 16GiB 24GiB 32GiB 40GiB 48GiB 80GiB'
-    local commands='demo diff doctor exporter help plan replay report run stats top tune verify view' options=''
+    local commands='check demo diff doctor exporter help plan replay report run stats top tune verify view' options=''
     COMPREPLY=()
     for ((index = 1; index < COMP_CWORD; index++)); do
         if [[ ${COMP_WORDS[index]} != -* ]]; then
@@ -56,6 +56,7 @@ _vramwise() {
     '') _vramwise_words "$word" "$commands --help --version"; return ;;
     help) _vramwise_words "$word" "$commands"; return ;;
     demo) _vramwise_words "$word" 'techniques --help --json --summary'; return ;;
+    check) options='--baseline --help --json --max-growth --top --write-baseline' ;;
     diff) options='--help --json --stacks --top' ;;
     doctor) options='--all --attach --card --help --json --pid --torch' ;;
     exporter) options='--help --listen' ;;
@@ -98,7 +99,10 @@ _vramwise() {
     --kv-dtype) _vramwise_words "$word" 'auto bf16 fp16 fp8 int8 int4' ;;
     --zero) _vramwise_words "$word" '1 2 3' ;;
     --empty-cache) _vramwise_words "$word" 'step phase never' ;;
-    --expect | --output | --record | --trace | --traced | --write-trace | -o) _vramwise_files "$word" ;;
+    --max-growth) _vramwise_words "$word" '0 1% 2% 5%' ;;
+    --baseline | --expect | --output | --record | --trace | --traced | --write-baseline | --write-trace | -o)
+        _vramwise_files "$word"
+        ;;
     --policy) _vramwise_policies "$word" ;;
     --torch) _vramwise_words "$word" "$versions" ;;
     *)

@@ -79,6 +79,12 @@ CLASSIFIERS = (
 )
 
 
+# pytest loads the plugin of an installed package.
+ENTRY_POINTS = f"""[pytest11]
+{NAME} = {NAME}.pytest_plugin
+"""
+
+
 def _metadata():
     readme = (HERE / "README.md").read_text(encoding="utf-8")
     classifiers = "\n".join(f"Classifier: {name}" for name in CLASSIFIERS)
@@ -213,6 +219,7 @@ def _info_files():
     """What *.dist-info holds besides RECORD."""
     licences = os.environ.get("VRAMWISE_WHEEL_LICENSES")
     return [("METADATA", _metadata().encode()), ("WHEEL", _wheel_file().encode()),
+            ("entry_points.txt", ENTRY_POINTS.encode()),
             ("LICENSE", (NATIVE / "LICENSE").read_bytes()),
             ("THIRD_PARTY", (NATIVE / "THIRD_PARTY").read_bytes()),
             *((f"licenses/{path.name}", path.read_bytes())

@@ -31,6 +31,7 @@ LAYERS = {
                    "src/settings", "src/remedy", "src/plan", "src/trend"],
     "src/watch": ["src/base", "src/device", "src/live", "src/trend", "src/doctor"],
     "src/ranks": ["src/base", "src/model", "src/parse", "src/analysis", "src/doctor"],
+    "src/check": ["src/base", "src/model", "src/parse", "src/export", "src/analysis", "src/doctor"],
     "src/report": ["src/base", "src/model", "src/analysis", "src/doctor", "src/plan", "src/ranks",
                    "src/watch",
                    "src/export"],

@@ -9,6 +9,9 @@ Over src and cli:
     inline functions of headers) is called vw__<module>_... or VW__<MODULE>_..., where the module is
     the folder, a file of the folder, or in the table below. A module is used by one folder.
 
+Macros of a header called <what>_rows.h are the words that tables are written in, and may be plain: only
+.c files of its own folder include it.
+
 Functions may be defined again under another #if, or in a <what>_missing.c that takes the place of what
 a missing library would give.
 
@@ -27,7 +30,7 @@ MODULES = {
                  # arithmetic: vw__add_u64, vw__align_up_u64, vw__is_power_of_two_u64 ...
                  "add", "sub", "mul", "min", "max", "align", "ceil", "floor", "is_power_of_two",
                  "narrow"],
-    "src/device": ["books", "cuda", "hip", "library", "nvml", "simulated", "stand_in", "streams"],
+    "src/device": ["amd_smi", "books", "cuda", "hip", "library", "monitor", "nvml", "simulated", "stand_in", "streams"],
     "src/engine": ["counter", "driver", "lane", "lender", "private", "scope", "segment", "spill"],
     "src/export": ["json"],
     "src/parse": ["snapshot", "unpickle", "value", "zlib"],
@@ -249,13 +252,18 @@ def main():
                     kind == "function" and not is_static and not source.endswith("_missing.c"):
                 places[kind, name].append(place)
             if not source.startswith("src/") or not is_visible(source, definition) or \
-                    PUBLIC.match(name) or name in NOT_OURS:
+                    PUBLIC.match(name) or name in NOT_OURS or \
+                    kind == "macro" and source.endswith("_rows.h"):
                 continue
             module = module_of(name, owners)
             if module is None or folder not in owners[module]:
                 faults.append(f"{place}: {kind} {name} names no module of its folder")
             else:
                 users[module].add(folder)
+    for source, text in texts.items():
+        for rows in re.findall(r'#include "(\w+)/\w+_rows\.h"', text):
+            if source.endswith(".h") or source.split("/")[1] != rows:
+                faults.append(f"{source}: includes the words of another folder's tables")
     for module, folders in sorted(users.items()):
         if len(folders) > 1:
             faults.append(f"module {module} is used by {' and '.join(sorted(folders))}")

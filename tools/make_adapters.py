@@ -9,6 +9,8 @@ the process that loads it.
   --libraries DIR   where libvramwise and libvramwise-torch are
   --cuda DIR        CUDA's headers; of which CUDA does not matter, as only types that never changed
                     are used
+  --hip DIR         with --check: HIP's headers; the adapter is compiled for ROCm too, against the same
+                    folders with ROCm's names in them (hipify_headers.py), from PyTorch 2.11 on
   --compiler CXX    g++ if not said
   --rpath PATH      where an adapter finds our libraries
   --only V[,V...]   these versions
@@ -28,11 +30,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "python"))
-from vramwise.torch import _interface  # noqa: E402
+import hipify_headers  # noqa: E402
+from vramwise.torch import _compile, _interface  # noqa: E402
 
 SOURCES = ROOT / "adapters" / "torch"
 TORCH_LIBRARIES = ("c10", "c10_cuda", "torch_cpu", "torch_cuda", "torch")
 OLDEST = (2, 5)
+OLDEST_ON_ROCM = (2, 11)  # before, hipify renamed PyTorch's classes as well
 LAST_RELEASE = (2, 11)  # later folders of headers were taken on the way to a release
 # pip's builds for CUDA had the old ABI up to 2.6; from 2.7 on all have the new one.
 LAST_WITH_OLD_ABI = (2, 6)
@@ -85,19 +89,33 @@ def left_to_pytorch(compiler, flags, folder):
             if not entry.startswith("vramwise_torch::Adapter::")]
 
 
-def check(compiler, include, version, cuda, pool):
+def check(compiler, flags, pool):
     """With every warning, and the table."""
-    flags = [*compile_flags(include, version, 1, cuda), "-fsyntax-only", "-Wall", "-Wextra",
-             "-Wpedantic", "-Wshadow", "-Werror"]
+    strict = [*flags, "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
     with tempfile.TemporaryDirectory() as folder:
-        for done in [pool.submit(run, [compiler, *flags, str(source)])
+        for done in [pool.submit(run, [compiler, *strict, str(source)])
                      for source in sorted(SOURCES.glob("*.cpp"))]:
             done.result()
-        left = left_to_pytorch(compiler, compile_flags(include, version, 1, cuda), Path(folder))
+        left = left_to_pytorch(compiler, flags, Path(folder))
     strange = [name for name in left if name not in LEFT_TO_PYTORCH]
     if strange:
         raise Failed(f"PyTorch's own function stays where the adapter's should be: {', '.join(strange)}")
     return left
+
+
+def check_all(arguments, include, version, pool):
+    """For CUDA and, where its headers are, for ROCm."""
+    name = ".".join(map(str, version))
+    flags = compile_flags(include, version, 1, arguments.cuda)
+    left = check(arguments.compiler, flags, pool)
+    print(f"adapter: PyTorch {name}: compiles; left to PyTorch: {', '.join(left)}", flush=True)
+    if arguments.hip is None or version < OLDEST_ON_ROCM:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        hipify_headers.hipify_tree(include, Path(folder))
+        flags = compile_flags(Path(folder), version, 1, arguments.hip)
+        check(arguments.compiler, [*flags, *_compile.rocm_flags("7.0")], pool)
+    print(f"adapter: PyTorch {name} for ROCm: compiles", flush=True)
 
 
 def make_stubs(compiler, folder):
@@ -148,6 +166,7 @@ def main():
     parser.add_argument("output", type=Path, nargs="?")
     parser.add_argument("--libraries", type=Path, default=ROOT / "build")
     parser.add_argument("--cuda", type=Path, default=Path("/usr/local/cuda/include"))
+    parser.add_argument("--hip", type=Path)
     parser.add_argument("--compiler", default="g++")
     parser.add_argument("--rpath", default="$ORIGIN/../_lib")
     parser.add_argument("--only", default="")
@@ -155,6 +174,8 @@ def main():
     arguments = parser.parse_args()
     if not (arguments.cuda / "cuda_runtime_api.h").is_file():
         sys.exit(f"adapters: {arguments.cuda} has no cuda_runtime_api.h")
+    if arguments.hip is not None and not (arguments.hip / _compile.HIP_HEADER).is_file():
+        sys.exit(f"adapters: {arguments.hip} has no {_compile.HIP_HEADER}")
     wanted = [version_of(word) for word in arguments.only.split(",") if word]
     versions = sorted(version for version in (version_of(path.name)
                                               for path in arguments.headers.iterdir())
@@ -170,9 +191,7 @@ def main():
             if arguments.check:
                 for version in versions:
                     include = arguments.headers / ".".join(map(str, version)) / "include"
-                    left = check(arguments.compiler, include, version, arguments.cuda, pool)
-                    print(f"adapter: PyTorch {'.'.join(map(str, version))}: compiles; left to PyTorch: "
-                          f"{', '.join(left)}")
+                    check_all(arguments, include, version, pool)
                 return
             arguments.output.mkdir(parents=True, exist_ok=True)
             make_stubs(arguments.compiler, Path(scratch) / "stubs")

@@ -35,6 +35,7 @@ test|clang_runtime|fuzzer|@clang_runtime|sanitizers and fuzzing with clang
 test|cxx_compiler|c++|g++|the public headers as C++11, and the adapter for PyTorch
 site|command|python3|python3|the site, the checks and the command-line tests
 test|python_module|ensurepip|python3-venv|the Python package, installed in an environment of its own
+test|pytest|pytest|python3-pytest|the plugin for pytest, in tests
 test|command|nm|binutils|the check of exported symbols
 test|all_of|prometheus promtool|@programs_of:prometheus|the metrics and alerts, as Prometheus sees them
 test|command|gzip|gzip|compressed recordings, in tests
@@ -96,6 +97,15 @@ has_any_of() {
     return 1
 }
 
+# Debian's is found by Debian's Python alone, which may not be the first one.
+has_pytest() {
+    local python
+    for python in python3 /usr/bin/python3; do
+        have "$python" && "$python" -c 'import pytest' 2>/dev/null && return 0
+    done
+    return 1
+}
+
 # Linking is the proof; looking where clang says it would be is the same answer in a tenth of the
 # time, where it is yes.
 has_clang_runtime() {
@@ -136,7 +146,7 @@ is_there() {
     any_of) has_any_of "$2" ;;
     module) have pkg-config && pkg-config --exists "$2" 2>/dev/null ;;
     python_module) have python3 && python3 -c "import $2" 2>/dev/null ;;
-    c_compiler | cxx_compiler | cmake_3_18 | node_18 | clang_runtime) "has_$1" ;;
+    c_compiler | cxx_compiler | cmake_3_18 | node_18 | clang_runtime | pytest) "has_$1" ;;
     *) echo "setup: no way to look for '$1'" >&2; exit 2 ;;
     esac
 }

@@ -17,8 +17,6 @@
 #include <unistd.h>
 
 #include <c10/core/impl/GPUTrace.h>
-#include <c10/cuda/CUDAFunctions.h>
-#include <c10/cuda/CUDAGuard.h>
 
 namespace vramwise_torch
 {
@@ -425,7 +423,7 @@ void Adapter::recordStream(const c10::DataPtr &pointer, CUDAStream stream)
 
 void Adapter::copy_data(void *to, const void *from, std::size_t size_bytes) const
 {
-    C10_CUDA_CHECK(cudaMemcpy(to, from, size_bytes, cudaMemcpyKind::cudaMemcpyDeviceToDevice));
+    C10_CUDA_CHECK(cudaMemcpy(to, from, size_bytes, cudaMemcpyDeviceToDevice));
 }
 
 void Adapter::enable(bool is_enabled)

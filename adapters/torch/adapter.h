@@ -28,6 +28,7 @@
 #include "device_pools.h"
 #include "foreign_uses.h"
 #include "history.h"
+#include "platform.h"
 #include "sharing.h"
 
 namespace vramwise_torch
@@ -42,8 +43,8 @@ struct AdapterOptions {
     uint64_t spill_bytes = 0;
     bool is_quiet = false;
 
-    // Where devices come from: vw_cuda_device_open(), and in tests a stand-in.
-    std::function<vw_status(int index, vw_device **out)> open_device = vw_cuda_device_open;
+    // Where devices come from: in tests a stand-in.
+    std::function<vw_status(int index, vw_device **out)> open_device = open_gpu;
 
     // Called once, before the first of them: what may be done only in the process that uses CUDA,
     // which may be a child of the one in which this was installed.

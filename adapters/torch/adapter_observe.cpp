@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include <c10/cuda/CUDAFunctions.h>
-
 namespace vramwise_torch
 {
 

@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include <c10/cuda/CUDAGuard.h>
-
 namespace vramwise_torch
 {
 

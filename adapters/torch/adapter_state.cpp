@@ -8,9 +8,6 @@
 
 #include <unistd.h>
 
-#include <c10/cuda/CUDAFunctions.h>
-#include <c10/cuda/CUDAGuard.h>
-
 namespace vramwise_torch
 {
 

@@ -11,9 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include <c10/cuda/CUDAGuard.h>
-
 #include "device_pools.h"
+#include "torch_headers.h"
 
 namespace vramwise_torch
 {

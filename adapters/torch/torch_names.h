@@ -18,9 +18,9 @@
 #include <utility>
 #include <vector>
 
-#include <c10/cuda/CUDAAllocatorConfig.h>
-#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/util/ApproximateClock.h>
+
+#include "torch_headers.h"
 
 // Declared here because some versions lack them: to name an empty namespace or an incomplete class
 // is no error.

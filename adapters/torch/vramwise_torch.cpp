@@ -23,6 +23,7 @@
 #endif
 
 #include "adapter.h"
+#include "platform.h"
 #include "support/vramwise_torch_support.h"
 
 using vramwise_torch::Adapter;
@@ -92,10 +93,12 @@ std::string objection(const std::string &name, uint64_t spill_bytes)
     auto *current = c10::cuda::CUDACachingAllocator::get();
     if (current == nullptr)
         return "this PyTorch has no CUDA allocator to replace";
-    if (current->name() == "cudaMallocAsync")
-        return "PYTORCH_CUDA_ALLOC_CONF says backend:cudaMallocAsync: PyTorch's own stays";
+    if (current->name() == "cudaMallocAsync" || current->name() == "hipMallocAsync")
+        return "PyTorch's settings say backend:" + current->name() + ": PyTorch's own stays";
     if (current->initialized())
         return "too late: PyTorch has started CUDA already; install before the first use of a GPU";
+    if (spill_bytes != 0 && vramwise_torch::spill_trouble != nullptr)
+        return vramwise_torch::spill_trouble;
     return spill_bytes != 0 ? spill_objection(name, spill_bytes) : "";
 }
 
@@ -146,8 +149,11 @@ bool has_settings_hook = false;
 void put_up_gate()
 {
     char note[512] = "";
-    if (!vramwise_launch_gate_install(note, sizeof note))
-        std::fprintf(stderr, "vramwise: live data moves at safe points only: %s\n", note);
+    if (vramwise_torch::gate_trouble != nullptr)
+        std::snprintf(note, sizeof note, "%s", vramwise_torch::gate_trouble);
+    else if (vramwise_launch_gate_install(note, sizeof note))
+        return;
+    std::fprintf(stderr, "vramwise: live data moves at safe points only: %s\n", note);
 }
 
 void install(const std::string &name, unsigned flags, uint64_t spill_bytes)
@@ -159,7 +165,7 @@ void install(const std::string &name, unsigned flags, uint64_t spill_bytes)
     if (vramwise_torch::moves_live_data(name, spill_bytes)) {
         if ((flags & VRAMWISE_TORCH_WITHOUT_GATE) == 0)
             options.before_first_device = put_up_gate;
-        options.safe_point = vramwise_safe_moments();
+        options.safe_point = vramwise_torch::safe_moments();
     }
     // Never ended: tensors are freed until the very end of the process.
     auto *adapter = new Adapter(std::move(options));

@@ -117,6 +117,16 @@ typedef struct vw_memory_numbers {
     int device;               /* -1 = unknown */
 } vw_memory_numbers;
 
+/* The line of the program that failed. */
+typedef struct vw_failed_at {
+    const char *file;
+    int line;             /* -1 = unknown */
+    const char *function; /* or NULL */
+    const char *code;     /* the line itself, from a traceback; or NULL */
+    const char *phase; /* "forward", "backward", "optimizer", "generate", "evaluation", "loading",
+                          "data", "saving", "other" */
+} vw_failed_at;
+
 typedef struct vw_diagnosis {
     vw_verdict verdict;
     vw_confidence confidence;
@@ -129,7 +139,8 @@ typedef struct vw_diagnosis {
                                    job, now */
     const vw_finding *findings; /* the cause first */
     size_t finding_count;
-    bool is_running; /* made by vw_doctor_job() (watch.h) for a running job */
+    bool is_running;               /* made by vw_doctor_job() (watch.h) for a running job */
+    const vw_failed_at *failed_at; /* from a traceback or the stack of the request; NULL: unknown */
 } vw_diagnosis;
 
 typedef struct vw_doctor_options {

@@ -1,5 +1,5 @@
-/* report.h - the results of analysis.h, doctor.h, plan.h, ranks.h and watch.h as text for people or
- * as JSON for programs.
+/* report.h - the results of analysis.h, check.h, doctor.h, plan.h, ranks.h and watch.h as text for
+ * people or as JSON for programs.
  *
  * JSON is one object on one line, with "schema": 1; unknown values are null; sizes are bytes. Its
  * fields are documented in the manual page of the command of the same name, and are stable.
@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "vramwise/analysis.h"
+#include "vramwise/check.h"
 #include "vramwise/doctor.h"
 #include "vramwise/output.h" /* vw_output */
 #include "vramwise/plan.h"
@@ -54,6 +55,10 @@ VW_API VW_MUST_CHECK vw_status vw_report_tune(const vw_tune_report *report,
                                               const vw_report_form *form, const vw_output *output);
 VW_API VW_MUST_CHECK vw_status vw_report_diff(const vw_diff_report *report,
                                               const vw_report_form *form, const vw_output *output);
+
+/* One line if nothing is worse. `form->other_file` is the baseline. */
+VW_API VW_MUST_CHECK vw_status vw_report_check(const vw_check_report *check,
+                                               const vw_report_form *form, const vw_output *output);
 
 /* Commands and code are never wrapped. */
 VW_API VW_MUST_CHECK vw_status vw_report_plan(const vw_plan *plan, const vw_report_form *form,

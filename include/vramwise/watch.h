@@ -7,8 +7,8 @@
  * Results are owned by the library: read-only, freed with the function named beside them. Unknown
  * values are VW_LIVE_UNKNOWN, never a guess.
  *
- * vw_machine_read() joins the jobs with the GPUs, from the driver's management library (NVML), and
- * with the processes on them that have no page.
+ * vw_machine_read() joins the jobs with the GPUs, from the vendors' management libraries (NVML,
+ * AMD SMI), and with the processes on them that have no page.
  *
  * Link with -lvramwise-analysis. Reading order: vw_jobs_read(), vw_job, vw_job_device; then
  * vw_doctor_job(), vw_jobs_metrics(); vw_machine_read(), vw_machine_row, vw_job_figures_find(). */
@@ -145,9 +145,9 @@ VW_API VW_MUST_CHECK vw_status vw_doctor_job(const vw_job *job, const vw_doctor_
 
 /* ---- the machine ----------------------------------------------------------------------------- */
 
-/* A GPU, from NVML. */
+/* A GPU, from NVML or AMD SMI (AMD's are untested on hardware). */
 typedef struct vw_gpu {
-    int index; /* that of nvidia-smi */
+    int index; /* that of nvidia-smi; AMD's are counted on from there, as amd-smi has them */
     char name[VW_JOB_TEXT_BYTES];
     char uuid[VW_JOB_TEXT_BYTES];
     char pci_bus_id[VW_JOB_TEXT_BYTES];
@@ -175,7 +175,7 @@ typedef struct vw_machine_row {
     const vw_job *job;               /* NULL: no page */
     const vw_job_device *device;     /* NULL: no page, or no device in it */
     char command[VW_JOB_TEXT_BYTES]; /* from its page or from /proc; "" = unknown; any bytes */
-    uint64_t process_bytes;          /* of the GPU's memory, from NVML; VW_LIVE_UNKNOWN */
+    uint64_t process_bytes;          /* of the GPU's memory, from its library; VW_LIVE_UNKNOWN */
 } vw_machine_row;
 
 typedef struct vw_machine {
@@ -183,14 +183,14 @@ typedef struct vw_machine {
     const vw_jobs *jobs;
     const vw_gpu *gpus;
     size_t gpu_count;
-    const char *gpu_trouble;    /* why no GPU is known; NULL: NVML answered */
+    const char *gpu_trouble;    /* why no GPU is known; NULL: one is, or there is none */
     const vw_machine_row *rows; /* by GPU, those without one last; then by process */
     size_t row_count;
 } vw_machine;
 
-/* Reads the jobs of `folder` (as vw_jobs_read()), the GPUs and their processes. Without NVML there
- * are no GPUs. The GPU of a job's device is found by the driver's list of processes, the job's
- * CUDA_VISIBLE_DEVICES and the device's name. VW_ERR_FILE, VW_ERR_HOST_MEMORY. */
+/* Reads the jobs of `folder` (as vw_jobs_read()), the GPUs and their processes. Without NVML and
+ * AMD SMI there are no GPUs. The GPU of a job's device is found by the driver's list of processes,
+ * the job's CUDA_VISIBLE_DEVICES and the device's name. VW_ERR_FILE, VW_ERR_HOST_MEMORY. */
 VW_API VW_MUST_CHECK vw_status vw_machine_read(const char *folder, vw_machine **out);
 VW_API void vw_machine_free(vw_machine *machine); /* NULL does nothing */
 

@@ -3,6 +3,7 @@
     vramwise.doctor("error.log")         why memory ran out, with findings as data
     vramwise.plan("gpt2", batch=8)       what a training run will take, and what makes it fit
     vramwise.load("run.pickle")          a recording: stats, verify, replay, tune, diff, doctor
+    vramwise.check("run.pickle", "main.json")  has memory grown since that baseline?
     vramwise.jobs()                      what runs on this machine, and the memory it holds
     vramwise.torch                       inside a PyTorch program: install, record, fit_batch, ...
 
@@ -16,18 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import torch
-    from ._diagnosis import Diagnosis, Finding, Numbers, Part, Remedy, doctor
+    from ._diagnosis import Diagnosis, FailedAt, Finding, Numbers, Part, Remedy, doctor
     from ._jobs import jobs
     from ._library import VramwiseError
     from ._plan import plan, plan_models
-    from ._recording import Recording, load
+    from ._recording import Recording, check, load
 
     __version__: str
 
 _PLACES = {
-    "Diagnosis": "_diagnosis", "Finding": "_diagnosis", "Numbers": "_diagnosis",
+    "Diagnosis": "_diagnosis", "FailedAt": "_diagnosis", "Finding": "_diagnosis", "Numbers": "_diagnosis",
     "Part": "_diagnosis", "Remedy": "_diagnosis", "doctor": "_diagnosis",
-    "VramwiseError": "_library", "Recording": "_recording", "load": "_recording",
+    "VramwiseError": "_library", "Recording": "_recording", "check": "_recording",
+    "load": "_recording",
     "plan": "_plan", "plan_models": "_plan", "jobs": "_jobs",
 }
 __all__ = sorted(_PLACES) + ["torch", "__version__"]

@@ -64,6 +64,16 @@ class Numbers:
 
 
 @dataclass(frozen=True)
+class FailedAt:
+    """The line of the program that failed. `code` is known from tracebacks only."""
+    file: str
+    line: Optional[int]
+    function: Optional[str]
+    code: Optional[str]
+    phase: str
+
+
+@dataclass(frozen=True)
 class Diagnosis:
     """What the doctor found. `data` is the whole JSON object, `text` the report for people, and
     `short` the same on one screen of 24 lines, which is also its str()."""
@@ -75,6 +85,7 @@ class Diagnosis:
     reasoning: Tuple[str, ...]
     numbers: Numbers
     findings: Tuple[Finding, ...]
+    failed_at: Optional[FailedAt]
     data: Dict[str, Any]
     text: str
     short: str
@@ -104,6 +115,8 @@ def diagnosis_from(data: Dict[str, Any], text: str, short: str) -> Diagnosis:
     fields["reasoning"] = tuple(data["reasoning"])
     fields["numbers"] = Numbers(**_only_fields(Numbers, data["numbers"]))
     fields["findings"] = tuple(_finding_from(finding) for finding in data["findings"])
+    place = data.get("failed_at")
+    fields["failed_at"] = FailedAt(**_only_fields(FailedAt, place)) if place else None
     fields["data"] = data
     fields["text"] = text
     fields["short"] = short

@@ -94,6 +94,17 @@ class TuneOptions(ctypes.Structure):
                 ("progress", ctypes.c_void_p), ("progress_context", ctypes.c_void_p)]
 
 
+class BaselineOptions(ctypes.Structure):
+    """vw_baseline_options"""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("like", ctypes.c_void_p),
+                ("progress", ctypes.c_void_p), ("progress_context", ctypes.c_void_p)]
+
+
+class CheckLimits(ctypes.Structure):
+    """vw_check_limits"""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("max_growth", ctypes.c_double * 5)]
+
+
 class PlanSettings(ctypes.Structure):
     """vw_plan_settings"""
     _fields_ = [("struct_size", ctypes.c_size_t), ("mode", ctypes.c_int),
@@ -150,6 +161,15 @@ _SIGNATURES: Dict[str, tuple] = {
     "vw_tune_report_free": (None, [_P]),
     "vw_recordings_diff": (ctypes.c_int, [_P, _P, _OUT]),
     "vw_diff_report_free": (None, [_P]),
+    "vw_baseline_make": (ctypes.c_int, [_P, ctypes.POINTER(BaselineOptions), _OUT]),
+    "vw_baseline_read": (ctypes.c_int, [ctypes.c_char_p, _OUT]),
+    "vw_baseline_write": (ctypes.c_int, [_P, ctypes.c_char_p]),
+    "vw_baseline_free": (None, [_P]),
+    "vw_check_limits_init": (None, [ctypes.POINTER(CheckLimits)]),
+    "vw_check_limits_parse": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(CheckLimits)]),
+    "vw_baselines_compare": (ctypes.c_int, [_P, _P, ctypes.POINTER(CheckLimits), _OUT]),
+    "vw_check_report_free": (None, [_P]),
+    "vw_report_check": (ctypes.c_int, _REPORT),
     "vw_doctor_file": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(DoctorOptions), _OUT]),
     "vw_doctor_text": (ctypes.c_int,
                        [ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(DoctorOptions), _OUT]),
@@ -179,6 +199,7 @@ _CORE_SIGNATURES: Dict[str, tuple] = {
     "vw_last_error": (ctypes.c_char_p, []),
     "vw_status_name": (ctypes.c_char_p, [ctypes.c_int]),
     "vw_status_message": (ctypes.c_char_p, [ctypes.c_int]),
+    "vw_format_size": (ctypes.c_char_p, [ctypes.c_uint64, ctypes.c_char_p]),
     "vw_parse_size": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint64)]),
 }
 
@@ -256,6 +277,12 @@ def size_bytes(size: Optional[Size]) -> int:
             value.value == 0:
         raise ValueError(f"a size is a number of bytes or a text like '24GiB', not {size!r}")
     return value.value
+
+
+def size_text(size: int) -> str:
+    """A number of bytes for people: "13.40 GiB"."""
+    room = ctypes.create_string_buffer(64)
+    return load("vramwise").vw_format_size(size, room).decode()
 
 
 def encoded(text: Union[None, str, "os.PathLike[str]"]) -> Optional[bytes]:

@@ -10,7 +10,7 @@ import ctypes
 import os
 from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
 
-from . import _diagnosis, _library, _plan
+from . import _check, _diagnosis, _library, _plan
 from ._diagnosis import Diagnosis
 from ._library import VramwiseError, Size
 
@@ -131,6 +131,16 @@ class Recording:
         return _library.report_data("vw_report_diff", "vw_diff_report_free", result,
                                     file=self.name, other_file=other.name)
 
+    def check(self, baseline: Union[str, "os.PathLike[str]"], *,
+              max_growth: Optional[str] = None) -> Dict[str, Any]:
+        """Whether memory has grown since the baseline: `vramwise check --json`. `max_growth` is as
+        there: "2%", or "peak=0,allocations=1%"."""
+        return _check.checked(self._open_handle(), self.name, baseline, max_growth)
+
+    def write_baseline(self, path: Union[str, "os.PathLike[str]"]) -> None:
+        """Writes what later recordings are compared with: `vramwise check --write-baseline`."""
+        _check.write_baseline(self._open_handle(), path)
+
     def doctor(self, *, card: Optional[Size] = None,
                torch_version: Optional[str] = None) -> Diagnosis:
         """As vramwise.doctor() of the file."""
@@ -186,3 +196,12 @@ def load(path: Union[str, bytes, "os.PathLike[str]"]) -> Recording:
         return Recording(handle, None)
     name = os.fspath(path)
     return Recording(_library.made_from_file("vw_recording_open", name, None), name)
+
+
+def check(recording: Union[str, bytes, "os.PathLike[str]"],
+          baseline: Union[str, "os.PathLike[str]"], *,
+          max_growth: Optional[str] = None) -> Dict[str, Any]:
+    """Whether memory has grown since a baseline: `vramwise check --json`. `recording` is as for
+    load(); ["worse"] is the answer."""
+    with load(recording) as loaded:
+        return loaded.check(baseline, max_growth=max_growth)

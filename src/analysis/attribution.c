@@ -25,6 +25,7 @@
 #include "analysis/attribution.h"
 
 #include <string.h>
+#include <strings.h> /* strncasecmp */
 
 #include "base/error.h"
 #include "base/host_memory.h"
@@ -121,7 +122,7 @@ static const char *const library_paths[] = {
 
 /* Parts of paths that no file of the user's has. */
 static const char *const library_parts[] = {
-    "/lib/python3", "<frozen", "<string>", "<eval_with_key>", "torchinductor_",
+    "/lib/python3", "<frozen", "<string>", "<eval_with_key>", "torchinductor_", ".exe/__main__.py",
 };
 
 static const char *const native_endings[] = {
@@ -181,8 +182,47 @@ static bool is_native(const char *file)
     return false;
 }
 
+/* A program without an ending in a folder "bin": what pip makes for `accelerate` or `vllm`. */
+static bool is_launcher(const char *file)
+{
+    size_t name = strlen(file);
+    while (name > 0 && !is_slash(file[name - 1]))
+        name--;
+    return name >= 4 && begins_with_path(file + name - 4, "bin/") &&
+           (name == 4 || is_slash(file[name - 5])) && strchr(file + name, '.') == NULL;
+}
+
+/* The length of the folder's name that ends right before `end`. */
+static size_t folder_bytes(const char *file, const char *end)
+{
+    const char *first = end;
+    while (first > file && !is_slash(first[-1]))
+        first--;
+    return (size_t)(end - first);
+}
+
+/* "C:\\Python310\\lib\\runpy.py", "...\\miniconda3\\lib\\...", "...\\envs\\name\\lib\\...": the
+ * interpreter has no "/lib/python3" there. */
+static bool is_windows_interpreter(const char *file)
+{
+    for (const char *lib = strcasestr(file, "\\lib\\"); lib != NULL;
+         lib = strcasestr(lib + 1, "\\lib\\")) {
+        size_t length = folder_bytes(file, lib);
+        const char *name = lib - length;
+        bool is_named = length >= 6 && strncasecmp(name, "python", 6) == 0;
+        for (size_t i = 0; i + 5 <= length && !is_named; i++)
+            is_named = strncasecmp(name + i, "conda", 5) == 0;
+        if (is_named || (name > file && folder_bytes(file, name - 1) == 4 &&
+                         strncasecmp(name - 5, "envs", 4) == 0))
+            return true;
+    }
+    return false;
+}
+
 static bool is_library(const char *file)
 {
+    if (is_launcher(file) || is_windows_interpreter(file))
+        return true;
     for (size_t i = 0; i < COUNT_OF(library_paths); i++)
         if (vw__attribution_path_has(file, library_paths[i]))
             return true;
@@ -299,6 +339,15 @@ const char *vw__category_name(vw__category category)
 bool vw__attribution_is_users(const vw__attribution *attribution, uint32_t frame)
 {
     return (attribution->frame_kinds[frame] & IS_LIBRARY) == 0;
+}
+
+vw__attribution_frame vw__attribution_judge(const char *function, const char *file)
+{
+    unsigned kind = judge_frame(function, file), category = kind & CATEGORY_BITS;
+    return (vw__attribution_frame){
+        .is_users = (kind & IS_LIBRARY) == 0,
+        .category = category == NO_CATEGORY ? VW__CATEGORY_OTHER : (vw__category)category,
+    };
 }
 
 size_t vw__attribution_where(const vw__attribution *attribution, vw__model_stack stack)

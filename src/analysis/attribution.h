@@ -105,6 +105,14 @@ size_t vw__attribution_where(const vw__attribution *attribution, vw__model_stack
  * is no module, or no frame of the user's around it. */
 size_t vw__attribution_caller(const vw__attribution *attribution, vw__model_stack stack);
 
+/* What one frame means by itself, wherever it is from. */
+typedef struct vw__attribution_frame {
+    bool is_users;
+    vw__category category; /* VW__CATEGORY_OTHER: no rule knows it */
+} vw__attribution_frame;
+
+vw__attribution_frame vw__attribution_judge(const char *function, const char *file);
+
 /* Returns whether a path contains `part`, from the beginning of a folder's or file's name. Either
  * kind of slash matches. */
 bool vw__attribution_path_has(const char *file, const char *part);

@@ -41,7 +41,7 @@ static const vw__cuda_vendor nvidia = {
     .rdma_attribute = VW__CUDA_HAS_DIRECT_RDMA_WITH_VIRTUAL,
     .has_sharing = true,
     .has_host_memory = true,
-    .has_nvml = true,
+    .monitor = &vw__nvml_monitor,
 };
 
 static vw__cuda_library libcuda = VW__CUDA_LIBRARY_INIT(&nvidia);

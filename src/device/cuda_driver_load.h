@@ -21,6 +21,7 @@
 
 #include "vramwise/status.h" /* vw_status, VW_MUST_CHECK */
 #include "base/ranked_mutex.h"
+#include "device/gpu_monitor.h"  /* vw__monitor */
 #include "device/library_load.h" /* vw__library_symbol */
 
 typedef int vw__cuda_result;                        /* CUresult */
@@ -211,7 +212,7 @@ struct vw__cuda_vendor {
     int rdma_attribute;           /* 0: there is none, and no direct RDMA to ask for */
     bool has_sharing;             /* exports and imports handles; the device may yet refuse */
     bool has_host_memory;         /* cuMemCreate is asked for it; likewise */
-    bool has_nvml;                /* NVML lists the processes */
+    const vw__monitor *monitor;   /* lists the processes; may be NULL */
     bool unmaps_one_by_one;       /* one mapping a call: see hip_mappings.h */
 };
 

@@ -15,7 +15,6 @@
 #include "base/host_memory.h"
 #include "device/cuda_calls.h"
 #include "device/device_common.h" /* vw__cuda_device_table */
-#include "device/nvml_load.h"     /* vw__nvml_processes */
 
 static vw__cuda_stream stream_of(vw_stream stream)
 {
@@ -275,13 +274,14 @@ static vw_status processes(void *context, vw_process_memory *entries, size_t cap
                            size_t *count)
 {
     vw__cuda_gpu *device = context;
-    if (!device->driver->vendor->has_nvml)
+    const vw__cuda_vendor *vendor = device->driver->vendor;
+    if (vendor->monitor == NULL)
         return vw__fail(VW_ERR_UNSUPPORTED, "nobody lists the processes on %s device %d",
-                        device->driver->vendor->name, device->index);
+                        vendor->name, device->index);
     if (device->pci_bus_id[0] == '\0')
-        return vw__fail(VW_ERR_UNSUPPORTED, "the driver does not tell CUDA device %d's bus id",
-                        device->index);
-    return vw__nvml_processes(device->pci_bus_id, entries, capacity, count);
+        return vw__fail(VW_ERR_UNSUPPORTED, "the driver does not tell %s device %d's bus id",
+                        vendor->name, device->index);
+    return vendor->monitor->processes(device->pci_bus_id, entries, capacity, count);
 }
 
 /* ---- opening and ending ---------------------------------------------------------------------- */

@@ -163,6 +163,7 @@ static const vw__cuda_vendor amd = {
     .complete = complete,
     .call_name = call_name,
     .virtual_memory_attribute = VW__HIP_HAS_VIRTUAL_MEMORY,
+    .monitor = NULL, /* AMD SMI takes locks that processes share: not inside somebody's job */
     .unmaps_one_by_one = true,
 };
 

@@ -18,6 +18,7 @@ typedef struct diagnosis {
     vw_diagnosis shown; /* first: a pointer to one is a pointer to the other */
     vw__arena arena;
     vw__diagnosis_found_growth growth;
+    vw_failed_at failed_at;
 } diagnosis;
 
 void vw__diagnosis_init(vw__diagnosis_draft *draft, vw_doctor_source source)
@@ -389,6 +390,23 @@ static const vw_finding *finished_findings(vw__diagnosis_draft *draft)
     return keep_array(draft, finished, count, sizeof *finished);
 }
 
+static const char *text_or_null(vw__diagnosis_draft *draft, const char *text)
+{
+    return text != NULL && text[0] != '\0' ? vw__diagnosis_text(draft, "%s", text) : NULL;
+}
+
+void vw__diagnosis_failed_at(vw__diagnosis_draft *draft, const char *file, uint32_t line,
+                             const char *function, const char *code, const char *phase)
+{
+    draft->failed_at = (vw_failed_at){
+        .file = vw__diagnosis_text(draft, "%s", file),
+        .line = line != 0 && line <= INT32_MAX ? (int)line : -1,
+        .function = text_or_null(draft, function),
+        .code = text_or_null(draft, code),
+        .phase = phase,
+    };
+}
+
 vw_status vw__diagnosis_finish(vw__diagnosis_draft *draft, vw_diagnosis **out)
 {
     diagnosis *made = vw__host_alloc_zeroed(1, sizeof *made);
@@ -412,7 +430,9 @@ vw_status vw__diagnosis_finish(vw__diagnosis_draft *draft, vw_diagnosis **out)
         .findings = findings,
         .finding_count = draft->finding_count,
         .is_running = draft->is_running,
+        .failed_at = draft->failed_at.file != NULL ? &made->failed_at : NULL,
     };
+    made->failed_at = draft->failed_at;
     made->growth = draft->growth;
     made->arena = draft->arena;
     vw__arena_init(&draft->arena, VW__ARENA_NO_LIMIT);

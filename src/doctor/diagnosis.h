@@ -26,7 +26,7 @@
 /* More are dropped. */
 #define VW__DIAGNOSIS_MOST_REASONS 24
 #define VW__DIAGNOSIS_MOST_FINDINGS 16
-#define VW__DIAGNOSIS_MOST_REMEDIES 12 /* of one finding */
+#define VW__DIAGNOSIS_MOST_REMEDIES 16 /* of one finding */
 #define VW__DIAGNOSIS_MOST_WHERE 8
 #define VW__DIAGNOSIS_MOST_EVIDENCE 10
 #define VW__DIAGNOSIS_MOST_PARTS 16
@@ -77,6 +77,7 @@ typedef struct vw__diagnosis_draft {
     const char *sentence;
     uint64_t error_count;
     vw_memory_numbers numbers; /* all unknown */
+    vw_failed_at failed_at;    /* file NULL: not known */
     vw__doctor_word words[VW__DIAGNOSIS_MOST_WORDS];
     size_t word_count;
     vw__diagnosis_found_growth growth; /* unknown */
@@ -213,6 +214,10 @@ const char *vw__diagnosis_share(vw__diagnosis_draft *draft, double share);
 
 /* "1 step", "12 steps". */
 const char *vw__diagnosis_count(vw__diagnosis_draft *draft, uint64_t count, const char *noun);
+
+/* Says which line failed. Texts are copied; `function` and `code` may be NULL or "", `line` 0. */
+void vw__diagnosis_failed_at(vw__diagnosis_draft *draft, const char *file, uint32_t line,
+                             const char *function, const char *code, const char *phase);
 
 /* Makes the result. The draft is empty afterwards, also on failure: VW_ERR_HOST_MEMORY. */
 VW_MUST_CHECK vw_status vw__diagnosis_finish(vw__diagnosis_draft *draft, vw_diagnosis **out);

@@ -1,7 +1,8 @@
 /* doctor.c - the entry points of the doctor.
  *
- * parse/file_kind.h says whether the input is a recording or text. Two scanners read a text at the
- * same time, in one pass: one for errors, one for steps with their memory. An error wins, since the
+ * parse/file_kind.h says whether the input is a recording or text. Three scanners read a text at
+ * the same time, in one pass: one for errors, one for steps with their memory, one for the time
+ * that steps waited. An error wins, since the
  * log of a run that died usually has steps as well; but where the steps grow by enough to explain
  * the error, the verdict is a leak. */
 #include "doctor/doctor.h"
@@ -9,8 +10,11 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/struct_size.h"
+#include "analysis/phase.h"
+#include "doctor/loader.h"
 #include "parse/byte_source.h"
 #include "parse/file_kind.h"
+#include "parse/wait_log.h"
 #include "settings/setting_variable.h"
 
 enum {
@@ -23,6 +27,7 @@ enum {
 struct vw__doctor_text_scan {
     vw__error_text_scan *errors; /* owned */
     vw__step_log_scan *steps;    /* owned */
+    vw__wait_log waits;
 };
 
 vw_status vw__doctor_text_scan_create(vw__doctor_text_scan **out)
@@ -31,6 +36,8 @@ vw_status vw__doctor_text_scan_create(vw__doctor_text_scan **out)
     if (scan == NULL)
         return vw__fail_host_memory(sizeof *scan, "a text");
     vw_status status = vw__error_text_scan_create(&scan->errors);
+    if (status == VW_OK)
+        vw__error_text_scan_judge(scan->errors, vw__phase_judge);
     if (status == VW_OK)
         status = vw__step_log_scan_create(&scan->steps);
     if (status != VW_OK) {
@@ -54,6 +61,7 @@ vw_status vw__doctor_text_scan_feed(vw__doctor_text_scan *scan, const char *byte
                                     size_t size_bytes)
 {
     VW__TRY(vw__error_text_scan_feed(scan->errors, bytes, size_bytes));
+    vw__wait_log_feed(&scan->waits, bytes, size_bytes);
     return vw__step_log_scan_feed(scan->steps, bytes, size_bytes);
 }
 
@@ -79,8 +87,8 @@ static bool has_report(const vw__error_text_summary *summary)
            !vw__error_text_is_retry(&summary->first);
 }
 
-static vw_status judge_text(vw__doctor_text_scan *scan, const vw_doctor_options *options,
-                            vw__diagnosis_draft *draft, vw__doctor_text_facts *facts)
+static vw_status judge_lines(vw__doctor_text_scan *scan, const vw_doctor_options *options,
+                             vw__diagnosis_draft *draft, vw__doctor_text_facts *facts)
 {
     const vw__error_text_summary *summary = &facts->errors;
     const vw__step_log *log = &facts->steps;
@@ -99,7 +107,18 @@ static vw_status judge_text(vw__doctor_text_scan *scan, const vw_doctor_options 
                         "text; expected an error message, a log, or a snapshot");
     draft->source = summary->line_count > LOG_LINES ? VW_SOURCE_LOG : VW_SOURCE_TEXT;
     VW__TRY(vw__doctor_text(summary, options, draft));
-    return log->point_count != 0 ? vw__doctor_add_growth(log, options, draft) : VW_OK;
+    if (log->point_count != 0)
+        VW__TRY(vw__doctor_add_growth(log, options, draft));
+    vw__doctor_name_place(summary, draft);
+    return VW_OK;
+}
+
+static vw_status judge_text(vw__doctor_text_scan *scan, const vw_doctor_options *options,
+                            vw__diagnosis_draft *draft, vw__doctor_text_facts *facts)
+{
+    VW__TRY(judge_lines(scan, options, draft, facts));
+    vw__loader_add_waiting(draft, vw__wait_log_share(&scan->waits), VW_UNKNOWN, VW_UNKNOWN);
+    return VW_OK;
 }
 
 static vw_status diagnose_text(vw__byte_source *source, const vw_doctor_options *options,

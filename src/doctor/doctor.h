@@ -38,6 +38,10 @@ VW_MUST_CHECK vw_status vw__doctor_text(const vw__error_text_summary *summary,
                                         const vw_doctor_options *options,
                                         vw__diagnosis_draft *draft);
 
+/* Names the line that failed in the diagnosis, by the traceback of the first report, and in the
+ * finding of its verdict. To be called once the verdict is there. */
+void vw__doctor_name_place(const vw__error_text_summary *summary, vw__diagnosis_draft *draft);
+
 /* What a log of steps came to, for callers that add to it. */
 typedef struct vw__doctor_growth {
     bool is_leak;

@@ -17,6 +17,7 @@
 
 #include "doctor/doctor.h"
 #include "doctor/numbers.h"
+#include "analysis/phase.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "settings/setting_variable.h"
@@ -83,6 +84,23 @@ static vw_status find_peak(const vw__timeline *timeline, uint32_t last, uint32_t
     return VW_OK;
 }
 
+/* The line of the request that failed, and its phase, for the diagnosis. */
+static void name_place(const vw__doctor_facts *facts, vw__doctor_result *result)
+{
+    if (!facts->failure.has_happened || facts->failure.event >= facts->trace->event_count)
+        return;
+    const vw__model *model = facts->model;
+    uint32_t context = facts->trace->events[facts->failure.event].context;
+    vw__model_stack stack = vw__model_stack_of(model, context);
+    size_t where = vw__attribution_where(&facts->attribution, stack);
+    if (where == VW__ATTRIBUTION_NO_FRAME)
+        return;
+    const vw__model_frame *frame = &model->frames[model->frame_ids[stack.first + where]];
+    vw__diagnosis_failed_at(result->draft, vw__model_string(model, frame->filename), frame->line,
+                            vw__model_string(model, frame->name), NULL,
+                            vw__phase_name(vw__phase_of_context(&facts->attribution, context)));
+}
+
 static vw_status open_case(const vw__doctor_input *input, vw__doctor_facts *facts,
                            vw__doctor_result *result)
 {
@@ -96,6 +114,7 @@ static vw_status open_case(const vw__doctor_input *input, vw__doctor_facts *fact
         return vw__fail_host_memory(room, "a diagnosis");
 
     VW__TRY(vw__doctor_find_failure(input, facts, result));
+    name_place(facts, result);
     facts->horizon_instant =
         facts->failure.has_happened ? facts->failure.instant : last_request(facts->trace);
     return find_peak(&facts->timeline, facts->horizon_instant, &facts->peak_instant,

@@ -17,6 +17,7 @@
  * a finding all the same, since it will matter on a smaller card or with another batch. The
  * words and remedies are those for texts, where they say the same. */
 #include "doctor/running_job.h"
+#include "doctor/loader.h"
 
 #include <inttypes.h>
 
@@ -251,37 +252,9 @@ static void add_near_limit(const job_case *judged)
 
 static void add_input_bound(const job_case *judged)
 {
-    double share = judged->facts->input_share;
-    uint64_t workers = value_of(judged, VW_LIVE_LOADER_WORKERS);
-    uint64_t pins = value_of(judged, VW_LIVE_LOADER_PINS);
-    if (share <= VW_JOB_INPUT_BOUND_SHARE)
-        return;
-    vw__diagnosis_finding *finding =
-        vw__diagnosis_add(judged->draft, "input-bound", VW_UNKNOWN,
-                          "The job spends %s of its step time waiting for input.",
-                          vw__diagnosis_share(judged->draft, share));
-    if (vw__doctor_knows(workers))
-        vw__diagnosis_evidence(finding, "Its data loader has %" PRIu64 " worker%s%s.", workers,
-                               workers == 1 ? "" : "s",
-                               workers == 0 ? ": batches are made between the steps" : "");
-    if (vw__doctor_knows(pins))
-        vw__diagnosis_evidence(finding, pins != 0
-                                            ? "Its batches are in pinned memory."
-                                            : "Its batches are not in pinned memory: copies to "
-                                              "the device cannot overlap with computation.");
-    vw__diagnosis_advice(
-        finding, "let more workers make batches ahead",
-        "memory of the host, for each worker and what it has made ahead",
-        vw__diagnosis_text(judged->draft,
-                           "DataLoader(dataset, num_workers=%" PRIu64 ",\n"
-                           "           persistent_workers=True, prefetch_factor=4, ...)",
-                           vw__doctor_knows(workers) && workers > 1 && workers < 64 ? 2 * workers
-                                                                                    : 4));
-    if (!vw__doctor_knows(pins) || pins == 0)
-        vw__diagnosis_advice(finding, "pin the batches, and copy them without waiting",
-                             "page-locked memory of the host",
-                             "DataLoader(dataset, pin_memory=True, ...)\n"
-                             "batch = batch.to(device, non_blocking=True)");
+    vw__loader_add_waiting(judged->draft, judged->facts->input_share,
+                           value_of(judged, VW_LIVE_LOADER_WORKERS),
+                           value_of(judged, VW_LIVE_LOADER_PINS));
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@
  * own. It is no verdict: between two steps little is alive, and what is reserved is what the step
  * needed at its peak. Only against a peak of allocated bytes does it prove fragmentation. */
 #include "doctor/doctor.h"
+#include "doctor/loader.h"
 
 #include <inttypes.h>
 
@@ -222,10 +223,12 @@ static void add_leak(steps_case *judged)
         vw__diagnosis_evidence(
             finding, "The figure never falls, as a peak that is kept would not; but it rises again "
                      "and again, and the peaks of a load that varies do so ever more rarely.");
-    if (judged->log->is_host)
+    if (judged->log->is_host) {
         VW__DOCTOR_ADVISE(finding, for_host_leaks);
-    else
+        vw__loader_advise_growth(finding);
+    } else {
         VW__DOCTOR_ADVISE(finding, for_leaks);
+    }
 }
 
 /* " in the last of 3 runs", " on rank 2 of 4"; "" where there is one. */

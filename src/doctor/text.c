@@ -380,6 +380,7 @@ static void say_what_was_found(const vw__text_case *given)
         vw__error_text_kind_name(report->kind), report->wording != NULL ? " (" : "",
         report->wording != NULL ? report->wording : "", report->wording != NULL ? ")" : "",
         is_cut(given) ? "; it breaks off" : "");
+    vw__text_say_place(given);
     if (summary->report_count > 1) {
         const char *ranks =
             summary->rank_count > 1
@@ -468,6 +469,7 @@ vw_status vw__doctor_text(const vw__error_text_summary *summary, const vw_doctor
         .others_bytes = VW_UNKNOWN,
     };
     given.numbers = given.said;
+    given.phase = vw__text_phase(given.report);
     vw__text_name_numbers(&given);
     draft->error_count = summary->report_count;
     if (given.report->kind == VW__ERROR_TEXT_NONE || given.report->kind == VW__ERROR_TEXT_NOT_OOM) {

@@ -4,10 +4,10 @@
  * that failed, a process that was killed, /dev/shm, and pinned memory. */
 #include "doctor/text_parts.h"
 
+#include "doctor/loader.h"
+
 /* Ways to need less, for most kinds. */
 static const vw__doctor_advice for_all[] = {
-    {"fewer loader processes: each has its own copy of the dataset", "loading is slower",
-     "DataLoader(dataset, num_workers=2, prefetch_factor=2)"},
     {"read the data piece by piece, instead of holding it", "a change of the dataset",
      "numpy.load(path, mmap_mode=\"r\")\n"
      "datasets.load_dataset(name, streaming=True)"},
@@ -33,15 +33,11 @@ static const vw__doctor_advice for_shared[] = {
     {"a larger /dev/shm", "a restart of the container",
      "df -h /dev/shm\ndocker run --shm-size=8g ...  # or --ipc=host\n"
      "sudo mount -o remount,size=8G /dev/shm"},
-    {"fewer workers, fewer batches in advance", "loading is slower",
-     "DataLoader(dataset, num_workers=2, prefetch_factor=1)"},
     {"share through files instead", "slower",
      "torch.multiprocessing.set_sharing_strategy(\"file_system\")"},
 };
 
 static const vw__doctor_advice for_pinned[] = {
-    {"do not pin, or pin less", "slower copies to the GPU",
-     "DataLoader(dataset, pin_memory=False)\n\"pin_memory\": false  # DeepSpeed's offload"},
     {"lift the limit on locked memory", "none, where the machine has the memory",
      "ulimit -l unlimited\ndocker run --ulimit memlock=-1 ...\n"
      "# WSL: memory= in .wslconfig; half of it can be pinned"},
@@ -55,37 +51,42 @@ static const struct {
     const char *evidence;            /* or NULL */
     const vw__doctor_advice *advice; /* first, */
     size_t advice_count;
-    bool is_for_all;               /* then that for all, */
-    const vw__doctor_advice *last; /* then this; or NULL */
+    void (*advise_loader)(vw__diagnosis_finding *finding); /* then about the loader, */
+    bool is_for_all;                                       /* then that for all, */
+    const vw__doctor_advice *last;                         /* then this; or NULL */
 } kinds[] = {
     {VW__ERROR_TEXT_HOST_SHARED, false,
      "Processes hand each other data through /dev/shm, which in a container is 64 MB unless set "
      "otherwise.",
      "Host memory: /dev/shm, through which processes share data, is too small; the GPU's memory is "
      "not meant.",
-     "Shared memory (/dev/shm) ran out.", NULL, for_shared, 3, false, NULL},
+     "Shared memory (/dev/shm) ran out.", NULL, for_shared, 1, vw__loader_advise_shared, false,
+     &for_shared[1]},
     {VW__ERROR_TEXT_HOST_PINNED, false,
      "Pinned memory is host memory that the driver locks in place; the error names CUDA all the "
      "same.",
      "Host memory: $piece of pinned memory could not be had; that is the machine's RAM, not the "
      "GPU's.",
-     "$first_piece of pinned host memory could not be had.", NULL, for_pinned, 2, false, &look},
+     "$first_piece of pinned host memory could not be had.", NULL, for_pinned, 1,
+     vw__loader_advise_pinned, false, &look},
     {VW__ERROR_TEXT_HOST_KILLED, true,
      "Signal 9 came from outside, and no reason is in the text: mostly it is the kernel, out of "
      "memory, but a person or a scheduler can send it too.",
      "Host memory, probably: $victim was killed from outside, as the kernel does when the "
      "machine's RAM is used up.",
-     "$first_victim was killed for the host's memory.", NULL, &look, 1, true, &more_memory},
+     "$first_victim was killed for the host's memory.", NULL, &look, 1, vw__loader_advise_host,
+     true, &more_memory},
     {VW__ERROR_TEXT_HOST_KILLED, false,
      "$first_victim was killed by $killer. The GPU is not involved.",
      "Host memory: $victim was killed by $killer; the GPU's memory is not meant.",
-     "$first_victim was killed for the host's memory.", NULL, &look, 1, true, &more_memory},
+     "$first_victim was killed for the host's memory.", NULL, &look, 1, vw__loader_advise_host,
+     true, &more_memory},
     {VW__ERROR_TEXT_NONE, false,
      "An allocation in the host's memory failed$colon_size; the GPU is not involved.",
      "Host memory: the machine's RAM, not the GPU's, could not give $wanted.",
      "An allocation of $size in the host's memory failed.",
      "It fails when RAM and swap are promised away, or at a limit of the container or shell.",
-     &look_at_line, 1, true, &lift_limits},
+     &look_at_line, 1, vw__loader_advise_host, true, &lift_limits},
 };
 
 static void name_words(const vw__text_case *given)
@@ -139,6 +140,7 @@ void vw__text_judge_host(const vw__text_case *given)
     if (kinds[i].evidence != NULL)
         vw__diagnosis_evidence(finding, "%s", kinds[i].evidence);
     vw__diagnosis_advise(finding, kinds[i].advice, kinds[i].advice_count);
+    kinds[i].advise_loader(finding);
     if (kinds[i].is_for_all)
         VW__DOCTOR_ADVISE(finding, for_all);
     if (kinds[i].last != NULL)

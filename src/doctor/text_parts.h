@@ -1,7 +1,8 @@
 /* text_parts.h - what the files of the doctor for texts share.
  *
  * text.c decides which way a text goes and writes the sentence; text_remedies.c adds the findings
- * of a verdict that rests on the rule for numbers; text_kinds.c knows the programs and libraries
+ * of a verdict that rests on the rule for numbers, and text_diet.c what makes a run need less;
+ * text_place.c names the line that failed; text_kinds.c knows the programs and libraries
  * whose messages that rule does not fit; text_devices.c the devices that are not NVIDIA's;
  * text_host.c is for the machine's own memory; text_log.c for lines of PyTorch's log. */
 #ifndef VW_DOCTOR_TEXT_PARTS_H
@@ -11,6 +12,7 @@
 #include <stdint.h>
 
 #include "vramwise/doctor.h"
+#include "analysis/phase.h"
 #include "doctor/diagnosis.h"
 #include "doctor/numbers.h"
 #include "parse/error_text.h"
@@ -24,6 +26,7 @@ typedef struct vw__text_case {
     uint64_t card_bytes;       /* of the options; 0 */
     uint64_t others_bytes;     /* with such a card: held outside PyTorch, by the text; VW_UNKNOWN */
     vw__numbers_verdict judged;
+    vw__phase phase; /* in which it failed; VW__PHASE_OTHER: not known */
 } vw__text_case;
 
 /* Are the words in what was kept of the message? In either case. */
@@ -88,7 +91,24 @@ void vw__text_add_findings(const vw__text_case *given, vw_verdict verdict);
 /* All of a finding's bytes, in parts: largest first, without those of nothing. Sorts `parts`. */
 void vw__text_add_parts(vw__diagnosis_finding *finding, vw_part *parts, size_t count);
 
-/* What makes a run need less: a smaller batch, and all else there is. */
+/* What the request lacked, by the card or the limit; VW_UNKNOWN. */
+uint64_t vw__text_missing_bytes(const vw__text_case *given);
+
+/* ---- text_place.c --------------------------------------------------------------------- */
+
+/* The phase that the traceback of the report shows. */
+vw__phase vw__text_phase(const vw__error_text_report *report);
+
+/* Adds to the reasoning which line failed, and in which phase. */
+void vw__text_say_place(const vw__text_case *given);
+
+/* ---- text_diet.c ---------------------------------------------------------------------- */
+
+/* Says how many numbers the request is, and which shapes would come to that; and how to look. */
+void vw__text_add_shapes(const vw__text_case *given, vw__diagnosis_finding *finding);
+
+/* What makes a run need less: a smaller batch, and all else there is. In the order that fits the
+ * phase. */
 void vw__text_add_smaller_batch(const vw__text_case *given, vw__diagnosis_finding *finding);
 void vw__text_add_diet(const vw__text_case *given, vw__diagnosis_finding *finding);
 

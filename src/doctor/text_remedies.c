@@ -14,8 +14,6 @@
 #include "doctor/spill.h"
 #include "remedy/remedy.h"
 
-enum { LEAST_PARTS = 2, MOST_PARTS = 64 }; /* that a batch is cut into */
-
 #define MOST_SPILLED_BYTES (UINT64_C(1) << 40) /* no host has more to spare; unknown is more */
 
 static vw__diagnosis_savings between(uint64_t at_least_bytes, uint64_t at_most_bytes)
@@ -38,21 +36,10 @@ void vw__text_add_parts(vw__diagnosis_finding *finding, vw_part *parts, size_t c
             vw__diagnosis_part(finding, parts[i].name, parts[i].bytes);
 }
 
-/* ---- needing less ---------------------------------------------------------------------------- */
+/* ---- what is missing ------------------------------------------------------------------------- */
 
-/* Into how many parts a batch must be cut to give back what is missing, if half of what is in use
- * grows with it; 0: into more than makes sense. */
-static uint64_t parts_of_batch(uint64_t in_use_bytes, uint64_t missing_bytes)
-{
-    uint64_t growing = in_use_bytes / 2;
-    for (uint64_t parts = LEAST_PARTS; parts <= MOST_PARTS; parts *= 2)
-        if (growing - growing / parts >= missing_bytes)
-            return parts;
-    return 0;
-}
-
-/* On a card that is only asked about, what is in use may be more than it by itself. */
-static uint64_t too_much_bytes(const vw__text_case *given)
+/* On a card that is only asked about: what is in use beyond it, by itself. */
+static uint64_t excess_bytes(const vw__text_case *given)
 {
     const vw_memory_numbers *numbers = &given->numbers;
     if (given->card_bytes == 0 || !vw__doctor_knows(numbers->allocated_bytes))
@@ -61,16 +48,15 @@ static uint64_t too_much_bytes(const vw__text_case *given)
     return vw__doctor_less(numbers->allocated_bytes, vw__doctor_less(given->card_bytes, others));
 }
 
-/* What the request lacked; the card or the limit. */
-static uint64_t missing_bytes(const vw__text_case *given)
+uint64_t vw__text_missing_bytes(const vw__text_case *given)
 {
     const vw_memory_numbers *numbers = &given->numbers;
-    uint64_t too_much = too_much_bytes(given), all;
-    if (too_much != 0)
+    uint64_t excess = excess_bytes(given), all;
+    if (excess != 0)
         return vw__doctor_knows(numbers->tried_bytes) &&
-                       vw__add_u64(too_much, numbers->tried_bytes, &all)
+                       vw__add_u64(excess, numbers->tried_bytes, &all)
                    ? all
-                   : too_much;
+                   : excess;
     if (!vw__doctor_knows(numbers->tried_bytes))
         return VW_UNKNOWN;
     uint64_t room = vw__doctor_knows(numbers->free_bytes) ? numbers->free_bytes : 0;
@@ -91,58 +77,7 @@ static void say_not_enough(const vw__text_case *given, vw__diagnosis_finding *fi
         return;
     vw__diagnosis_enough(finding,
                          vw__remedy_enough(VW_BASIS_MEASURED, (vw__remedy_range){0, most_bytes},
-                                           missing_bytes(given)));
-}
-
-static void add_known(const vw__text_case *given, vw__diagnosis_finding *finding, vw__remedy_id id)
-{
-    const vw__remedy_words words = {.module = vw__text_device_of(given)->module};
-    vw__remedy_range range = vw__remedy_of_live(id, given->numbers.allocated_bytes, 0);
-    vw__diagnosis_known_remedy(finding, id, &words,
-                               between(range.at_least_bytes, range.at_most_bytes), VW_BASIS_RULE);
-}
-
-void vw__text_add_smaller_batch(const vw__text_case *given, vw__diagnosis_finding *finding)
-{
-    uint64_t in_use = given->numbers.allocated_bytes, missing = missing_bytes(given);
-    bool is_known = vw__doctor_knows(in_use) && in_use != 0 && vw__doctor_knows(missing);
-    uint64_t parts = is_known ? parts_of_batch(in_use, missing) : LEAST_PARTS;
-    const vw__remedy_words words = {.parts = parts != 0 ? parts : MOST_PARTS};
-    vw__remedy_range range =
-        vw__remedy_of_live(VW__REMEDY_SPLIT_BATCH, is_known ? in_use : VW_UNKNOWN, words.parts);
-    vw__diagnosis_savings savings = between(range.at_least_bytes, range.at_most_bytes);
-    if (parts != 0)
-        vw__diagnosis_known_remedy(finding, VW__REMEDY_SPLIT_BATCH, &words, savings, VW_BASIS_RULE);
-    else
-        vw__diagnosis_remedy(finding, "take the smallest batch and accumulate gradients", savings,
-                             VW_BASIS_RULE, vw__remedy_of(VW__REMEDY_SPLIT_BATCH)->cost,
-                             vw__diagnosis_code(given->draft, VW__REMEDY_SPLIT_BATCH, &words));
-}
-
-/* Which kind of model it is, a message does not say. */
-static void add_checkpointing(const vw__text_case *given, vw__diagnosis_finding *finding)
-{
-    const vw__remedy *known = vw__remedy_of(VW__REMEDY_CHECKPOINTING);
-    vw__remedy_range range =
-        vw__remedy_of_live(VW__REMEDY_CHECKPOINTING, given->numbers.allocated_bytes, 0);
-    vw__diagnosis_remedy(finding, known->action, between(range.at_least_bytes, range.at_most_bytes),
-                         VW_BASIS_RULE, known->cost,
-                         vw__diagnosis_text(given->draft, "%s\n# any other model:\n%s",
-                                            known->transformers_code, known->code));
-}
-
-void vw__text_add_diet(const vw__text_case *given, vw__diagnosis_finding *finding)
-{
-    vw__text_add_smaller_batch(given, finding);
-    add_known(given, finding, VW__REMEDY_ZERO_GRAD);
-    add_known(given, finding, VW__REMEDY_DROP_VARIABLES);
-    add_known(given, finding, VW__REMEDY_INFERENCE_MODE);
-    add_known(given, finding, VW__REMEDY_AUTOCAST);
-    add_checkpointing(given, finding);
-    add_known(given, finding, VW__REMEDY_FUSED_OPTIMIZER);
-    add_known(given, finding, VW__REMEDY_8BIT_OPTIMIZER);
-    add_known(given, finding, VW__REMEDY_OFFLOAD_OPTIMIZER);
-    add_known(given, finding, VW__REMEDY_FSDP);
+                                           vw__text_missing_bytes(given)));
 }
 
 /* ---- fragmentation --------------------------------------------------------------------------- */
@@ -339,7 +274,7 @@ static void add_capped(const vw__text_case *given)
         uint64_t room = total - limit;
         if (vw__doctor_knows(numbers->free_bytes) && numbers->free_bytes < room)
             room = numbers->free_bytes;
-        uint64_t missing = missing_bytes(given);
+        uint64_t missing = vw__text_missing_bytes(given);
         savings = between(vw__doctor_knows(missing) && missing < room ? missing : room, room);
     }
     vw__diagnosis_known_remedy(finding, VW__REMEDY_RAISE_LIMIT, &words, savings, VW_BASIS_COMPUTED);
@@ -406,16 +341,11 @@ static void add_too_large(const vw__text_case *given)
     vw__diagnosis_finding *finding =
         vw__diagnosis_add(given->draft, "too-large", tried,
                           "One tensor of %s is asked for at once.", VW__DOCTOR_SIZE(tried));
-    vw__diagnosis_evidence(finding,
-                           "That is %llu million numbers of 4 bytes: look for the line in the "
-                           "traceback, and print the shapes that go into it.",
-                           (unsigned long long)(tried / 4 / 1000000));
     if (vw__doctor_knows(numbers->total_bytes) && tried / 16 > numbers->total_bytes)
         vw__diagnosis_evidence(
             finding,
             "It would fill more than 16 cards: more likely a wrong shape than a large model.");
-    vw__diagnosis_advice(finding, "check the shapes: a broadcast, an outer product, a wrong axis",
-                         "none", "print(x.shape, x.dtype)  # before the line that failed");
+    vw__text_add_shapes(given, finding);
     vw__diagnosis_known_remedy(finding, VW__REMEDY_COMPUTE_IN_CHUNKS, NULL,
                                VW__DIAGNOSIS_SAVES_UNKNOWN, VW_BASIS_RULE);
     vw__diagnosis_known_remedy(finding, VW__REMEDY_FUSED_ATTENTION, NULL,
@@ -492,7 +422,7 @@ static void add_spill(const vw__text_case *given, vw__diagnosis_finding *finding
 
 static void add_genuine(const vw__text_case *given)
 {
-    uint64_t missing = missing_bytes(given);
+    uint64_t missing = vw__text_missing_bytes(given);
     vw__diagnosis_finding *finding = begin_genuine(given);
     if (vw__doctor_knows(missing) && missing != 0)
         vw__diagnosis_evidence(
@@ -535,7 +465,7 @@ static bool is_outside_worth_telling(const vw__text_case *given)
 {
     uint64_t outside = given->judged.outside_bytes;
     bool is_short =
-        given->numbers.free_bytes < given->numbers.tried_bytes || too_much_bytes(given) != 0;
+        given->numbers.free_bytes < given->numbers.tried_bytes || excess_bytes(given) != 0;
     return VW__DOCTOR_KNOWS_ALL(outside, given->numbers.tried_bytes) && is_short &&
            outside > VW__NUMBERS_CONTEXT_BYTES &&
            outside - VW__NUMBERS_CONTEXT_BYTES >= given->numbers.tried_bytes;

@@ -33,8 +33,11 @@ enum {
     FEW_FRUITLESS = 16,    /* the same, once there were so many readings: */
     MOST_READINGS = 8 << 10,
     NEW_PARTS_BYTES = 2 << 10, /* parts of a message this close to the last belong to it */
-    NEW_WORDS_BYTES = 300      /* and so do words without numbers, if the same rank has them */
+    NEW_WORDS_BYTES = 300,     /* and so do words without numbers, if the same rank has them */
+    FOLLOWING_BYTES = 2 << 10  /* a traceback this close behind a message belongs to it */
 };
+
+static const char traceback_head[] = "traceback(mostrecent";
 
 static const char expandable[] = "expandablesegment"; /* a setting, and no error */
 
@@ -67,6 +70,11 @@ struct vw__error_text_scan {
 
     vw__error_text_tally tally;
     bool says_expandable;
+
+    vw__traceback_scan tracebacks;
+    size_t traced;                   /* bytes in raw: frames before it were read */
+    vw__error_text_report *untraced; /* of the tally: kept without a traceback; NULL */
+    bool is_followed;                /* the open traceback follows that one */
 
     uint64_t sampled_bytes, control_count, zero_counts[2];
 };
@@ -207,6 +215,58 @@ static bool is_report(const vw__error_text_region *region, const vw__error_text_
     return shape != VW__ERROR_TEXT_SHAPE_NOTHING;
 }
 
+/* ---- tracebacks ------------------------------------------------------------------------------ */
+
+static vw__traceback_piece piece_of(const vw__error_text_scan *scan)
+{
+    return (vw__traceback_piece){scan->raw, scan->filled, scan->base};
+}
+
+static void trace_to(vw__error_text_scan *scan, size_t end)
+{
+    vw__traceback_read(&scan->tracebacks, piece_of(scan), scan->traced, end);
+    scan->traced = end > scan->traced ? end : scan->traced;
+}
+
+/* The traceback that followed a message is over: gives it to the message. */
+static void end_followed(vw__error_text_scan *scan)
+{
+    const vw__traceback *found = vw__traceback_open(&scan->tracebacks);
+    if (scan->is_followed && found != NULL)
+        scan->untraced->traceback = *found;
+    scan->untraced = NULL;
+    scan->is_followed = false;
+}
+
+static void begin_traceback(vw__error_text_scan *scan, size_t at)
+{
+    trace_to(scan, at);
+    bool is_close = scan->untraced != NULL && scan->base + at - scan->last_end < FOLLOWING_BYTES;
+    if (scan->is_followed || !is_close)
+        end_followed(scan);
+    vw__traceback_begin(&scan->tracebacks, piece_of(scan), at);
+    scan->is_followed = scan->untraced != NULL;
+}
+
+/* Gives the report at raw byte `at` the traceback before it. `kept`: the report that it replaces,
+ * in the tally. */
+static void add_traceback(vw__error_text_scan *scan, size_t at, vw__error_text_report *kept,
+                          vw__error_text_report *report)
+{
+    trace_to(scan, at);
+    const vw__traceback *found =
+        vw__traceback_before(&scan->tracebacks, piece_of(scan),
+                             scan->consumed < at ? scan->consumed : at, at, report->rank);
+    if (found != NULL)
+        report->traceback = *found;
+    else if (kept->kind == report->kind)
+        report->traceback = kept->traceback; /* the same error, in more words */
+    scan->is_followed = false;
+    scan->untraced = report->traceback.frame_count == 0 ? kept : NULL;
+}
+
+/* ---- reading a message ----------------------------------------------------------------------- */
+
 typedef struct found_message {
     const vw__error_text_rule *rule;
     vw__error_text_place place;
@@ -251,7 +311,7 @@ static void end_message(vw__error_text_scan *scan, size_t end)
 /* Words that say no more than that there was an error. */
 static bool is_vague(const char *word)
 {
-    return strcmp(word, "traceback(mostrecent") == 0 || strcmp(word, "terminatecalled") == 0;
+    return strcmp(word, traceback_head) == 0 || strcmp(word, "terminatecalled") == 0;
 }
 
 /* PyTorch's log of a request that it tries again. What follows is not an echo of it: it may be the
@@ -303,6 +363,8 @@ static vw__error_text_outcome read_word(vw__error_text_scan *scan, vw__error_tex
         size_t raw_start = found.start + region->raw_of[region->clean_of[found.place.start]];
         report.line = line_of(scan, raw_start);
         quote(region, &found.place, found.end, &report);
+        if (report.kind != VW__ERROR_TEXT_NOT_OOM)
+            add_traceback(scan, raw_start, kept, &report);
         *kept = report;
         if (kept == &scan->tally.certain)
             vw__error_text_tally_certain_at(&scan->tally, scan->base + raw_start);
@@ -502,11 +564,16 @@ static void search(vw__error_text_scan *scan, size_t limit)
     while (vw__error_text_word_search_next(&scan->words, scan->letters.text, letter_count, &cursor,
                                            &match)) {
         const char *word = scan->words.texts[match.word];
-        if (is_settled(scan, word))
+        bool is_head = strcmp(word, traceback_head) == 0;
+        if (is_settled(scan, word) && !is_head)
             continue;
         size_t at = vw__error_text_letters_raw_of(&scan->letters, scan->raw, match.at, end, &known);
         if (at >= limit)
             break;
+        if (is_head)
+            begin_traceback(scan, at);
+        if (is_settled(scan, word))
+            continue;
         bool is_tag =
             strcmp(word, expandable) == 0 && is_addresses_tag(scan, match.at, letter_count);
         if (is_tag && at >= scan->consumed)
@@ -518,6 +585,7 @@ static void search(vw__error_text_scan *scan, size_t limit)
     }
     scan->searched = limit;
     count_lines(scan, limit);
+    trace_to(scan, limit);
 }
 
 static void take_sample(vw__error_text_scan *scan, const char *bytes, size_t size_bytes)
@@ -557,6 +625,11 @@ vw_status vw__error_text_scan_create(vw__error_text_scan **out)
     return VW_OK;
 }
 
+void vw__error_text_scan_judge(vw__error_text_scan *scan, vw__traceback_judge judge)
+{
+    scan->tracebacks.judge = judge;
+}
+
 void vw__error_text_scan_destroy(vw__error_text_scan *scan)
 {
     vw__host_free(scan);
@@ -574,6 +647,7 @@ static void make_room(vw__error_text_scan *scan)
     scan->searched -= dropped;
     scan->counted -= dropped;
     scan->consumed = scan->consumed > dropped ? scan->consumed - dropped : 0;
+    scan->traced = scan->traced > dropped ? scan->traced - dropped : 0;
 }
 
 vw_status vw__error_text_scan_feed(vw__error_text_scan *scan, const char *bytes, size_t size_bytes)
@@ -596,6 +670,7 @@ vw_status vw__error_text_scan_finish(vw__error_text_scan *scan, vw__error_text_s
     size_t rest = scan->filled - scan->searched;
     take_sample(scan, scan->raw + scan->searched, rest < SAMPLE_BYTES ? rest : SAMPLE_BYTES);
     search(scan, scan->filled);
+    end_followed(scan);
     memset(out, 0, sizeof *out);
     vw__error_text_tally_finish(&scan->tally, out);
     out->first.says_expandable = scan->says_expandable || out->first.says_addresses;

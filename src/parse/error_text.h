@@ -18,6 +18,7 @@
 
 #include "vramwise/status.h"
 #include "model/memory_model.h" /* VW__MODEL_UNKNOWN_BYTES */
+#include "parse/traceback.h"
 
 #define VW__ERROR_TEXT_KIND_LIST(X)                                                                \
     X(NONE, "no error")                                                                            \
@@ -83,6 +84,7 @@ typedef struct vw__error_text_report {
                              0 */
     char excerpt[VW__ERROR_TEXT_EXCERPT_BYTES]; /* the message, unwrapped, clean of colours; UTF-8,
                                                    cut */
+    vw__traceback traceback; /* that ends with the message, or follows it; without frames: none */
 } vw__error_text_report;
 
 /* Is it PyTorch's log of a failed request, which it then tries again? */
@@ -110,6 +112,9 @@ typedef struct vw__error_text_summary {
 /* VW_ERR_HOST_MEMORY. */
 VW_MUST_CHECK vw_status vw__error_text_scan_create(vw__error_text_scan **out);
 void vw__error_text_scan_destroy(vw__error_text_scan *scan); /* NULL does nothing */
+
+/* From here on tracebacks are read, by that judge; before the first piece. */
+void vw__error_text_scan_judge(vw__error_text_scan *scan, vw__traceback_judge judge);
 
 /* Pieces may end anywhere. */
 VW_MUST_CHECK vw_status vw__error_text_scan_feed(vw__error_text_scan *scan, const char *bytes,

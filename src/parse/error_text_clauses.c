@@ -16,25 +16,13 @@
 #define FIELD(name) offsetof(vw__error_text_report, name)
 #define NOT_KEPT 0 /* the number is known, and no field is for it */
 
-typedef struct clause {
-    const char *before, *behind; /* squeezed; "" = anything */
-    uint8_t before_bytes, behind_bytes;
-    bool needs_unit; /* else a bare number means bytes */
-    uint16_t field;  /* FIELD(), or NOT_KEPT */
-} clause;
+typedef vw__error_text_clause clause;
 
-#define PHRASES(before, behind) before, behind, sizeof before - 1, sizeof behind - 1
-#define CLAUSE(before, behind, name)                                                               \
-    {                                                                                              \
-        PHRASES(before, behind), true, FIELD(name##_bytes)                                         \
-    }
-#define BARE_CLAUSE(before, behind, name)                                                          \
-    {                                                                                              \
-        PHRASES(before, behind), false, FIELD(name##_bytes)                                        \
-    }
+#define CLAUSE(before, behind, name) VW__ERROR_TEXT_CLAUSE(before, behind, true, name)
+#define BARE_CLAUSE(before, behind, name) VW__ERROR_TEXT_CLAUSE(before, behind, false, name)
 #define UNKEPT_CLAUSE(before, behind)                                                              \
     {                                                                                              \
-        PHRASES(before, behind), true, NOT_KEPT                                                    \
+        before, behind, sizeof(before) - 1, sizeof(behind) - 1, true, NOT_KEPT                     \
     }
 
 /* A new wording of a message is a row here. A phrase before a number need only be the end of what
@@ -83,6 +71,7 @@ static const clause clauses[] = {
     CLAUSE("allocatedsofar:", "", allocated),
     CLAUSE("limitsetto:", "", allowed),
     CLAUSE("memorypoolusage:", "", allocated),
+    CLAUSE("bytes(total", "", reserved),
     CLAUSE("", "reserved)", reserved),
     CLAUSE("used", "of", needed),
     CLAUSE("of", "hbm", total),
@@ -112,12 +101,6 @@ static const clause clauses[] = {
     BARE_CLAUSE("failedforsize::", "", tried),
     BARE_CLAUSE("(needed", "", needed),
     BARE_CLAUSE(",available", "", available),
-    CLAUSE("\xe5\xb0\x9d\xe8\xaf\x95\xe5\x88\x86\xe9\x85\x8d", "", tried), /* Chinese */
-    CLAUSE("", "\xe6\x80\xbb\xe5\xae\xb9\xe9\x87\x8f", total),
-    CLAUSE("", "\xe5\xb7\xb2\xe5\x88\x86\xe9\x85\x8d", allocated),
-    CLAUSE("", "\xe5\x8f\xaf\xe7\x94\xa8", free),
-    CLAUSE("", "\xe7\xa9\xba\xe9\x97\xb2", free),
-    CLAUSE("", "\xe7\x94\xb1pytorch\xe6\x80\xbb\xe5\x85\xb1\xe4\xbf\x9d\xe7\x95\x99", reserved),
     CLAUSE("allocationof", "failed", tried), /* Rust */
     BARE_CLAUSE("mallocofsize", "", tried),  /* Arrow */
     CLAUSE("(requested", "", tried),
@@ -338,6 +321,18 @@ static bool is_desired(const reading *message, const vw__error_text_number *numb
     return vw__error_text_region_precedes(region, at, "utilization(");
 }
 
+/* Without what stands between a translated phrase and its number. */
+static vw__error_text_number behind_fillers(const reading *message, vw__error_text_number number)
+{
+    for (size_t i = 0; i < vw__error_text_filler_count; i++)
+        if (vw__error_text_region_precedes(message->region, number.first,
+                                           vw__error_text_fillers[i])) {
+            number.first -= strlen(vw__error_text_fillers[i]);
+            i = SIZE_MAX; /* from the first again */
+        }
+    return number;
+}
+
 /* The parts of a message are close to each other: a number behind a long gap is not part of it. */
 static void read_numbers(reading *message, size_t at, const clause *table, size_t count)
 {
@@ -351,6 +346,10 @@ static void read_numbers(reading *message, size_t at, const clause *table, size_
         if (number.first > last && number.first - last > MOST_GAP)
             break;
         const clause *found = find_clause(message, &number, table, count);
+        if (found == NULL && table == vw__error_text_translated_clauses) {
+            vw__error_text_number named = behind_fillers(message, number);
+            found = find_clause(message, &named, table, count);
+        }
         if (is_exact_again(message, &number)) {
             put_field(message->report, message->number_field, number.bytes);
             message->parts_end = number.end;
@@ -597,10 +596,21 @@ static const char *variable_between(const vw__error_text_region *region, size_t 
 
 static void conclude_reserved(vw__error_text_report *report)
 {
+    /* What CuPy calls its total has the request in it. */
+    if (report->kind == VW__ERROR_TEXT_CUPY && report->reserved_bytes != VW__MODEL_UNKNOWN_BYTES &&
+        report->tried_bytes <= report->reserved_bytes)
+        report->reserved_bytes -= report->tried_bytes;
     if (report->reserved_bytes == VW__MODEL_UNKNOWN_BYTES &&
         report->allocated_bytes != VW__MODEL_UNKNOWN_BYTES &&
         report->unallocated_bytes != VW__MODEL_UNKNOWN_BYTES)
         report->reserved_bytes = report->allocated_bytes + report->unallocated_bytes;
+}
+
+static bool has_state(const vw__error_text_report *report)
+{
+    return report->total_bytes != VW__MODEL_UNKNOWN_BYTES ||
+           report->allocated_bytes != VW__MODEL_UNKNOWN_BYTES ||
+           report->reserved_bytes != VW__MODEL_UNKNOWN_BYTES;
 }
 
 size_t vw__error_text_read_clauses(const vw__error_text_region *region,
@@ -626,10 +636,11 @@ size_t vw__error_text_read_clauses(const vw__error_text_region *region,
                              is_retried ? LOG_LETTERS : longest_message(report->kind), place);
     message.end = end;
     read_numbers(&message, at, clauses, COUNT_OF(clauses));
-    bool has_state = report->total_bytes != VW__MODEL_UNKNOWN_BYTES ||
-                     report->allocated_bytes != VW__MODEL_UNKNOWN_BYTES ||
-                     report->reserved_bytes != VW__MODEL_UNKNOWN_BYTES;
-    if ((is_torch(report->kind) || (rule->flags & VW__ERROR_TEXT_RULE_SUMMARY) != 0) && !has_state)
+    bool may_be_retold = is_torch(report->kind) || (rule->flags & VW__ERROR_TEXT_RULE_SUMMARY) != 0;
+    if ((may_be_retold || rule->kind == VW__ERROR_TEXT_OTHER_GPU) && !has_state(report))
+        read_numbers(&message, at, vw__error_text_translated_clauses,
+                     vw__error_text_translated_clause_count);
+    if (may_be_retold && !has_state(report))
         read_numbers(&message, at, loose_clauses, COUNT_OF(loose_clauses));
     conclude_reserved(report);
     report->device = find_device(&message, place->start, at);

@@ -3,7 +3,8 @@
  * error_text.c scans. It searches the text for words (error_text_words.h), cleans the region around
  * one that was found (error_text_region.c), asks whose message it is (error_text_rules.c) or
  * whether it is only a mention of one (error_text_mentions.c), reads what the message says
- * (error_text_clauses.c) and counts it (error_text_tally.c). */
+ * (error_text_clauses.c, and error_text_languages.c for translations) and counts it
+ * (error_text_tally.c). */
 #ifndef VW_PARSE_ERROR_TEXT_INTERNAL_H
 #define VW_PARSE_ERROR_TEXT_INTERNAL_H
 
@@ -123,6 +124,9 @@ extern const size_t vw__error_text_gpu_rule_count;
 extern const vw__error_text_rule vw__error_text_host_rules[]; /* asked before the others */
 extern const size_t vw__error_text_host_rule_count;
 
+extern const vw__error_text_rule vw__error_text_translated_rules[]; /* asked first */
+extern const size_t vw__error_text_translated_rule_count;
+
 /* Adds the words of all rules to a search. */
 void vw__error_text_rule_words(vw__error_text_word_search *search);
 
@@ -172,6 +176,29 @@ bool vw__error_text_is_in_code(const vw__error_text_region *region, size_t at);
 #define VW__ERROR_TEXT_ADDRESSES_TAG "[expandablesegmentva]"
 
 /* ---- what it says ---------------------------------------------------------------------------- */
+
+/* A number between these phrases, squeezed, is that field of a report. */
+typedef struct vw__error_text_clause {
+    const char *before, *behind; /* "" = anything */
+    uint8_t before_bytes, behind_bytes;
+    bool needs_unit; /* else a bare number means bytes */
+    uint16_t field;  /* offset in vw__error_text_report; 0: the number is known, and not kept */
+} vw__error_text_clause;
+
+#define VW__ERROR_TEXT_CLAUSE(before, behind, needs_unit, name)                                    \
+    {                                                                                              \
+        before, behind, sizeof(before) - 1, sizeof(behind) - 1, needs_unit,                        \
+            offsetof(vw__error_text_report, name##_bytes)                                          \
+    }
+
+/* ---- other languages: error_text_languages.c ---- */
+
+extern const vw__error_text_clause vw__error_text_translated_clauses[];
+extern const size_t vw__error_text_translated_clause_count;
+extern const char *const vw__error_text_fillers[];
+extern const size_t vw__error_text_filler_count;
+extern const vw__line_unit vw__error_text_local_units[];
+extern const size_t vw__error_text_local_unit_count;
 
 void vw__error_text_report_init(vw__error_text_report *report);
 bool vw__error_text_report_has_numbers(const vw__error_text_report *report);

@@ -18,12 +18,12 @@ static size_t substitute_bytes(const char *text, size_t size_bytes, char *clean)
         const char *text;
         char clean;
     } substitutes[] = {
-        {"\\n", '\n'},     {"\\r", '\n'},       {"\\t", ' '},        {"\\\"", '"'},
-        {"\\'", '\''},     {"&gt;", '>'},       {"&lt;", '<'},       {"&amp;", '&'},
-        {"&quot;", '"'},   {"&#39;", '\''},     {"&#x27;", '\''},    {"&nbsp;", ' '},
-        {"\xc2\xa0", ' '}, {"\xe2\x80\x8b", 0}, {"\xef\xbb\xbf", 0}, {"\xe2\x80\xaf", ' '},
-        {"<br>", '\n'},    {"<br/>", '\n'},     {"</span>", 0},      {"\r\n", '\n'},
-        {"\r", '\n'},
+        {"\\n", '\n'},     {"\\r", '\n'},         {"\\t", ' '},        {"\\\"", '"'},
+        {"\\'", '\''},     {"&gt;", '>'},         {"&lt;", '<'},       {"&amp;", '&'},
+        {"&quot;", '"'},   {"&#39;", '\''},       {"&#x27;", '\''},    {"&nbsp;", ' '},
+        {"\xc2\xa0", ' '}, {"\xe2\x80\x8b", 0},   {"\xef\xbb\xbf", 0}, {"\xe2\x80\xaf", ' '},
+        {"<br>", '\n'},    {"<br/>", '\n'},       {"</span>", 0},      {"\r\n", '\n'},
+        {"\r", '\n'},      {"\xe3\x80\x80", ' '},
     };
     static const char *const escapes[] = {"\\u001b", "\\x1b", "\\033", "\\e", "\xe2\x90\x9b"};
     unsigned char first = (unsigned char)text[0];
@@ -45,6 +45,16 @@ static size_t substitute_bytes(const char *text, size_t size_bytes, char *clean)
             *clean = substitutes[i].clean;
             return strlen(substitutes[i].text);
         }
+    /* Digits, letters and marks in full width, U+FF01 to U+FF5E: those of ASCII, a cell wide. */
+    if (first == 0xef && size_bytes >= 3 &&
+        ((unsigned char)text[1] == 0xbc || (unsigned char)text[1] == 0xbd)) {
+        unsigned wide = ((unsigned)(unsigned char)text[1] & 0x3f) << 6 |
+                        ((unsigned)(unsigned char)text[2] & 0x3f); /* U+FFxx: 0xF00 and xx */
+        if (wide >= 0xf01 && wide <= 0xf5e) {
+            *clean = (char)(wide - 0xf01 + '!');
+            return 3;
+        }
+    }
     /* Boxes that programs draw around a traceback: U+2500 to U+257F. */
     if (first == 0xe2 && size_bytes >= 3 &&
         ((unsigned char)text[1] == 0x94 || (unsigned char)text[1] == 0x95)) {
@@ -439,20 +449,29 @@ static size_t read_digits(const vw__error_text_region *region, size_t at, size_t
 }
 
 /* No letter or digit may follow in the text itself: "12 blocks" has no unit. */
-static const vw__line_unit *read_unit(const vw__error_text_region *region, size_t at, size_t *end)
+static const vw__line_unit *find_unit(const vw__error_text_region *region, size_t at, size_t *end,
+                                      const vw__line_unit *units, size_t count)
 {
-    for (size_t i = 0; i < vw__line_unit_count; i++) {
-        size_t length = strlen(vw__line_units[i].name);
-        if (!vw__error_text_region_continues(region, at, vw__line_units[i].name))
+    for (size_t i = 0; i < count; i++) {
+        size_t length = strlen(units[i].name);
+        if (!vw__error_text_region_continues(region, at, units[i].name))
             continue;
         size_t behind = region->clean_of[at + length - 1] + (size_t)1;
         char next = behind < region->clean_bytes ? region->clean[behind] : ' ';
         if (vw__ascii_is_letter(next) || vw__ascii_is_digit(next))
             continue;
         *end = at + length;
-        return &vw__line_units[i];
+        return &units[i];
     }
     return NULL;
+}
+
+static const vw__line_unit *read_unit(const vw__error_text_region *region, size_t at, size_t *end)
+{
+    const vw__line_unit *found = find_unit(region, at, end, vw__line_units, vw__line_unit_count);
+    return found != NULL ? found
+                         : find_unit(region, at, end, vw__error_text_local_units,
+                                     vw__error_text_local_unit_count);
 }
 
 uint64_t vw__error_text_number_in(const vw__error_text_number *number, unsigned log2)

@@ -21,6 +21,8 @@
  * ambiguous. */
 const vw__error_text_rule vw__error_text_host_rules[] = {
     /* the kernel, the cluster, the supervisor */
+    /* Ray names the class of an error that a task had: PyTorch's. Its own has no such brackets. */
+    {"outofmemory", "raytaskerror(", 14, 0, K(TORCH_CUDA), 0, NULL},
     {"outofmemory", "ray.exceptions", 30, 0, K(HOST_KILLED), F(CERTAIN), "Ray"},
     {"outofmemory", "outofmemory:kill", 0, 0, K(HOST_KILLED), F(CERTAIN), "the kernel"},
     {"outofmemory", "outofmemoryhandler", 0, 0, K(HOST_KILLED), F(CERTAIN), "a cgroup"},
@@ -433,6 +435,8 @@ void vw__error_text_rule_words(vw__error_text_word_search *search)
         vw__error_text_word_search_add(search, vw__error_text_host_rules[i].word);
     for (size_t i = 0; i < vw__error_text_gpu_rule_count; i++)
         vw__error_text_word_search_add(search, vw__error_text_gpu_rules[i].word);
+    for (size_t i = 0; i < vw__error_text_translated_rule_count; i++)
+        vw__error_text_word_search_add(search, vw__error_text_translated_rules[i].word);
 }
 
 /* ---- checks that a rule asks for ------------------------------------------------------------- */
@@ -617,8 +621,11 @@ const vw__error_text_rule *vw__error_text_rule_find(const vw__error_text_region 
     if (strcmp(word, "failedtoalloc") == 0 &&
         vw__error_text_region_has(region, "toallocate", place->at, place->at + 6, &place->at))
         word = "toallocate";
-    const vw__error_text_rule *rule =
-        find_in(vw__error_text_host_rules, vw__error_text_host_rule_count, region, word, place);
+    const vw__error_text_rule *rule = find_in(
+        vw__error_text_translated_rules, vw__error_text_translated_rule_count, region, word, place);
+    if (rule == NULL)
+        rule =
+            find_in(vw__error_text_host_rules, vw__error_text_host_rule_count, region, word, place);
     if (rule != NULL)
         return rule;
     if (is_vague(word) && vw__error_text_region_has(region, "outofmemory", place->at,

@@ -19,6 +19,7 @@ static const struct ending {
     {"ForCausalLM", VW_PLAN_HEAD_CAUSAL_LM, false, NULL},
     {"ForMaskedLM", VW_PLAN_HEAD_MASKED_LM, false, NULL},
     {"LMHeadModel", VW_PLAN_HEAD_CAUSAL_LM, false, NULL},
+    {"MTModel", VW_PLAN_HEAD_SEQ2SEQ_LM, false, NULL}, /* Marian's */
     {"EncoderModel", VW_PLAN_HEAD_ENCODER, true, NULL},
     /* Masked words, and whether a sentence follows: a classifier of the first token. */
     {"ForPreTraining", VW_PLAN_HEAD_MASKED_LM, false, "Bert"},
@@ -96,7 +97,8 @@ vw_status vw__config_read_head(const vw__config *config, const vw__config_type *
 {
     char planned[LONGEST_CLASS];
     const char *asked = vw__config_first_text(config, "architectures");
-    if (asked == NULL)
+    const bool has_heads = type->family->heads[0] != VW_PLAN_HEAD_AUTO;
+    if (asked == NULL || (!has_heads && strcmp(asked, type->class_name) == 0))
         return VW_OK;
     model->head = head_of_class(type, asked);
     if (model->head == VW_PLAN_HEAD_AUTO)

@@ -28,8 +28,12 @@ typedef struct vw__config_type {
     const vw__config_key *keys; /* into a vw_plan_model */
 } vw__config_type;
 
-extern const vw__config_type vw__config_types[];
-extern const size_t vw__config_type_count;
+/* Tables of types, each ended by one without a name. */
+extern const vw__config_type vw__config_text_types[];  /* config_types_text.c */
+extern const vw__config_type vw__config_image_types[]; /* config_types_image.c */
+
+/* All types, numbered from 0 on; NULL behind the last. */
+const vw__config_type *vw__config_type_number(size_t number);
 
 /* NULL: not known. */
 const vw__config_type *vw__config_type_find(const char *name);

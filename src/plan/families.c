@@ -1,33 +1,9 @@
 /* families.c - the families of transformers: how the Python code of each differs from the others',
- * after the modeling_*.py of transformers. A new family is a style here and a row in
- * config_types.c. */
-#include "plan/transformer.h"
+ * after the modeling_*.py of transformers. A new family is a style here, or in families_text.c, and
+ * a row of config_types*.c. */
+#include "plan/family_rows.h"
 
-/* ---- what several have ----------------------------------------------------------------------- */
-
-/* hidden = norm(x); hidden = attention(hidden); hidden = x + hidden: each takes the place of the
- * one before. */
-#define HOLDS_LITTLE                                                                               \
-    .heads = VW__PLAN_OUTPUT_ENDS, .context = VW__PLAN_OUTPUT_ENDS, .undropped = VW__PLAN_DROPPED, \
-    .part = VW__PLAN_ADDED, .residual = VW__PLAN_ADDED
-
-#define LLAMA_ATTENTION .query = "q_proj", .key = "k_proj", .value = "v_proj", .output = "o_proj"
-#define LLAMA_MLP .gate = "gate_proj", .inner = "up_proj", .outer = "down_proj"
-#define LLAMA_NORMS                                                                                \
-    .norm_1 = "input_layernorm", .norm_2 = "post_attention_layernorm", .last_norm = "norm"
-
-/* Llama, Mistral, Qwen, Gemma, Mixtral, Phi-3. */
-#define LLAMA_KIND                                                                                 \
-    LLAMA_NORMS, .head = "lm_head", .is_causal = true, .embedding_holds = VW__PLAN_HOLDS_ROWS,     \
-                 .holds = {                                                                        \
-                     HOLDS_LITTLE,                                                                 \
-                     .input = VW__PLAN_OUTPUT_ENDS,                                                \
-                     .mlp_input = VW__PLAN_OUTPUT_ENDS,                                            \
-    }
-
-#define ALL_BIASES .has_query_bias = true, .has_output_bias = true, .has_mlp_bias = true
-
-static uint64_t usual_length(const vw_plan_model *model)
+uint64_t vw__plan_usual_length(const vw_plan_model *model)
 {
     enum { TRAINED_WITH = 512 }; /* by T5, whose relative positions have no end */
     const vw__plan_shape *shape = &model->shape;
@@ -37,19 +13,6 @@ static uint64_t usual_length(const vw_plan_model *model)
         return TRAINED_WITH;
     return shape->embedding.positions - shape->embedding.position_offset;
 }
-
-#define TRANSFORMER(family, row)                                                                   \
-    .name = family, .style = &(row), .usual_length = usual_length,                                 \
-    .build = vw__plan_transformer_build
-
-/* Classes that any text model has beside its usual one. */
-#define TEXT_HEADS(usual)                                                                          \
-    .heads = {usual, VW_PLAN_HEAD_SEQUENCE_CLASSIFICATION, VW_PLAN_HEAD_TOKEN_CLASSIFICATION,      \
-              VW_PLAN_HEAD_QUESTION_ANSWERING, VW_PLAN_HEAD_NONE}
-
-#define DECODER(family, row)                                                                       \
-    TRANSFORMER(family, row), .forward = vw__plan_transformer_forward,                             \
-                              .generate = vw__plan_generate, TEXT_HEADS(VW_PLAN_HEAD_CAUSAL_LM)
 
 /* ---- decoders -------------------------------------------------------------------------------- */
 
@@ -83,7 +46,7 @@ static const vw__plan_style gpt2_style = {
 const vw__plan_family vw__plan_family_gpt2 = {
     DECODER("gpt2", gpt2_style),
     .has_position_table = true,
-    .has_plain_softmax = true,
+    .scores = {.is_plain = true},
 };
 
 static const vw__plan_style llama_style = {
@@ -171,6 +134,7 @@ static const vw__plan_style gpt_neox_style = {
     .topology = VW__PLAN_PARALLEL,
     .packing = VW__PLAN_SPLIT,
     .rotary = VW__PLAN_ROTATED_IN_PART,
+    .is_query_joined = true,
     .holds = {HOLDS_LITTLE, .input = VW__PLAN_OUTPUT_ENDS, .mlp_input = VW__PLAN_OUTPUT_ENDS},
     .is_causal = true,
     .has_mlp_bias = true,
@@ -183,11 +147,6 @@ const vw__plan_family vw__plan_family_gpt_neox = {DECODER("gpt_neox", gpt_neox_s
 
 /* ---- encoders -------------------------------------------------------------------------------- */
 
-#define ENCODER_LAYER                                                                              \
-    .query = "query", .key = "key", .value = "value", .output = "output", .inner = "intermediate", \
-    .outer = "output", .norm = VW__MODULE_NORM_LAYER, .has_output_bias = true,                     \
-    .has_mlp_bias = true, .has_embedding_scope = true, .has_head_bias = true
-
 /* With the head for masked words. */
 static const vw__plan_style bert_style = {
     ENCODER_LAYER,
@@ -195,6 +154,7 @@ static const vw__plan_style bert_style = {
     .norm_2 = "LayerNorm",
     .embedding_norm = "LayerNorm",
     .transform = "transform",
+    .widen = "embeddings_project",
     .head_norm = "LayerNorm",
     .head = "decoder",
     .order = {VW__PLAN_ATTENTION, VW__PLAN_NORM_1, VW__PLAN_MLP, VW__PLAN_NORM_2},
@@ -215,7 +175,7 @@ static const vw__plan_style bert_style = {
 const vw__plan_family vw__plan_family_bert = {
     TRANSFORMER("bert", bert_style), .forward = vw__plan_transformer_forward,
     .has_position_table = true,      .keeps_logits_type = true,
-    .has_plain_softmax = true,       TEXT_HEADS(VW_PLAN_HEAD_MASKED_LM),
+    .scores = {.is_plain = true},    TEXT_HEADS(VW_PLAN_HEAD_MASKED_LM),
 };
 
 /* With a classifier. */
@@ -241,8 +201,8 @@ const vw__plan_family vw__plan_family_vit = {
     TRANSFORMER("vit", vit_style),
     .forward = vw__plan_transformer_forward,
     .has_images = true,
-    .keeps_logits_type = true,
     .heads = {VW_PLAN_HEAD_IMAGE_CLASSIFICATION, VW_PLAN_HEAD_NONE},
+    .keeps_logits_type = true,
 };
 
 /* ---- encoder and decoder --------------------------------------------------------------------- */
@@ -270,8 +230,8 @@ static const vw__plan_style t5_style = {
               .undropped = VW__PLAN_ADDED,
               .part = VW__PLAN_ADDED,
               .residual = VW__PLAN_ADDED},
-    .has_inner_dropout = true,
     .has_last_dropout = true,
+    .is_tied_head_scaled = true,
     .is_clamped = true,
     .embedding_holds = VW__PLAN_HOLDS_ROWS,
 };
@@ -281,5 +241,6 @@ const vw__plan_family vw__plan_family_t5 = {
     .forward = vw__plan_encoder_decoder_forward,
     .generate = vw__plan_encoder_decoder_generate,
     .keeps_logits_type = true,
+    .scores = {.has_no_flash = true},
     .heads = {VW_PLAN_HEAD_SEQ2SEQ_LM, VW_PLAN_HEAD_ENCODER, VW_PLAN_HEAD_NONE},
 };

@@ -5,7 +5,11 @@
 #include "plan/config_types.h"
 #include "plan/layers.h"
 
-enum { MOST_KERNEL = 1024, MOST_KEYS = 9 };
+enum {
+    MOST_KERNEL = 1024,
+    MOST_KEYS = 11,
+    MOST_DENSE = 512, /* each round reads all before it */
+};
 
 typedef struct layers_reader {
     vw_plan_model *model;
@@ -40,13 +44,39 @@ static vw_status complete_attention(const vw__config *config, const vw__config_k
     return VW_OK;
 }
 
+/* A convolution has the dimensions of its key, and goes step by step; a pool has those of what it
+ * gets, and goes from one window to the next. */
 static vw_status complete_window(const vw__config *config, const vw__config_key *key, void *into)
 {
     vw__layers_line *line = into;
     (void)config;
-    (void)key;
+    line->window.dimensions = key->most;
     if (line->window.stride == 0)
-        line->window.stride = line->kind == VW__LAYERS_CONV2D ? 1 : line->window.kernel;
+        line->window.stride = key->most > 0 ? 1 : line->window.kernel;
+    return VW_OK;
+}
+
+/* output_padding only tells results of one stride apart. */
+static vw_status complete_transposed(const vw__config *config, const vw__config_key *key,
+                                     void *into)
+{
+    vw__layers_line *line = into;
+    VW__TRY(complete_window(config, key, into));
+    line->window.is_transposed = true;
+    if (line->window.extra < line->window.stride || line->window.extra < line->window.dilation)
+        return VW_OK;
+    return vw__config_refuse(config, "output_padding", VW_ERR_CORRUPT_FILE,
+                             "less than the stride or the dilation");
+}
+
+/* One, where nothing is said. */
+static vw_status complete_count(const vw__config *config, const vw__config_key *key, void *into)
+{
+    vw__layers_line *line = into;
+    (void)config;
+    (void)key;
+    if (line->count == 0)
+        line->count = 1;
     return VW_OK;
 }
 
@@ -57,11 +87,26 @@ static vw_status complete_window(const vw__config *config, const vw__config_key 
 #define FLAG(key, member) {VW__CONFIG_KEY_FLAG, key, FIELD(member)}
 #define CALL(...) {VW__CONFIG_KEY_CALL, .call = __VA_ARGS__}
 #define LISTS(key) {.kind = VW__CONFIG_KEY_ELSEWHERE, .name = key} /* read_inside() */
+#define COUNT_IF(key, member, limit) {VW__CONFIG_KEY_COUNT_IF, key, FIELD(member), .most = limit}
 #define WINDOW                                                                                     \
     NUMBER("kernel", window.kernel, MOST_KERNEL),                                                  \
     NUMBER_IF("stride", window.stride, MOST_KERNEL),                                               \
-    {VW__CONFIG_KEY_COUNT_IF, "padding", FIELD(window.padding), .most = MOST_KERNEL},              \
-    CALL(complete_window)
+    COUNT_IF("padding", window.padding, MOST_KERNEL)
+#define POOL {WINDOW, CALL(complete_window)}
+#define CONV_KEYS                                                                                  \
+    NUMBER_IF("in", in, VW__CONFIG_MOST_INNER), NUMBER("out", out, VW__CONFIG_MOST_INNER),         \
+    NUMBER_IF("groups", groups, VW__CONFIG_MOST_INNER), FLAG("bias", has_bias), WINDOW,            \
+    NUMBER_IF("dilation", window.dilation, MOST_KERNEL)
+#define CONV(dimensions) {CONV_KEYS, CALL(complete_window, .most = dimensions)}
+#define CONV_TRANSPOSE(dimensions)                                                                 \
+    {CONV_KEYS, COUNT_IF("output_padding", window.extra, MOST_KERNEL),                             \
+     CALL(complete_transposed, .most = dimensions)}
+#define RECURRENT                                                                                  \
+    {NUMBER("hidden", out, VW__CONFIG_MOST_WIDTH), NUMBER_IF("layers", count, VW__LAYERS_MOST),    \
+     FLAG("bidirectional", is_bidirectional), FLAG("bias", has_bias),                              \
+     CALL(read_dropout, .name = "dropout"), CALL(complete_count)}
+#define TOKEN_COUNT {NUMBER_IF("count", count, VW__CONFIG_MOST_POSITIONS), CALL(complete_count)}
+#define IN_PLACE {FLAG("in_place", is_in_place)}
 
 /* The fields of each kind, beside "kind" and "name". The shape inference checks linear's "in". */
 static const vw__config_key kind_keys[VW__LAYERS_KIND_COUNT][MOST_KEYS] = {
@@ -70,22 +115,46 @@ static const vw__config_key kind_keys[VW__LAYERS_KIND_COUNT][MOST_KEYS] = {
                              FLAG("causal", is_causal), FLAG("packed", is_packed),
                              FLAG("bias", has_bias), CALL(complete_attention),
                              CALL(read_dropout, .name = "dropout")},
-    [VW__LAYERS_AVG_POOL] = {WINDOW},
-    [VW__LAYERS_CONV2D] = {NUMBER_IF("in", in, VW__CONFIG_MOST_INNER), NUMBER("out", out, VW__CONFIG_MOST_INNER),
-                          NUMBER_IF("groups", groups, VW__CONFIG_MOST_INNER), FLAG("bias", has_bias),
-                          WINDOW},
+    [VW__LAYERS_ATTENTION_POOL] = {NUMBER("heads", heads, VW__CONFIG_MOST_HEADS)},
+    [VW__LAYERS_CLASS_TOKEN] = TOKEN_COUNT,
+    [VW__LAYERS_SKIP_TOKENS] = TOKEN_COUNT,
+    [VW__LAYERS_WINDOW_ATTENTION] = {NUMBER("heads", heads, VW__CONFIG_MOST_HEADS),
+                                    NUMBER("window", rows, VW__CONFIG_MOST_PIXELS),
+                                    COUNT_IF("shift", shift, VW__CONFIG_MOST_PIXELS),
+                                    FLAG("bias", has_bias),
+                                    CALL(read_dropout, .name = "dropout")},
+    [VW__LAYERS_ADAPTIVE_POOL] = {NUMBER("size", rows, VW__CONFIG_MOST_PIXELS)},
+    [VW__LAYERS_AVG_POOL] = POOL,
+    [VW__LAYERS_CONCAT] = {LISTS("layers"), LISTS("shortcut")},
+    [VW__LAYERS_CONV1D] = CONV(1),
+    [VW__LAYERS_CONV2D] = CONV(2),
+    [VW__LAYERS_CONV3D] = CONV(3),
+    [VW__LAYERS_CONV_TRANSPOSE1D] = CONV_TRANSPOSE(1),
+    [VW__LAYERS_CONV_TRANSPOSE2D] = CONV_TRANSPOSE(2),
+    [VW__LAYERS_CONV_TRANSPOSE3D] = CONV_TRANSPOSE(3),
+    [VW__LAYERS_DENSE] = {NUMBER("count", count, MOST_DENSE), LISTS("layers")},
+    [VW__LAYERS_DROP_PATH] = {CALL(read_dropout, .name = "p", .usual = 0.5)},
     [VW__LAYERS_DROPOUT] = {CALL(read_dropout, .name = "p", .usual = 0.5)},
     [VW__LAYERS_EMBEDDING] = {NUMBER("rows", rows, VW__CONFIG_MOST_VOCABULARY),
                              NUMBER("width", out, VW__CONFIG_MOST_INNER)},
     [VW__LAYERS_GROUP_NORM] = {NUMBER("groups", groups, VW__CONFIG_MOST_INNER)},
+    [VW__LAYERS_GRU] = RECURRENT,
+    [VW__LAYERS_HARDSIGMOID] = IN_PLACE,
+    [VW__LAYERS_HARDSWISH] = IN_PLACE,
     [VW__LAYERS_LAYER_NORM] = {FLAG("bias", has_bias)},
     [VW__LAYERS_LINEAR] = {NUMBER_IF("in", in, UINT64_MAX), NUMBER("out", out, VW__CONFIG_MOST_VOCABULARY),
                           FLAG("bias", has_bias)},
-    [VW__LAYERS_MAX_POOL] = {WINDOW},
+    [VW__LAYERS_LSTM] = RECURRENT,
+    [VW__LAYERS_MAX_POOL] = POOL,
+    [VW__LAYERS_MULTIPLY] = {LISTS("layers"), LISTS("shortcut")},
     [VW__LAYERS_POSITIONS] = {NUMBER("rows", rows, VW__CONFIG_MOST_POSITIONS)},
-    [VW__LAYERS_RELU] = {FLAG("in_place", is_in_place)},
+    [VW__LAYERS_RELU] = IN_PLACE,
+    [VW__LAYERS_RELU6] = IN_PLACE,
     [VW__LAYERS_REPEAT] = {NUMBER("count", count, VW__LAYERS_MOST), LISTS("layers")},
     [VW__LAYERS_RESIDUAL] = {FLAG("in_place", is_in_place), LISTS("layers"), LISTS("shortcut")},
+    [VW__LAYERS_RNN] = RECURRENT,
+    [VW__LAYERS_SILU] = IN_PLACE,
+    [VW__LAYERS_UPSAMPLE] = {NUMBER("factor", factor, VW__CONFIG_MOST_PIXELS)},
 };
 /* clang-format on */
 
@@ -99,19 +168,24 @@ static vw_status check_fields(const vw__config *config, vw__layers_kind kind)
     return vw__config_only(config, names, count);
 }
 
-/* The layers inside of a residual or a repeat. */
+static bool is_repeated(vw__layers_kind kind)
+{
+    return kind == VW__LAYERS_REPEAT || kind == VW__LAYERS_DENSE;
+}
+
+/* The layers inside of what has some. */
 static vw_status read_inside(layers_reader *reader, const vw__config *config, vw__layers_line *line,
                              uint64_t *unfolded)
 {
     uint64_t inside = 0, beside = 0;
-    if (line->kind != VW__LAYERS_RESIDUAL && line->kind != VW__LAYERS_REPEAT)
+    if (!is_repeated(line->kind) && !vw__layers_is_combined(line->kind))
         return VW_OK;
     VW__TRY(read_list(reader, config, "layers", &line->lines, &line->line_count, &inside));
-    if (line->kind == VW__LAYERS_RESIDUAL && vw__config_has(config, "shortcut"))
+    if (vw__layers_is_combined(line->kind) && vw__config_has(config, "shortcut"))
         VW__TRY(
             read_list(reader, config, "shortcut", &line->shortcut, &line->shortcut_count, &beside));
-    *unfolded += line->kind == VW__LAYERS_REPEAT ? line->count * inside /* within VW__LAYERS_MOST */
-                                                 : inside + beside;
+    *unfolded += is_repeated(line->kind) ? line->count * inside /* within VW__LAYERS_MOST */
+                                         : inside + beside;
     return VW_OK;
 }
 
@@ -203,24 +277,27 @@ static vw_status read_list(layers_reader *reader, const vw__config *config, cons
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* [3, 224, 224] is an image, [784] a row; {"tokens": 128} are ids, or rows if it has a width. */
+/* [3, 224, 224] is an image, [2, 16000] a signal, [3, 16, 112, 112] a volume, [784] a row;
+ * {"tokens": 128} are ids, or rows if it has a width. */
 static vw_status read_list_input(const vw__config *config, vw__layers_shape *shape)
 {
-    enum { ROW = 1, IMAGE = 3 };
-    uint64_t numbers[IMAGE] = {0};
+    enum { MOST = 4 };
+    static const vw__layers_flow flows[MOST] = {VW__LAYERS_FLOW_FEATURES, VW__LAYERS_FLOW_SIGNAL,
+                                                VW__LAYERS_FLOW_IMAGE, VW__LAYERS_FLOW_VOLUME};
+    uint64_t numbers[MOST], *sides[] = {&shape->across, &shape->height, &shape->depth};
     size_t count = 0;
-    VW__TRY(vw__config_numbers(config, "input", 1, VW__CONFIG_MOST_INNER, IMAGE, numbers, &count));
-    if (count != ROW && count != IMAGE)
+    VW__TRY(vw__config_numbers(config, "input", 1, VW__CONFIG_MOST_INNER, MOST, numbers, &count));
+    if (count == 0)
         return vw__config_refuse(config, "input", VW_ERR_CORRUPT_FILE,
                                  "[channels, height, width] or [width]");
-    *shape =
-        (vw__layers_shape){.flow = count == ROW ? VW__LAYERS_FLOW_FEATURES : VW__LAYERS_FLOW_IMAGE,
-                           .width = numbers[0],
-                           .height = numbers[1],
-                           .across = numbers[2]};
-    if (numbers[1] > VW__CONFIG_MOST_PIXELS || numbers[2] > VW__CONFIG_MOST_PIXELS)
-        return vw__config_refuse(config, "input", VW_ERR_UNSUPPORTED,
-                                 "an image of at most 65536 pixels a side");
+    *shape = (vw__layers_shape){
+        .flow = flows[count - 1], .width = numbers[0], .depth = 1, .height = 1, .across = 1};
+    for (size_t i = 1; i < count; i++) {
+        if (count > 2 && numbers[i] > VW__CONFIG_MOST_PIXELS)
+            return vw__config_refuse(config, "input", VW_ERR_UNSUPPORTED,
+                                     "an image of at most 65536 pixels a side");
+        *sides[count - 1 - i] = numbers[i];
+    }
     return VW_OK;
 }
 
@@ -243,16 +320,11 @@ static vw_status read_input(const vw__config *config, vw__layers_shape *shape)
     return VW_OK;
 }
 
-static vw_status check_output(const vw__config *config, const vw__layers_shape *out,
-                              const vw_plan_model *model)
+static vw_status check_output(const vw__config *config, const vw__layers_shape *out)
 {
     uint64_t classes = out->width;
     if (out->flow == VW__LAYERS_FLOW_IDS)
         return vw__fail(VW_ERR_CORRUPT_FILE, "layers: nothing in them has a gradient");
-    if (model->layers_loss == VW__LAYERS_CROSS_ENTROPY && out->flow == VW__LAYERS_FLOW_IMAGE)
-        return vw__fail(VW_ERR_UNSUPPORTED,
-                        "loss: cross_entropy takes tokens or features, and gets %s",
-                        vw__layers_shape_words(out).text);
     VW__TRY(vw__config_number_if(config, "classes", 1, VW__CONFIG_MOST_VOCABULARY, &classes));
     if (classes == out->width)
         return VW_OK;
@@ -278,9 +350,11 @@ static const vw__plan_family *family_of(vw__layers_flow flow)
 {
     switch (flow) {
     case VW__LAYERS_FLOW_IMAGE:
+    case VW__LAYERS_FLOW_VOLUME:
         return &vw__plan_family_image_layers;
     case VW__LAYERS_FLOW_FEATURES:
         return &vw__plan_family_feature_layers;
+    case VW__LAYERS_FLOW_SIGNAL:
     case VW__LAYERS_FLOW_IDS:
     case VW__LAYERS_FLOW_TOKENS:
         break;
@@ -315,7 +389,7 @@ vw_status vw__layers_read(const vw__config *config, vw_plan_model *model)
     VW__TRY(read_list(&reader, config, "layers", &model->lines, &model->line_count, &unfolded));
     vw__layers_shape shape = *input;
     VW__TRY(vw__layers_infer(model->lines, model->line_count, &shape));
-    VW__TRY(check_output(config, &shape, model));
+    VW__TRY(check_output(config, &shape));
     note_attention(model->lines, model->line_count, model);
     if (model->shape.hidden == 0)
         model->shape.hidden = input->width;

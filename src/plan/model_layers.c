@@ -1,164 +1,19 @@
-/* model_layers.c - runs a model that is described by its layers, as torch.nn.Sequential would.
+/* model_layers.c - models that are described by their layers: from what comes in to the loss.
  *
- * Each layer's result replaces its input, which a residual holds until the sum. Checkpoints run the
- * rounds of the outermost `repeat`s again. */
-#include "plan/layers.h"
-
-#include "base/error.h"
-#include "plan/plan_run.h"
-
-enum { QUERY, KEY, VALUE, OUTPUT, ATTENTION_PARTS };
-
-typedef struct layer_module layer_module;
-
-/* Layers one after the other. */
-typedef struct layer_row {
-    layer_module *modules;
-    size_t count;
-} layer_row;
-
-/* A line with the parameters of its kind. */
-struct layer_module {
-    const vw__layers_line *line;
-    vw__layers_shape in, out;
-    union {
-        vw__module_linear *heads; /* ATTENTION_PARTS */
-        vw__module_linear linear;
-        vw__module_conv conv;
-        vw__module_batch_norm batch_norm;
-        vw__module_norm norm;
-        vw__tensor table;
-        layer_row *rounds; /* of a repeat: line->count; of a residual: layers, and shortcut */
-    };
-};
-
-typedef struct layers_modules {
-    layer_row row;
-    vw__layers_shape input;
-} layers_modules;
-
-enum { INSIDE, SHORTCUT, RESIDUAL_ROWS };
+ * Checkpoints run the rounds of the outermost `repeat`s again. A model of two towers has two
+ * descriptions, whose outputs are compared. */
+#include "plan/layers_parts.h"
 
 /* ---- making it ------------------------------------------------------------------------------- */
 
-static layer_row build_row(vw__plan_run *run, const vw__layers_line *lines, size_t count,
-                           vw__layers_shape *shape);
-
-static void build_attention(vw__plan_run *run, layer_module *module)
-{
-    const vw__layers_line *line = module->line;
-    uint64_t width = module->in.width, keys = width / line->heads * line->key_heads;
-    vw__module_linear *parts = vw__module_alloc(run, ATTENTION_PARTS, sizeof *parts);
-    module->heads = parts;
-    if (line->is_packed) {
-        parts[QUERY] = vw__module_make_linear(run, "qkv", width, 3 * width, line->has_bias,
-                                              VW__MODULE_LINEAR_ADAPTED);
-    } else {
-        parts[QUERY] = vw__module_make_linear(run, "query", width, width, line->has_bias,
-                                              VW__MODULE_LINEAR_ADAPTED);
-        parts[KEY] = vw__module_make_linear(run, "key", width, keys, line->has_bias,
-                                            VW__MODULE_LINEAR_PLAIN);
-        parts[VALUE] = vw__module_make_linear(run, "value", width, keys, line->has_bias,
-                                              VW__MODULE_LINEAR_ADAPTED);
-    }
-    parts[OUTPUT] = vw__module_make_linear(run, "output", width, width, line->has_bias,
-                                           VW__MODULE_LINEAR_PLAIN);
-}
-
-static void build_norm(vw__plan_run *run, layer_module *module)
-{
-    vw__module_norm_kind kind =
-        module->line->has_bias ? VW__MODULE_NORM_LAYER : VW__MODULE_NORM_LAYER_UNBIASED;
-    if (module->line->kind == VW__LAYERS_RMS_NORM)
-        kind = VW__MODULE_NORM_RMS;
-    module->norm = vw__module_make_norm(run, "norm", module->in.width, kind);
-}
-
-static void build_rounds(vw__plan_run *run, layer_module *module)
-{
-    const vw__layers_line *line = module->line;
-    vw__layers_shape shape = module->in;
-    module->rounds = vw__module_alloc(run, line->count, sizeof *module->rounds);
-    for (uint64_t i = 0; i < line->count && vw__tape_status(run->tape) == VW_OK; i++)
-        module->rounds[i] = build_row(run, line->lines, line->line_count, &shape);
-}
-
-static void build_residual(vw__plan_run *run, layer_module *module)
-{
-    const vw__layers_line *line = module->line;
-    vw__layers_shape shape = module->in, beside = module->in;
-    module->rounds = vw__module_alloc(run, RESIDUAL_ROWS, sizeof *module->rounds);
-    module->rounds[INSIDE] = build_row(run, line->lines, line->line_count, &shape);
-    module->rounds[SHORTCUT] = build_row(run, line->shortcut, line->shortcut_count, &beside);
-}
-
-static void build_module(vw__plan_run *run, layer_module *module)
-{
-    const vw__layers_line *line = module->line;
-    switch (line->kind) {
-    case VW__LAYERS_ATTENTION:
-        build_attention(run, module);
-        break;
-    case VW__LAYERS_BATCH_NORM:
-        module->batch_norm = vw__module_make_batch_norm(run, "norm", module->in.width);
-        break;
-    case VW__LAYERS_CONV2D:
-        module->conv = vw__module_make_conv2d(run, "conv", module->in.width, line->out,
-                                              line->window, line->groups, line->has_bias);
-        break;
-    case VW__LAYERS_EMBEDDING:
-    case VW__LAYERS_POSITIONS:
-        module->table = vw__module_make_table(run, line->rows, module->out.width);
-        break;
-    case VW__LAYERS_GROUP_NORM:
-    case VW__LAYERS_LAYER_NORM:
-    case VW__LAYERS_RMS_NORM:
-        build_norm(run, module);
-        break;
-    case VW__LAYERS_LINEAR:
-        module->linear = vw__module_make_linear(run, "linear", module->in.width, line->out,
-                                                line->has_bias, VW__MODULE_LINEAR_PLAIN);
-        break;
-    case VW__LAYERS_REPEAT:
-        build_rounds(run, module);
-        break;
-    case VW__LAYERS_RESIDUAL:
-        build_residual(run, module);
-        break;
-    default: /* no parameters */
-        break;
-    }
-}
-
-/* The shapes were checked when the description was read; only the tape can fail. */
-static layer_row build_row(vw__plan_run *run, const vw__layers_line *lines, size_t count,
-                           vw__layers_shape *shape)
-{
-    layer_row row = {.modules = NULL};
-    if (count == 0)
-        return row;
-    row.modules = vw__module_alloc(run, count, sizeof *row.modules);
-    for (size_t i = 0; i < count && vw__tape_status(run->tape) == VW_OK; i++) {
-        layer_module *module = &row.modules[i];
-        module->line = &lines[i];
-        module->in = *shape;
-        vw_status status = vw__layers_infer_line(&lines[i], shape);
-        if (status != VW_OK)
-            vw__tape_fail(run->tape, status);
-        module->out = *shape;
-        if (status == VW_OK)
-            build_module(run, module);
-        row.count = i + 1;
-    }
-    return row;
-}
-
 /* The description's own size, or that of the settings. */
-static vw__layers_shape input_shape(const vw__plan_run *run)
+static vw__layers_shape input_shape(const vw__plan_run *run, const vw__layers_shape *usual)
 {
-    vw__layers_shape shape = *run->model->layers_input;
-    if (shape.flow == VW__LAYERS_FLOW_IMAGE && run->settings->image != shape.height)
+    vw__layers_shape shape = *usual;
+    if (run->model->family->has_images && run->settings->image != shape.height)
         shape.height = shape.across = run->settings->image;
+    if (shape.flow == VW__LAYERS_FLOW_SIGNAL)
+        shape.across = run->settings->sequence;
     if (shape.flow == VW__LAYERS_FLOW_IDS || shape.flow == VW__LAYERS_FLOW_TOKENS)
         shape.length = run->settings->sequence;
     return shape;
@@ -172,202 +27,34 @@ static bool has_blocks(const vw_plan_model *model)
     return false;
 }
 
+static void build_tower(vw__plan_run *run, vw__layers_tower *made, const vw__layers_shape *input,
+                        const vw__layers_line *lines, size_t count)
+{
+    made->input = input_shape(run, input);
+    vw__layers_shape shape = made->input;
+    made->row = vw__layers_build_row(run, lines, count, &shape);
+}
+
 static void build(vw__plan_run *run)
 {
     const vw_plan_model *model = run->model;
-    layers_modules *modules = vw__module_alloc(run, 1, sizeof *modules);
+    const bool has_head = vw__plan_head_of(model, run->settings) != VW_PLAN_HEAD_NONE;
+    vw__layers_modules *modules = vw__module_alloc(run, 1, sizeof *modules);
     run->modules = modules;
-    modules->input = input_shape(run);
-    vw__layers_shape shape = modules->input;
-    modules->row = build_row(run, model->lines, model->line_count, &shape);
-}
-
-/* ---- running it ------------------------------------------------------------------------------ */
-
-static vw__tensor run_row(vw__plan_run *run, const layer_row *row, vw__tensor x, bool is_outermost);
-
-static vw__tensor attend(vw__plan_run *run, const layer_module *module, vw__tensor x)
-{
-    const vw__layers_line *line = module->line;
-    const vw__module_linear *linears = module->heads;
-    const vw__op_attention_shape attention = {.batch = run->settings->batch,
-                                              .heads = line->heads,
-                                              .key_heads = line->key_heads,
-                                              .length = module->in.length,
-                                              .key_length = module->in.length,
-                                              .width = module->in.width / line->heads,
-                                              .has_dropout = run->is_training && line->has_dropout,
-                                              .is_causal = line->is_causal};
-    vw__tape *tape = run->tape;
-    vw__tensor parts[3];
-    parts[QUERY] = vw__module_apply_linear(run, x, &linears[QUERY]);
-    if (line->is_packed) {
-        vw__tensor packed = parts[QUERY];
-        vw__op_split(tape, packed, 3, parts);
-        vw__tensor_drop(tape, &packed);
-    } else {
-        parts[KEY] = vw__module_apply_linear(run, x, &linears[KEY]);
-        parts[VALUE] = vw__module_apply_linear(run, x, &linears[VALUE]);
-    }
-    vw__tensor mask =
-        line->is_causal ? vw__module_make_causal_mask(run, module->in.length) : vw__tensor_none();
-    vw__tensor made =
-        vw__module_apply_attention(run, parts[QUERY], parts[KEY], parts[VALUE], mask, &attention);
-    vw__tensor_drop(tape, &mask);
-    for (size_t i = 0; i < 3; i++)
-        vw__tensor_drop(tape, &parts[i]);
-    vw__tensor_rebind(tape, &made, vw__module_apply_linear(run, made, &linears[OUTPUT]));
-    return made;
-}
-
-static vw__tensor add_positions(vw__plan_run *run, const layer_module *module, vw__tensor x)
-{
-    vw__tensor numbers = vw__module_make_ids(run, 1, module->in.length);
-    vw__tensor rows = vw__op_embedding(run->tape, numbers, module->table, module->in.width);
-    vw__tensor made = vw__op_add(run->tape, x, rows);
-    vw__tensor_drop(run->tape, &rows);
-    vw__tensor_drop(run->tape, &numbers);
-    return made;
-}
-
-static vw__tensor run_residual(vw__plan_run *run, const layer_module *module, vw__tensor x)
-{
-    vw__tape *tape = run->tape;
-    vw__tensor out = run_row(run, &module->rounds[INSIDE], x, false);
-    vw__tensor identity = run_row(run, &module->rounds[SHORTCUT], x, false);
-    if (module->line->is_in_place && out.dtype == identity.dtype)
-        vw__op_add_in_place(tape, &out, identity);
-    else
-        vw__tensor_rebind(tape, &out, vw__op_add(tape, out, identity));
-    vw__tensor_drop(tape, &identity);
-    return out;
-}
-
-static vw__tensor run_round(vw__plan_run *run, const void *round, vw__tensor x)
-{
-    return run_row(run, round, x, false);
-}
-
-static vw__tensor run_repeat(vw__plan_run *run, const layer_module *module, vw__tensor x,
-                             bool is_outermost)
-{
-    vw__tensor made = vw__tensor_hold(run->tape, x);
-    size_t count = module->line->count;
-    if (is_outermost)
-        return vw__module_run_blocks(run, run_round, module->rounds, sizeof *module->rounds, count,
-                                     made);
-    for (size_t i = 0; i < count && vw__tape_status(run->tape) == VW_OK; i++) {
-        vw__tape_enter(run->tape, "round", (int64_t)i);
-        vw__tensor_rebind(run->tape, &made, run_row(run, &module->rounds[i], made, false));
-        vw__tape_leave(run->tape);
-    }
-    return made;
-}
-
-static vw__tensor run_norm(vw__plan_run *run, const layer_module *module, vw__tensor x)
-{
-    if (module->line->kind != VW__LAYERS_GROUP_NORM)
-        return vw__module_apply_norm(run, x, &module->norm);
-    uint64_t rows = vw__tape_times(run->tape, run->settings->batch, module->line->groups);
-    return vw__op_layer_norm(run->tape, x, module->norm.weight, module->norm.bias, rows);
-}
-
-static vw__tensor rectify(vw__plan_run *run, const layer_module *module, vw__tensor x)
-{
-    if (!module->line->is_in_place)
-        return vw__op_relu(run->tape, x);
-    vw__tensor made = vw__tensor_hold(run->tape, x);
-    vw__op_relu_in_place(run->tape, &made);
-    return made;
-}
-
-static vw__tensor run_conv(vw__plan_run *run, const layer_module *module, vw__tensor x)
-{
-    vw__op_image_shape shape = {run->settings->batch, module->in.width, module->in.height,
-                                module->in.across};
-    return vw__module_apply_conv2d(run, x, &module->conv, &shape);
-}
-
-/* Layers without parameters. */
-static vw__tensor run_plain(vw__plan_run *run, const layer_module *module, vw__tensor x)
-{
-    vw__tape *tape = run->tape;
-    uint64_t elements = vw__layers_elements(tape, &module->out, run->settings->batch);
-    switch (module->line->kind) {
-    case VW__LAYERS_AVG_POOL:
-        return vw__op_avg_pool(tape, x, elements);
-    case VW__LAYERS_DROPOUT:
-        return vw__module_apply_dropout(run, x, module->line->has_dropout);
-    case VW__LAYERS_FIRST_TOKEN:
-        return vw__op_slice(tape, x, elements);
-    case VW__LAYERS_GELU:
-        return vw__op_gelu(tape, x);
-    case VW__LAYERS_MAX_POOL:
-        return vw__op_max_pool(tape, x, elements);
-    case VW__LAYERS_MEAN_POOL:
-        return vw__op_mean(tape, x, elements);
-    case VW__LAYERS_RELU:
-        return rectify(run, module, x);
-    case VW__LAYERS_SILU:
-        return vw__op_silu(tape, x);
-    case VW__LAYERS_SIGMOID:
-    case VW__LAYERS_TANH: /* both save their result */
-        return vw__op_tanh(tape, x);
-    case VW__LAYERS_TOKENS: /* a transpose, which the next layer copies */
-        return vw__op_contiguous(tape, x);
-    default: /* flatten: a view */
-        return vw__op_view(tape, x);
-    }
-}
-
-static vw__tensor run_module(vw__plan_run *run, const layer_module *module, vw__tensor x,
-                             bool is_outermost)
-{
-    switch (module->line->kind) {
-    case VW__LAYERS_ATTENTION:
-        return attend(run, module, x);
-    case VW__LAYERS_BATCH_NORM:
-        return vw__module_apply_batch_norm(run, x, &module->batch_norm);
-    case VW__LAYERS_CONV2D:
-        return run_conv(run, module, x);
-    case VW__LAYERS_EMBEDDING:
-        return vw__op_embedding(run->tape, x, module->table, module->out.width);
-    case VW__LAYERS_GROUP_NORM:
-    case VW__LAYERS_LAYER_NORM:
-    case VW__LAYERS_RMS_NORM:
-        return run_norm(run, module, x);
-    case VW__LAYERS_LINEAR:
-        return vw__module_apply_linear(run, x, &module->linear);
-    case VW__LAYERS_POSITIONS:
-        return add_positions(run, module, x);
-    case VW__LAYERS_REPEAT:
-        return run_repeat(run, module, x, is_outermost);
-    case VW__LAYERS_RESIDUAL:
-        return run_residual(run, module, x);
-    default:
-        return run_plain(run, module, x);
-    }
-}
-
-/* input = module(input) for each; borrows `x`. */
-static vw__tensor run_row(vw__plan_run *run, const layer_row *row, vw__tensor x, bool is_outermost)
-{
-    vw__tensor made = vw__tensor_hold(run->tape, x);
-    for (size_t i = 0; i < row->count && vw__tape_status(run->tape) == VW_OK; i++) {
-        const vw__layers_line *line = row->modules[i].line;
-        vw__tape_enter(run->tape, line->name, line->number);
-        vw__tensor_rebind(run->tape, &made, run_module(run, &row->modules[i], made, is_outermost));
-        vw__tape_leave(run->tape);
-    }
-    return made;
+    build_tower(run, &modules->first, model->layers_input, model->lines,
+                model->line_count - (has_head ? 0 : model->head_line_count));
+    if (model->second_lines == NULL)
+        return;
+    build_tower(run, &modules->second, model->second_input, model->second_lines,
+                model->second_line_count);
+    modules->scale = vw__module_make_weight(run, model->contrast_parameters);
 }
 
 /* ---- the two ends ---------------------------------------------------------------------------- */
 
-static vw__tensor make_input(vw__plan_run *run, const layers_modules *modules)
+static vw__tensor make_input(vw__plan_run *run, const vw__layers_shape *shape)
 {
     vw__tape_use before = vw__tape_set_use(run->tape, VW__TAPE_USE_DATA);
-    const vw__layers_shape *shape = &modules->input;
     uint64_t elements = vw__layers_elements(run->tape, shape, run->settings->batch);
     vw__tensor made = vw__tensor_new(
         run->tape, elements, shape->flow == VW__LAYERS_FLOW_IDS ? VW__DTYPE_INT64 : run->dtype);
@@ -375,11 +62,12 @@ static vw__tensor make_input(vw__plan_run *run, const layers_modules *modules)
     return made;
 }
 
+/* What has a class each. */
 static uint64_t rows_of(const vw__plan_run *run, const vw__layers_shape *shape)
 {
-    return shape->flow == VW__LAYERS_FLOW_TOKENS
-               ? vw__tape_times(run->tape, run->settings->batch, shape->length)
-               : run->settings->batch;
+    vw__layers_shape row = *shape;
+    row.width = 1;
+    return vw__layers_elements(run->tape, &row, run->settings->batch);
 }
 
 static vw__tensor make_loss(vw__plan_run *run, const vw__layers_shape *shape, vw__tensor x)
@@ -399,17 +87,59 @@ static vw__tensor make_loss(vw__plan_run *run, const vw__layers_shape *shape, vw
     return loss;
 }
 
+/* Every sample of one with every sample of the other, and a loss over each. */
+static vw__tensor compare(vw__plan_run *run, vw__tensor x, vw__tensor y)
+{
+    vw__tape *tape = run->tape;
+    const vw__layers_modules *modules = run->modules;
+    const uint64_t batch = run->settings->batch;
+    vw__tensor logits = vw__op_matmul(tape, y, x, vw__tape_times(tape, batch, batch));
+    vw__tensor_rebind(tape, &logits, vw__op_mul(tape, logits, modules->scale));
+    if (run->has_loss) {
+        vw__tensor labels = vw__tensor_new(tape, batch, VW__DTYPE_INT64);
+        vw__tensor_rebind(tape, &logits, vw__op_cross_entropy(tape, logits, labels));
+        vw__tensor_drop(tape, &labels);
+    }
+    return logits;
+}
+
+static vw__tensor forward_both(vw__plan_run *run)
+{
+    const vw__layers_modules *modules = run->modules;
+    vw__tape *tape = run->tape;
+    vw__tensor images = make_input(run, &modules->first.input);
+    vw__tensor ids = make_input(run, &modules->second.input);
+    vw__tensor x = vw__layers_run_row(run, &modules->first.row, images, true);
+    vw__layers_drop_held(run, 0);
+    vw__tensor y = vw__layers_run_row(run, &modules->second.row, ids, true);
+    vw__layers_drop_held(run, 0);
+    vw__tensor loss = vw__tape_status(tape) == VW_OK ? compare(run, x, y) : vw__tensor_none();
+    vw__tensor_drop(tape, &y);
+    vw__tensor_drop(tape, &x);
+    vw__tensor_drop(tape, &ids);
+    vw__tensor_drop(tape, &images);
+    return loss;
+}
+
 static vw__tensor forward(vw__plan_run *run)
 {
-    const layers_modules *modules = run->modules;
+    const vw__layers_modules *modules = run->modules;
     vw__tape *tape = run->tape;
-    vw__tensor input = make_input(run, modules);
-    vw__tensor x = run_row(run, &modules->row, input, true);
+    if (run->model->second_lines != NULL)
+        return forward_both(run);
+    const vw__layers_row *row = &modules->first.row;
+    vw__tensor input = make_input(run, &modules->first.input);
+    vw__tensor x = vw__layers_run_row(run, row, input, true);
+    vw__layers_drop_held(run, 0);
     if (vw__tape_status(tape) != VW_OK)
         return vw__tensor_none();
+    if (!run->has_loss) {
+        vw__tensor_drop(tape, &input);
+        return x;
+    }
     vw__tape_use before = vw__tape_set_use(tape, VW__TAPE_USE_LOSS);
     vw__tape_enter(tape, "loss", -1);
-    vw__tensor loss = make_loss(run, &modules->row.modules[modules->row.count - 1].out, x);
+    vw__tensor loss = make_loss(run, &row->modules[row->count - 1].out, x);
     vw__tape_leave(tape);
     vw__tape_set_use(tape, before);
     vw__tensor_drop(tape, &x);
@@ -419,18 +149,39 @@ static vw__tensor forward(vw__plan_run *run)
 
 static uint64_t usual_length(const vw_plan_model *model)
 {
-    const vw__layers_shape *input = model->layers_input;
+    const vw__layers_shape *input =
+        model->second_lines != NULL ? model->second_input : model->layers_input;
     if (input->flow == VW__LAYERS_FLOW_FEATURES)
         return 1;
-    return input->flow == VW__LAYERS_FLOW_IMAGE ? input->height : input->length;
+    if (input->flow == VW__LAYERS_FLOW_SIGNAL)
+        return input->across;
+    return vw__layers_has_sides(input->flow) ? input->height : input->length;
 }
 
-#define LAYERS_FAMILY                                                                              \
-    .name = "layers", .keeps_logits_type = true, .usual_length = usual_length, .build = build,     \
+#define LAYERS_FAMILY_OF(title)                                                                    \
+    .name = title, .keeps_logits_type = true, .usual_length = usual_length, .build = build,        \
     .forward = forward, .has_blocks = has_blocks
+#define LAYERS_FAMILY LAYERS_FAMILY_OF("layers")
+#define VISION_FAMILY(title) LAYERS_FAMILY_OF(title), .has_images = true /* vision.c */
 
 const vw__plan_family vw__plan_family_image_layers = {LAYERS_FAMILY, .has_images = true};
 const vw__plan_family vw__plan_family_token_layers = {LAYERS_FAMILY};
+
+#define IMAGE_FAMILY(title)                                                                        \
+    VISION_FAMILY(title), .heads = {VW_PLAN_HEAD_IMAGE_CLASSIFICATION, VW_PLAN_HEAD_NONE}
+#define PAIR_FAMILY(title) LAYERS_FAMILY_OF(title), .has_position_table = true
+
+const vw__plan_family vw__plan_family_convnext = {IMAGE_FAMILY("convnext")};
+const vw__plan_family vw__plan_family_deit = {IMAGE_FAMILY("deit")};
+const vw__plan_family vw__plan_family_dinov2 = {IMAGE_FAMILY("dinov2")};
+const vw__plan_family vw__plan_family_swin = {IMAGE_FAMILY("swin")};
+const vw__plan_family vw__plan_family_clip = {PAIR_FAMILY("clip")};
+const vw__plan_family vw__plan_family_siglip = {PAIR_FAMILY("siglip")};
+
+const vw__plan_family vw__plan_family_efficientnet = {VISION_FAMILY("efficientnet")};
+const vw__plan_family vw__plan_family_mobilenet = {VISION_FAMILY("mobilenet")};
+const vw__plan_family vw__plan_family_vgg = {VISION_FAMILY("vgg")};
+const vw__plan_family vw__plan_family_densenet = {VISION_FAMILY("densenet")};
 
 /* A row has no length: one "token", and no more. */
 const vw__plan_family vw__plan_family_feature_layers = {LAYERS_FAMILY, .has_position_table = true};

@@ -19,9 +19,11 @@
 #include "plan/config_heads.h"
 #include "plan/config_precision.h"
 #include "plan/config_read.h"
+#include "plan/config_refused.h"
 #include "plan/config_types.h"
 #include "plan/layers.h"
 #include "plan/plan_model.h"
+#include "plan/vision.h"
 
 #define MOST_ARENA_BYTES ((size_t)64 << 20)
 
@@ -131,21 +133,13 @@ static const char *known_text_part(const vw__config *config)
 /* Proposes no similar name: that would be another architecture. */
 static vw_status refuse_type(const vw__config *config)
 {
-    char known[400] = "";
     const char *part = known_text_part(config);
-    size_t used = 0;
-    for (size_t i = 0; i < vw__config_type_count && used < sizeof known; i++)
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
-                                 vw__config_types[i].name);
-    if (part != NULL)
-        return vw__config_refuse(config, "model_type", VW_ERR_UNSUPPORTED,
-                                 "a model of one part (text_config is a %s, which can be planned "
-                                 "by itself, as a file of its own)",
-                                 part);
+    if (part == NULL)
+        return vw__config_refuse_type(config);
     return vw__config_refuse(config, "model_type", VW_ERR_UNSUPPORTED,
-                             "one of %s (what is none of them can be described by its layers, "
-                             "vramwise-plan(1))",
-                             known);
+                             "a model of one part (text_config is a %s, which can be planned "
+                             "by itself, as a file of its own)",
+                             part);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -236,8 +230,12 @@ static vw_status open_known(const char *name, vw_plan_model **out, bool *is_know
     found.arena = model->arena;
     found.name = model->name;
     *model = found;
-    *out = model;
-    return VW_OK;
+    vw_status status = vw__vision_describe(model);
+    if (status == VW_OK)
+        *out = model;
+    else
+        vw_plan_model_close(model);
+    return status;
 }
 
 vw_status vw_plan_model_open(const char *name_or_path, vw_plan_model **out)

@@ -34,7 +34,7 @@ static void add_conv(vw__plan_run *run, resnet_block *block, uint64_t in, uint64
     static const char *const norm_names[] = {"bn1", "bn2", "bn3"};
     const vw__op_window window = {.kernel = kernel, .stride = stride, .padding = kernel / 2};
     size_t place = block->conv_count++;
-    block->convs[place] = vw__module_make_conv2d(run, names[place], in, out, window, groups, false);
+    block->convs[place] = vw__module_make_conv(run, names[place], in, out, window, groups, false);
     block->norms[place] = vw__module_make_batch_norm(run, norm_names[place], out);
 }
 
@@ -70,7 +70,7 @@ static void build_block(vw__plan_run *run, resnet_block *block, const vw__op_ima
     block->has_downsample = stride != 1 || in->channels != out;
     if (block->has_downsample) {
         block->downsample =
-            vw__module_make_conv2d(run, "downsample", in->channels, out, window, 1, false);
+            vw__module_make_conv(run, "downsample", in->channels, out, window, 1, false);
         block->downsample_norm = vw__module_make_batch_norm(run, "downsample", out);
     }
     block->out = vw__op_window_shape(&window, in, out);
@@ -100,8 +100,8 @@ static void build(vw__plan_run *run)
     const vw__op_window window = {.kernel = 7, .stride = 2, .padding = 3};
     resnet_modules *modules = vw__module_alloc(run, 1, sizeof *modules);
     run->modules = modules;
-    modules->pixels = (vw__op_image_shape){run->settings->batch, colors, image, image};
-    modules->first = vw__module_make_conv2d(run, "conv1", colors, stem, window, 1, false);
+    modules->pixels = (vw__op_image_shape){run->settings->batch, colors, image, image, 1};
+    modules->first = vw__module_make_conv(run, "conv1", colors, stem, window, 1, false);
     modules->first_norm = vw__module_make_batch_norm(run, "bn1", stem);
     vw__op_image_shape shape = vw__op_window_shape(&window, &modules->pixels, stem);
     shape = vw__op_window_shape(&pool, &shape, stem);
@@ -126,7 +126,7 @@ static void rectify(vw__plan_run *run, vw__tensor *x)
 static vw__tensor downsample(vw__plan_run *run, const resnet_block *block, vw__tensor x)
 {
     vw__op_image_shape shape = block->in;
-    vw__tensor made = vw__module_apply_conv2d(run, x, &block->downsample, &shape);
+    vw__tensor made = vw__module_apply_conv(run, x, &block->downsample, &shape);
     vw__tensor_rebind(run->tape, &made,
                       vw__module_apply_batch_norm(run, made, &block->downsample_norm));
     return made;
@@ -139,7 +139,7 @@ static vw__tensor run_block(vw__plan_run *run, const void *place, vw__tensor x)
     vw__op_image_shape shape = block->in;
     vw__tensor identity = vw__tensor_hold(tape, x), out = vw__tensor_hold(tape, x);
     for (size_t i = 0; i < block->conv_count; i++) {
-        vw__tensor_rebind(tape, &out, vw__module_apply_conv2d(run, out, &block->convs[i], &shape));
+        vw__tensor_rebind(tape, &out, vw__module_apply_conv(run, out, &block->convs[i], &shape));
         vw__tensor_rebind(tape, &out, vw__module_apply_batch_norm(run, out, &block->norms[i]));
         if (i + 1 < block->conv_count)
             rectify(run, &out);
@@ -156,7 +156,7 @@ static vw__tensor run_stem(vw__plan_run *run, const resnet_modules *modules, vw_
 {
     vw__tape *tape = run->tape;
     vw__op_image_shape shape = modules->pixels;
-    vw__tensor x = vw__module_apply_conv2d(run, pixels, &modules->first, &shape);
+    vw__tensor x = vw__module_apply_conv(run, pixels, &modules->first, &shape);
     vw__tensor_rebind(tape, &x, vw__module_apply_batch_norm(run, x, &modules->first_norm));
     rectify(run, &x);
     shape = vw__op_window_shape(&pool, &shape, shape.channels);

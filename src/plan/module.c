@@ -58,6 +58,14 @@ vw__tensor vw__module_make_weight(vw__plan_run *run, uint64_t elements)
                                      is_trained(run->settings));
 }
 
+vw__tensor vw__module_make_buffer(vw__plan_run *run, uint64_t elements, vw__dtype dtype)
+{
+    vw__tape_use before = vw__tape_set_use(run->tape, VW__TAPE_USE_WEIGHTS);
+    vw__tensor made = vw__tensor_new(run->tape, elements, dtype);
+    vw__tape_set_use(run->tape, before);
+    return made;
+}
+
 vw__tensor vw__module_make_tables(vw__plan_run *run, uint64_t count, uint64_t rows, uint64_t width)
 {
     uint64_t elements = vw__tape_times(run->tape, count, vw__tape_times(run->tape, rows, width));
@@ -120,7 +128,8 @@ vw__module_norm vw__module_make_norm(vw__plan_run *run, const char *name, uint64
                                      vw__module_norm_kind kind)
 {
     vw__module_norm made = {.name = name, .width = width, .kind = kind, .bias = vw__tensor_none()};
-    made.weight = vw__module_make_weight(run, width);
+    made.weight =
+        kind == VW__MODULE_NORM_PLAIN ? vw__tensor_none() : vw__module_make_weight(run, width);
     if (kind == VW__MODULE_NORM_LAYER)
         made.bias = vw__module_make_weight(run, width);
     return made;
@@ -136,6 +145,12 @@ static vw__tensor normalize(vw__tape *tape, vw__tensor x, const vw__module_norm 
         return vw__op_gemma_norm(tape, x, module->weight, rows);
     case VW__MODULE_NORM_T5:
         return vw__op_t5_norm(tape, x, module->weight, rows);
+    case VW__MODULE_NORM_RMS_LATE:
+        return vw__op_late_rms_norm(tape, x, module->weight, rows);
+    case VW__MODULE_NORM_COHERE:
+        return vw__op_cohere_norm(tape, x, module->weight, rows);
+    case VW__MODULE_NORM_PLAIN:
+        return vw__op_plain_norm(tape, x, rows);
     case VW__MODULE_NORM_LAYER:
     case VW__MODULE_NORM_LAYER_UNBIASED:
         break;
@@ -171,6 +186,9 @@ vw__tensor vw__module_apply_activation(vw__plan_run *run, vw__tensor x)
         break;
     case VW__PLAN_ACTIVATION_QUICK_GELU:
         made = vw__op_quick_gelu(tape, x);
+        break;
+    case VW__PLAN_ACTIVATION_BLOOM_GELU:
+        made = vw__op_bloom_gelu(tape, x);
         break;
     }
     vw__tape_leave(tape);

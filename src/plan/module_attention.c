@@ -22,32 +22,74 @@ static vw__tensor product(vw__plan_run *run, vw__tensor a, vw__tensor b, uint64_
 /* GPT-2 and BERT leave the type of the softmax to autocast; later models ask for float32. */
 static vw__tensor chances_of(vw__plan_run *run, vw__tensor scores, vw__dtype dtype)
 {
-    vw__tensor made = run->model->family->has_plain_softmax
+    vw__tensor made = run->model->family->scores.is_plain
                           ? vw__op_softmax(run->tape, scores)
                           : vw__op_softmax_float32(run->tape, scores);
     vw__tensor_rebind(run->tape, &made, vw__op_to(run->tape, made, dtype));
     return made;
 }
 
+/* Adds positions, which have a number for each head and key, in float32. */
+static void add_positions(vw__plan_run *run, vw__tensor *scores)
+{
+    vw__tensor numbers = vw__tensor_new(run->tape, 1, VW__DTYPE_FLOAT32);
+    vw__tensor_rebind(run->tape, scores, vw__op_add(run->tape, *scores, numbers));
+    vw__tensor_drop(run->tape, &numbers);
+}
+
+/* What comes between the product and the softmax, a line each. */
+static void finish_scores(vw__plan_run *run, vw__tensor *scores, vw__tensor mask,
+                          const vw__op_attention_shape *shape)
+{
+    const vw__plan_scores *how = &run->model->family->scores;
+    vw__tape *tape = run->tape;
+    if (!how->is_scaled_inside)
+        vw__tensor_rebind(tape, scores, vw__op_mul_scalar(tape, *scores));
+    if (shape->has_capped_scores)
+        vw__op_cap(tape, scores);
+    if (how->has_float_bias)
+        add_positions(run, scores);
+    if (how->is_filled)
+        vw__tensor_rebind(
+            tape, scores,
+            vw__op_where(tape, how->has_mask_of_bools ? mask : vw__tensor_none(), *scores));
+    if (vw__tensor_exists(mask) && !how->has_mask_of_bools)
+        vw__tensor_rebind(tape, scores, vw__op_add(tape, *scores, mask));
+}
+
+/* Queries, or keys, as the product takes them. */
+static vw__tensor operand(vw__plan_run *run, vw__tensor x)
+{
+    const vw__plan_scores *how = &run->model->family->scores;
+    if (how->copies_heads)
+        return vw__op_contiguous(run->tape, x);
+    return how->is_in_float32 ? vw__op_to(run->tape, x, VW__DTYPE_FLOAT32)
+                              : vw__tensor_hold(run->tape, x);
+}
+
 static vw__tensor eager(vw__plan_run *run, vw__tensor query, vw__tensor key, vw__tensor value,
                         vw__tensor mask, const vw__op_attention_shape *shape)
 {
     vw__tape *tape = run->tape;
+    const bool is_stacked = run->model->family->scores.copies_heads;
     uint64_t pairs =
         vw__tape_times(tape, shape->batch * shape->heads * shape->length, shape->key_length);
     vw__tensor keys = vw__op_repeat_heads(tape, key, shape),
                values = vw__op_repeat_heads(tape, value, shape);
-    vw__tensor scores = product(run, query, keys, pairs, shape, false);
-    vw__tensor_rebind(tape, &scores, vw__op_mul_scalar(tape, scores));
-    if (shape->has_capped_scores)
-        vw__op_cap(tape, &scores);
-    if (vw__tensor_exists(mask))
-        vw__tensor_rebind(tape, &scores, vw__op_add(tape, scores, mask));
+    vw__tensor asked = operand(run, query);
+    vw__tensor_rebind(tape, &keys, operand(run, keys));
+    if (is_stacked)
+        vw__tensor_rebind(tape, &values, vw__op_contiguous(tape, values));
+    vw__tensor scores = is_stacked ? vw__op_matmul(tape, asked, keys, pairs)
+                                   : product(run, asked, keys, pairs, shape, false);
+    finish_scores(run, &scores, mask, shape);
     vw__tensor_rebind(tape, &scores, chances_of(run, scores, value.dtype));
     vw__tensor_rebind(tape, &scores, vw__module_apply_dropout(run, scores, shape->has_dropout));
-    vw__tensor made = product(run, scores, values, query.elements, shape, true);
+    vw__tensor made = is_stacked ? vw__op_matmul(tape, scores, values, query.elements)
+                                 : product(run, scores, values, query.elements, shape, true);
     vw__tensor_rebind(tape, &made, vw__op_contiguous(tape, made));
     vw__tensor_drop(tape, &scores);
+    vw__tensor_drop(tape, &asked);
     vw__tensor_drop(tape, &values);
     vw__tensor_drop(tape, &keys);
     return made;
@@ -59,7 +101,7 @@ static vw__tensor by_kernel(vw__plan_run *run, vw__tensor query, vw__tensor key,
 {
     enum { MOST_NATIVE_WIDTH = 256 };
     vw__op_attention_shape called = *shape;
-    if (!vw__tensor_exists(mask) && shape->width <= MOST_NATIVE_WIDTH)
+    if (shape->keeps_key_heads || (!vw__tensor_exists(mask) && shape->width <= MOST_NATIVE_WIDTH))
         return vw__op_attention(run->tape, query, key, value, mask, &called);
     vw__tensor keys = vw__op_repeat_heads(run->tape, key, shape);
     vw__tensor values = vw__op_repeat_heads(run->tape, value, shape);
@@ -70,10 +112,18 @@ static vw__tensor by_kernel(vw__plan_run *run, vw__tensor query, vw__tensor key,
     return made;
 }
 
+/* A family with code of its own calls neither SDPA nor the code that others share. */
+static vw_attention attention_of(const vw__plan_run *run)
+{
+    const bool is_own = run->model->family->scores.is_own;
+    return is_own && run->settings->attention == VW_ATTENTION_SDPA ? VW_ATTENTION_EAGER
+                                                                   : run->settings->attention;
+}
+
 static vw__tensor attend(vw__plan_run *run, vw__tensor query, vw__tensor key, vw__tensor value,
                          vw__tensor mask, const vw__op_attention_shape *shape)
 {
-    switch (run->settings->attention) {
+    switch (attention_of(run)) {
     case VW_ATTENTION_EAGER:
         return eager(run, query, key, value, mask, shape);
     case VW_ATTENTION_FLASH:
@@ -139,21 +189,38 @@ vw__tensor vw__module_apply_attention(vw__plan_run *run, vw__tensor query, vw__t
 /* Only eager attention takes a mask; SDPA has a causal flag. */
 vw__tensor vw__module_make_causal_mask(vw__plan_run *run, uint64_t length)
 {
-    if (run->settings->attention != VW_ATTENTION_EAGER)
+    const vw__plan_scores *how = &run->model->family->scores;
+    uint64_t pairs = vw__tape_times(run->tape, length, length);
+    if (attention_of(run) != VW_ATTENTION_EAGER)
         return vw__tensor_none();
-    return vw__tensor_new(run->tape, vw__tape_times(run->tape, length, length), run->dtype);
+    if (how->has_mask_of_bools || how->has_mask_of_samples)
+        pairs = vw__tape_times(run->tape, pairs, run->settings->batch);
+    return vw__tensor_new(run->tape, pairs, how->has_mask_of_bools ? VW__DTYPE_BOOL : run->dtype);
 }
 
-/* SDPA takes a mask only where the text is at least as long as the window: bool, one for all
- * samples. Each call makes one to add from it, for every sample. */
-vw__tensor vw__module_make_window_mask(vw__plan_run *run, uint64_t length, uint64_t window)
+/* One of bools that all samples share. Each call makes one to add from it, for every sample. */
+static vw__tensor make_shared_mask(vw__plan_run *run, uint64_t length)
 {
-    if (window == 0 || run->settings->attention == VW_ATTENTION_EAGER)
-        return vw__module_make_causal_mask(run, length);
-    if (length < window || run->settings->attention != VW_ATTENTION_SDPA)
-        return vw__tensor_none();
     uint64_t pairs = vw__tape_times(run->tape, length, length);
     vw__tensor mask = vw__tensor_new(run->tape, pairs, VW__DTYPE_BOOL);
     mask.elements = vw__tape_times(run->tape, pairs, run->settings->batch);
     return mask;
+}
+
+/* SDPA takes a mask only where the text is at least as long as the window. */
+vw__tensor vw__module_make_window_mask(vw__plan_run *run, uint64_t length, uint64_t window)
+{
+    if (window == 0 || attention_of(run) == VW_ATTENTION_EAGER)
+        return vw__module_make_causal_mask(run, length);
+    if (length < window || run->settings->attention != VW_ATTENTION_SDPA)
+        return vw__tensor_none();
+    return make_shared_mask(run, length);
+}
+
+vw__tensor vw__module_make_full_mask(vw__plan_run *run, uint64_t length)
+{
+    if (attention_of(run) == VW_ATTENTION_EAGER)
+        return vw__module_make_causal_mask(run, length);
+    return run->settings->attention == VW_ATTENTION_SDPA ? make_shared_mask(run, length)
+                                                         : vw__tensor_none();
 }

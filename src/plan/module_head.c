@@ -14,10 +14,14 @@ vw__tensor vw__module_make_ids(vw__plan_run *run, uint64_t rows, uint64_t length
     return ids;
 }
 
-/* tanh(logits / cap) * cap, where a model has it. */
+/* Shifted, scaled, tanh(logits / cap) * cap: where a model has it. */
 static vw__tensor logits_of(vw__plan_run *run, vw__tensor x, const vw__module_linear *head)
 {
     vw__tensor logits = vw__module_apply_linear(run, x, head);
+    if (head->has_offset)
+        vw__tensor_rebind(run->tape, &logits, vw__op_add(run->tape, logits, head->offset));
+    if (run->model->shape.head.is_scaled)
+        vw__tensor_rebind(run->tape, &logits, vw__op_mul_scalar(run->tape, logits));
     if (run->model->shape.head.is_capped)
         vw__op_cap(run->tape, &logits);
     return logits;

@@ -13,12 +13,11 @@ vw__tensor vw__module_make_pixels(vw__plan_run *run, uint64_t channels)
     return pixels;
 }
 
-vw__module_conv vw__module_make_conv2d(vw__plan_run *run, const char *name, uint64_t in,
-                                       uint64_t out, vw__op_window window, uint64_t groups,
-                                       bool has_bias)
+vw__module_conv vw__module_make_conv(vw__plan_run *run, const char *name, uint64_t in, uint64_t out,
+                                     vw__op_window window, uint64_t groups, bool has_bias)
 {
     vw__module_conv made = {.name = name, .in = in, .out = out, .window = window, .groups = groups};
-    uint64_t area = vw__tape_times(run->tape, window.kernel, window.kernel);
+    uint64_t area = vw__op_window_area(run->tape, &window);
     uint64_t filters = vw__tape_times(run->tape, groups == 0 ? 0 : in / groups, out);
     made.weight = vw__module_make_weight_of(
         run, vw__tape_times(run->tape, filters, area),
@@ -28,15 +27,16 @@ vw__module_conv vw__module_make_conv2d(vw__plan_run *run, const char *name, uint
     return made;
 }
 
-vw__tensor vw__module_apply_conv2d(vw__plan_run *run, vw__tensor x, const vw__module_conv *module,
-                                   vw__op_image_shape *shape)
+vw__tensor vw__module_apply_conv(vw__plan_run *run, vw__tensor x, const vw__module_conv *module,
+                                 vw__op_image_shape *shape)
 {
     const vw__op_conv_shape conv = {.in = *shape,
                                     .window = module->window,
                                     .out_channels = module->out,
-                                    .groups = module->groups};
+                                    .groups = module->groups,
+                                    .is_channels_last = module->is_channels_last};
     vw__tape_enter(run->tape, module->name, -1);
-    vw__tensor made = vw__op_conv2d(run->tape, x, module->weight, module->bias, &conv);
+    vw__tensor made = vw__op_conv(run->tape, x, module->weight, module->bias, &conv);
     vw__tape_leave(run->tape);
     *shape = vw__op_window_shape(&module->window, shape, module->out);
     return made;

@@ -54,6 +54,8 @@ vw__tensor vw__op_autocast_float32(vw__tape *tape, vw__tensor x);
 /* ---- elementwise (op_pointwise.c) ------------------------------------------------------------ */
 
 vw__tensor vw__op_add(vw__tape *tape, vw__tensor a, vw__tensor b); /* of one size, or b repeats */
+/* Both repeat, to `elements`. */
+vw__tensor vw__op_add_repeated(vw__tape *tape, vw__tensor a, vw__tensor b, uint64_t elements);
 void vw__op_add_in_place(vw__tape *tape, vw__tensor *a, vw__tensor b); /* a.add_(b); b may repeat */
 vw__tensor vw__op_mul(vw__tape *tape, vw__tensor a, vw__tensor b); /* of one size, or b repeats */
 vw__tensor vw__op_mul_rows(vw__tape *tape, vw__tensor x, vw__tensor weight); /* every row of x */
@@ -65,15 +67,19 @@ vw__tensor vw__op_rsqrt(vw__tape *tape, vw__tensor x);  /* saves its result */
 vw__tensor vw__op_mean(vw__tape *tape, vw__tensor x,
                        uint64_t elements);                              /* of rows, to `elements` */
 vw__tensor vw__op_sum(vw__tape *tape, vw__tensor x, uint64_t elements); /* its gradient is a view */
-void vw__op_cap(vw__tape *tape, vw__tensor *x);       /* x = tanh(x / cap) * cap, line by line */
-vw__tensor vw__op_tanh(vw__tape *tape, vw__tensor x); /* saves its result */
-vw__tensor vw__op_gelu(vw__tape *tape, vw__tensor x); /* saves its argument */
-vw__tensor vw__op_silu(vw__tape *tape, vw__tensor x); /* saves its argument */
-vw__tensor vw__op_relu(vw__tape *tape, vw__tensor x); /* saves its result */
+void vw__op_cap(vw__tape *tape, vw__tensor *x);          /* x = tanh(x / cap) * cap, line by line */
+vw__tensor vw__op_tanh(vw__tape *tape, vw__tensor x);    /* saves its result */
+vw__tensor vw__op_sigmoid(vw__tape *tape, vw__tensor x); /* saves its result */
+vw__tensor vw__op_gelu(vw__tape *tape, vw__tensor x);    /* saves its argument */
+vw__tensor vw__op_silu(vw__tape *tape, vw__tensor x);    /* and its like: saves its argument */
+vw__tensor vw__op_relu(vw__tape *tape, vw__tensor x);    /* saves its result */
 void vw__op_relu_in_place(vw__tape *tape, vw__tensor *x);   /* saves its result, which is x's */
+void vw__op_silu_in_place(vw__tape *tape, vw__tensor *x);   /* and its like: saves a copy of x */
 vw__tensor vw__op_dropout(vw__tape *tape, vw__tensor x);    /* in training, with 0 < p < 1 */
 vw__tensor vw__op_clamp(vw__tape *tape, vw__tensor x);      /* saves its argument */
+void vw__op_clamp_in_place(vw__tape *tape, vw__tensor *x);  /* saves a copy of what x was */
 vw__tensor vw__op_quick_gelu(vw__tape *tape, vw__tensor x); /* x * sigmoid(1.702 * x), in Python */
+vw__tensor vw__op_bloom_gelu(vw__tape *tape, vw__tensor x); /* saves its argument */
 vw__tensor vw__op_gelu_new(vw__tape *tape, vw__tensor x);   /* transformers' own, in Python */
 
 /* ---- sums (op_matrix.c) ---------------------------------------------------------------------- */
@@ -104,7 +110,11 @@ vw__tensor vw__op_rotate_part(vw__tape *tape, vw__tensor x, vw__tensor cosine, v
                               uint64_t width, uint64_t head_width);
 /* A part of x: a view, whose gradient is padded with zeros. */
 vw__tensor vw__op_slice(vw__tape *tape, vw__tensor x, uint64_t elements);
+/* cat() of `count` slices that make up x, or x and padding. */
+vw__tensor vw__op_interleave(vw__tape *tape, vw__tensor x, size_t count, uint64_t elements);
 vw__tensor vw__op_cat(vw__tape *tape, const vw__tensor *parts, size_t count);
+/* x.gather(indices): saves both. */
+vw__tensor vw__op_gather(vw__tape *tape, vw__tensor x, vw__tensor indices, uint64_t elements);
 /* x[indices]: rows, some of them more than once. */
 vw__tensor vw__op_index(vw__tape *tape, vw__tensor x, vw__tensor indices, uint64_t elements);
 
@@ -137,6 +147,15 @@ vw__tensor vw__op_layer_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, vw
 /* transformers' RMSNorm, in Python: float32 inside, the argument's type outside. */
 vw__tensor vw__op_rms_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t rows);
 
+/* OLMo 2's: the same, its weight inside too. */
+vw__tensor vw__op_late_rms_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t rows);
+
+/* Cohere's: a layer norm in Python, in float32 with its weight. */
+vw__tensor vw__op_cohere_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t rows);
+
+/* OLMo's: layer_norm() in float32, without weights. */
+vw__tensor vw__op_plain_norm(vw__tape *tape, vw__tensor x, uint64_t rows);
+
 /* Gemma's: in float32 with its weight, 1 + weight; the argument's type only at the end. */
 vw__tensor vw__op_gemma_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t rows);
 
@@ -158,6 +177,7 @@ typedef struct vw__op_attention_shape {
     bool is_causal;
     bool is_mask_strided;   /* its last dimension is not the innermost: no fused kernel takes it */
     bool is_query_joined;   /* by cat(), which leaves heads before tokens */
+    bool keeps_key_heads;   /* fewer heads of keys are given to the kernel as they are */
     bool has_capped_scores; /* a tanh before the softmax; only the eager code heeds it */
 } vw__op_attention_shape;
 

@@ -70,15 +70,12 @@ vw__tensor vw__op_repeat_heads(vw__tape *tape, vw__tensor x, const vw__op_attent
     return vw__op_apply(tape, x, (vw__op_unary){.elements = elements, .dtype = x.dtype});
 }
 
-/* _safe_softmax(): a row that is masked as a whole becomes zeros; in place where no gradient is
- * wanted. */
+/* _safe_softmax(): a row that is masked as a whole becomes zeros, in place. */
 static vw__tensor safe_softmax(vw__tape *tape, vw__tensor x)
 {
     vw__node_begin(tape, &x, 1);
     vw__tensor made = vw__tensor_new(tape, x.elements, x.dtype);
     vw__tensor is_masked = vw__tensor_new(tape, x.elements, VW__DTYPE_BOOL);
-    if (vw__tensor_wants_gradient(x))
-        vw__tensor_rebind(tape, &made, vw__tensor_new(tape, x.elements, x.dtype)); /* where() */
     vw__tensor_drop(tape, &is_masked);
     vw__node_save(tape, made);
     vw__node_take_for(tape, 0, x.elements, x.dtype);

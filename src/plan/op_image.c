@@ -6,25 +6,45 @@
 
 uint64_t vw__op_window_steps(const vw__op_window *window, uint64_t side)
 {
-    uint64_t padded = side + 2 * window->padding;
-    if (window->kernel == 0 || window->stride == 0 || padded < window->kernel)
+    const uint64_t dilation = window->dilation > 0 ? window->dilation : 1;
+    if (window->kernel == 0 || window->stride == 0 || side == 0)
         return 0;
-    return (padded - window->kernel) / window->stride + 1;
+    const uint64_t reach = (window->kernel - 1) * dilation + 1, padding = 2 * window->padding;
+    if (window->is_transposed) {
+        const uint64_t whole = (side - 1) * window->stride + reach + window->extra;
+        return whole > padding ? whole - padding : 0;
+    }
+    return side + padding < reach ? 0 : (side + padding - reach) / window->stride + 1;
+}
+
+uint64_t vw__op_window_area(vw__tape *tape, const vw__op_window *window)
+{
+    uint64_t area = 1;
+    for (uint64_t i = 0; i < vw__op_window_dimensions(window); i++)
+        area = vw__tape_times(tape, area, window->kernel);
+    return area;
 }
 
 vw__op_image_shape vw__op_window_shape(const vw__op_window *window, const vw__op_image_shape *shape,
                                        uint64_t channels)
 {
-    return (vw__op_image_shape){.batch = shape->batch,
-                                .channels = channels,
-                                .height = vw__op_window_steps(window, shape->height),
-                                .width = vw__op_window_steps(window, shape->width)};
+    const uint64_t dimensions = vw__op_window_dimensions(window);
+    vw__op_image_shape made = *shape;
+    made.channels = channels;
+    made.width = vw__op_window_steps(window, shape->width);
+    if (dimensions > 1)
+        made.height = vw__op_window_steps(window, shape->height);
+    if (dimensions > 2)
+        made.depth = vw__op_window_steps(window, shape->depth);
+    return made;
 }
 
 uint64_t vw__op_image_elements(vw__tape *tape, const vw__op_image_shape *shape)
 {
-    return vw__tape_times(tape, vw__tape_times(tape, shape->batch, shape->channels),
-                          vw__tape_times(tape, shape->height, shape->width));
+    const uint64_t planes =
+        vw__tape_times(tape, vw__tape_times(tape, shape->batch, shape->channels),
+                       shape->depth > 0 ? shape->depth : 1);
+    return vw__tape_times(tape, planes, vw__tape_times(tape, shape->height, shape->width));
 }
 
 static void take_workspace(vw__tape *tape, const vw__hidden *hidden)
@@ -48,8 +68,8 @@ static void derive(vw__tape *tape, size_t edge, vw__tensor operand, const vw__hi
     vw__node_take_hidden(tape, workspace);
 }
 
-vw__tensor vw__op_conv2d(vw__tape *tape, vw__tensor x, vw__tensor weight, vw__tensor bias,
-                         const vw__op_conv_shape *shape)
+vw__tensor vw__op_conv(vw__tape *tape, vw__tensor x, vw__tensor weight, vw__tensor bias,
+                       const vw__op_conv_shape *shape)
 {
     vw__tensor arguments[3] = {vw__op_autocast_lower(tape, x), vw__op_autocast_lower(tape, weight),
                                vw__op_autocast_lower(tape, bias)};
@@ -114,4 +134,12 @@ vw__tensor vw__op_avg_pool(vw__tape *tape, vw__tensor x, uint64_t elements)
 {
     return vw__op_apply(
         tape, x, (vw__op_unary){.elements = elements, .dtype = x.dtype, .saves_argument = true});
+}
+
+vw__tensor vw__op_drop_path(vw__tape *tape, vw__tensor x, uint64_t samples)
+{
+    vw__op_unary how = vw__op_like(x);
+    how.beside_elements = samples;
+    how.beside_dtype = x.dtype;
+    return vw__op_apply(tape, x, how);
 }

@@ -25,8 +25,9 @@ vw__tensor vw__op_layer_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, vw
     return made;
 }
 
-/* x = x.float(); x = x * rsqrt(x.pow(2).mean(-1) + eps); weight * x.to(dtype) */
-vw__tensor vw__op_rms_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t rows)
+/* x = x.float(); x = x * rsqrt(x.pow(2).mean(-1) + eps); weight * x.to(dtype), or that late */
+static vw__tensor rms_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t rows,
+                           bool is_late)
 {
     vw__tensor floats = vw__op_to(tape, x, VW__DTYPE_FLOAT32);
     vw__tensor squares = vw__op_square(tape, floats);
@@ -36,11 +37,57 @@ vw__tensor vw__op_rms_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, uint
     vw__tensor_rebind(tape, &root, vw__op_rsqrt(tape, root));
     vw__tensor_rebind(tape, &floats, vw__op_mul(tape, floats, root));
     vw__tensor_drop(tape, &root);
-    vw__tensor normal = vw__op_to(tape, floats, x.dtype);
+    vw__tensor normal = is_late ? vw__tensor_hold(tape, floats) : vw__op_to(tape, floats, x.dtype);
     vw__tensor made = vw__op_mul_rows(tape, normal, weight);
     vw__tensor_drop(tape, &normal);
+    if (is_late)
+        vw__tensor_rebind(tape, &made, vw__op_to(tape, made, x.dtype));
     vw__tensor_drop(tape, &floats);
     vw__tensor_drop(tape, &variance);
+    return made;
+}
+
+vw__tensor vw__op_rms_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t rows)
+{
+    return rms_norm(tape, x, weight, rows, false);
+}
+
+vw__tensor vw__op_late_rms_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t rows)
+{
+    return rms_norm(tape, x, weight, rows, true);
+}
+
+/* x = x.float(); variance = (x - mean).pow(2).mean(-1); x = (x - mean) * rsqrt(variance + eps);
+ * (weight.float() * x).to(dtype) */
+vw__tensor vw__op_cohere_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t rows)
+{
+    vw__tensor floats = vw__op_to(tape, x, VW__DTYPE_FLOAT32);
+    vw__tensor mean = vw__op_mean(tape, floats, rows);
+    vw__tensor squares = vw__op_add(tape, floats, mean);
+    vw__tensor_rebind(tape, &squares, vw__op_square(tape, squares));
+    vw__tensor variance = vw__op_mean(tape, squares, rows);
+    vw__tensor_drop(tape, &squares);
+    vw__tensor centered = vw__op_add(tape, floats, mean);
+    vw__tensor root = vw__op_add_scalar(tape, variance);
+    vw__tensor_rebind(tape, &root, vw__op_rsqrt(tape, root));
+    vw__tensor_rebind(tape, &floats, vw__op_mul(tape, centered, root));
+    vw__tensor_drop(tape, &root);
+    vw__tensor_drop(tape, &centered);
+    vw__tensor scale = vw__op_to(tape, weight, VW__DTYPE_FLOAT32);
+    vw__tensor_rebind(tape, &floats, vw__op_mul_rows(tape, floats, scale));
+    vw__tensor_drop(tape, &scale);
+    vw__tensor_rebind(tape, &floats, vw__op_to(tape, floats, x.dtype));
+    vw__tensor_drop(tape, &variance);
+    vw__tensor_drop(tape, &mean);
+    return floats;
+}
+
+vw__tensor vw__op_plain_norm(vw__tape *tape, vw__tensor x, uint64_t rows)
+{
+    vw__tensor made = vw__op_to(tape, x, VW__DTYPE_FLOAT32);
+    vw__tensor_rebind(tape, &made,
+                      vw__op_layer_norm(tape, made, vw__tensor_none(), vw__tensor_none(), rows));
+    vw__tensor_rebind(tape, &made, vw__op_to(tape, made, x.dtype));
     return made;
 }
 

@@ -40,6 +40,11 @@ vw__tensor vw__op_tanh(vw__tape *tape, vw__tensor x)
     return vw__op_apply(tape, x, vw__op_saving_result(x));
 }
 
+vw__tensor vw__op_sigmoid(vw__tape *tape, vw__tensor x)
+{
+    return vw__op_apply(tape, x, vw__op_saving_result(x));
+}
+
 void vw__op_cap(vw__tape *tape, vw__tensor *x)
 {
     vw__tensor_rebind(tape, x, vw__op_mul_scalar(tape, *x));
@@ -113,6 +118,17 @@ void vw__op_relu_in_place(vw__tape *tape, vw__tensor *x)
     vw__node_end(tape, x, 1);
 }
 
+void vw__op_silu_in_place(vw__tape *tape, vw__tensor *x)
+{
+    if (!vw__node_begin(tape, x, 1))
+        return;
+    vw__tensor copy = vw__tensor_new(tape, x->elements, x->dtype);
+    vw__node_save(tape, copy);
+    vw__node_take_for(tape, 0, x->elements, x->dtype);
+    vw__node_end(tape, x, 1);
+    vw__tensor_drop(tape, &copy);
+}
+
 /* The gradient of an argument: passed on, or summed if the argument was repeated, or cast to its
  * type. */
 static void give_sum(vw__tape *tape, size_t edge, vw__tensor argument, uint64_t elements,
@@ -124,15 +140,20 @@ static void give_sum(vw__tape *tape, size_t edge, vw__tensor argument, uint64_t 
         vw__node_take_for(tape, edge, argument.elements, argument.dtype);
 }
 
-vw__tensor vw__op_add(vw__tape *tape, vw__tensor a, vw__tensor b)
+vw__tensor vw__op_add_repeated(vw__tape *tape, vw__tensor a, vw__tensor b, uint64_t elements)
 {
     vw__dtype dtype = promote(a, b);
     vw__node_begin(tape, (vw__tensor[]){a, b}, 2);
-    vw__tensor made = vw__tensor_new(tape, a.elements, dtype);
-    give_sum(tape, 0, a, a.elements, dtype);
-    give_sum(tape, 1, b, a.elements, dtype);
+    vw__tensor made = vw__tensor_new(tape, elements, dtype);
+    give_sum(tape, 0, a, elements, dtype);
+    give_sum(tape, 1, b, elements, dtype);
     vw__node_end(tape, &made, 1);
     return made;
+}
+
+vw__tensor vw__op_add(vw__tape *tape, vw__tensor a, vw__tensor b)
+{
+    return vw__op_add_repeated(tape, a, b, a.elements);
 }
 
 void vw__op_add_in_place(vw__tape *tape, vw__tensor *a, vw__tensor b)
@@ -218,6 +239,36 @@ vw__tensor vw__op_clamp(vw__tape *tape, vw__tensor x)
     return vw__op_apply(tape, x, how);
 }
 
+/* What it changes is needed in the derivative, and copied before. */
+void vw__op_clamp_in_place(vw__tape *tape, vw__tensor *x)
+{
+    enum { COMPARISONS = 3 };
+    vw__tensor before = vw__tensor_wants_gradient(*x) ? vw__tensor_new(tape, x->elements, x->dtype)
+                                                      : vw__tensor_none();
+    vw__node_begin(tape, x, 1);
+    vw__node_save(tape, before);
+    for (int i = 0; i < COMPARISONS; i++)
+        vw__node_take(tape, x->elements, VW__DTYPE_BOOL);
+    vw__node_take_for(tape, 0, x->elements, x->dtype);
+    vw__node_end(tape, x, 1);
+    vw__tensor_drop(tape, &before);
+}
+
+/* Both directions are lines of Python: up to three products at once beside the result, and four. */
+vw__tensor vw__op_bloom_gelu(vw__tape *tape, vw__tensor x)
+{
+    vw__tensor first = vw__tensor_new(tape, x.elements, x.dtype);
+    vw__tensor second = vw__tensor_new(tape, x.elements, x.dtype);
+    vw__tensor third = vw__tensor_new(tape, x.elements, x.dtype);
+    vw__tensor_drop(tape, &third);
+    vw__tensor_drop(tape, &second);
+    vw__op_unary how = vw__op_saving_argument(x);
+    how.temporaries = 4;
+    vw__tensor made = vw__op_apply(tape, x, how);
+    vw__tensor_drop(tape, &first);
+    return made;
+}
+
 /* 0.5 * x * (1 + tanh(c * (x + d * x**3))) */
 vw__tensor vw__op_gelu_new(vw__tape *tape, vw__tensor x)
 {
@@ -237,7 +288,7 @@ vw__tensor vw__op_gelu_new(vw__tape *tape, vw__tensor x)
 vw__tensor vw__op_quick_gelu(vw__tape *tape, vw__tensor x)
 {
     vw__tensor share = vw__op_mul_scalar(tape, x);
-    vw__tensor_rebind(tape, &share, vw__op_apply(tape, share, vw__op_saving_result(share)));
+    vw__tensor_rebind(tape, &share, vw__op_sigmoid(tape, share));
     vw__tensor made = vw__op_mul(tape, x, share);
     vw__tensor_drop(tape, &share);
     return made;

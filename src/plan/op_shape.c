@@ -106,6 +106,18 @@ vw__tensor vw__op_cat(vw__tape *tape, const vw__tensor *parts, size_t count)
     return made;
 }
 
+/* Each slice's gradient is x's size; they are added up one after the other. */
+vw__tensor vw__op_interleave(vw__tape *tape, vw__tensor x, size_t count, uint64_t elements)
+{
+    vw__node_begin(tape, &x, 1);
+    vw__tensor made = vw__tensor_new(tape, elements, x.dtype);
+    vw__node_take_for(tape, 0, x.elements, x.dtype);
+    if (count > 1)
+        vw__node_take(tape, x.elements, x.dtype);
+    vw__node_end(tape, &made, 1);
+    return made;
+}
+
 /* cat((-x[half:], x[:half])): the gradients are narrow views, summed in a tensor of x's size. */
 static vw__tensor rotate_half(vw__tape *tape, vw__tensor x)
 {
@@ -142,6 +154,17 @@ vw__tensor vw__op_rotate_part(vw__tape *tape, vw__tensor x, vw__tensor cosine, v
     vw__tensor made = vw__op_cat(tape, (vw__tensor[]){turned, straight}, 2);
     vw__tensor_drop(tape, &straight);
     vw__tensor_drop(tape, &turned);
+    return made;
+}
+
+vw__tensor vw__op_gather(vw__tape *tape, vw__tensor x, vw__tensor indices, uint64_t elements)
+{
+    vw__node_begin(tape, &x, 1);
+    vw__node_save(tape, x);
+    vw__node_save(tape, indices);
+    vw__tensor made = vw__tensor_new(tape, elements, x.dtype);
+    vw__node_take_for(tape, 0, x.elements, x.dtype);
+    vw__node_end(tape, &made, 1);
     return made;
 }
 

@@ -25,39 +25,56 @@ typedef enum vw__plan_activation {
     VW__PLAN_ACTIVATION_SILU,
     VW__PLAN_ACTIVATION_RELU,
     VW__PLAN_ACTIVATION_QUICK_GELU, /* x * sigmoid(1.702 * x) */
+    VW__PLAN_ACTIVATION_BLOOM_GELU, /* a function with a derivative of its own, in Python */
 } vw__plan_activation;
 
 /* The numbers of a transformer. 0 and false where a model has no such thing. */
 typedef struct vw__plan_attention {
     uint64_t heads, key_heads, head_width;
-    uint64_t rotary_width;  /* part of a head that is rotated; 0: all of it */
-    uint64_t buckets;       /* relative positions with a learned bias (t5) */
-    uint64_t window;        /* sliding; 0: none */
-    uint64_t window_period; /* every so many layers, one without a window; 0: all have it */
-    uint64_t window_from;   /* layers before this one have no window */
-    const bool *windows;    /* which layers have a window, in place of both; NULL: not listed */
+    uint64_t rotary_width;     /* part of a head that is rotated; 0: all of it */
+    uint64_t buckets;          /* relative positions with a learned bias (t5) */
+    uint64_t window;           /* sliding; 0: none */
+    uint64_t window_period;    /* every so many layers, one without a window; 0: all have it */
+    uint64_t unrotated_period; /* every so many layers, one that does not rotate; 0: all do */
+    uint64_t window_from;      /* layers before this one have no window */
+    const bool *windows;       /* which layers have a window, in place of both; NULL: not listed */
+    const bool *rotated;       /* which layers rotate, in place of that; NULL: not listed */
+    bool is_first_full;        /* periods of windows begin with the layer that has none */
     bool has_query_bias, has_output_bias;
     bool has_query_norm; /* queries and keys are normalized by head */
     bool has_dropout;
     bool has_capped_scores; /* tanh(scores / cap) * cap before the softmax */
+    bool is_clipped;        /* queries, keys and values, in place */
+    uint64_t span;          /* distances of either direction with a row of their own (deberta) */
+    bool has_distance_keys, has_distance_queries;
+    bool shares_distance_modules; /* they are the keys' and queries' */
+    bool repeats_first;           /* heads of keys and values, before they are rotated */
 } vw__plan_attention;
 
 typedef struct vw__plan_mlp {
     uint64_t inner;
     uint64_t experts, experts_per_token;
+    uint64_t shared_inner; /* of the expert that every token goes to; 0: none */
     vw__plan_activation activation;
     bool is_gated;
     bool has_bias;
+    bool has_dropout; /* before the last product */
 } vw__plan_mlp;
 
 typedef struct vw__plan_norm {
-    bool has_outer; /* norms behind attention and MLP too */
+    bool has_outer;       /* norms behind attention and MLP too */
+    bool is_of_distances; /* the rows for distances have one */
+    bool is_shared;       /* attention and MLP, in parallel, read the same one */
+    bool is_post; /* behind the sums, and none at the end, although the family's are before */
 } vw__plan_norm;
 
 typedef struct vw__plan_embedding {
     uint64_t vocabulary, positions, token_types;
+    uint64_t width;           /* of a token, where it is not that of the layers; else 0 */
     uint64_t position_offset; /* positions are counted from here, for each sample (roberta) */
     uint64_t image, patch, channels;
+    uint64_t mels, sounds; /* rows of a spectrum, and what an encoder reads of them: half as many
+                              tokens as columns (whisper) */
     bool has_dropout;
 } vw__plan_embedding;
 
@@ -66,12 +83,15 @@ typedef enum vw__plan_classifier {
     VW__PLAN_CLASSIFIER_OF_LAST,   /* every token's scores, without a bias; the last one's count */
     VW__PLAN_CLASSIFIER_OF_POOLER, /* what the model's pooler makes of the first token (bert) */
     VW__PLAN_CLASSIFIER_OF_DENSE,  /* its own dense layer over the first token (roberta) */
+    VW__PLAN_CLASSIFIER_OF_TRANSFORM, /* dense layer and norm of the masked head; of tokens too */
 } vw__plan_classifier;
 
 typedef struct vw__plan_head {
     uint64_t labels; /* of a classifier */
     bool is_tied;    /* the weight is the embedding's */
     bool is_capped;  /* tanh(logits / cap) * cap */
+    bool is_scaled;  /* logits times a number */
+    bool has_offset; /* a buffer is added to the logits */
     bool has_pooler; /* without a head, a dense layer over the first token is there (bert) */
     vw__plan_classifier classifier;
 } vw__plan_head;
@@ -107,6 +127,8 @@ typedef struct vw__plan_quantization {
 
 enum { VW__PLAN_MODEL_MOST_NOTES = 8, VW__PLAN_MOST_HEADS = 8 };
 
+typedef struct vw__vision vw__vision; /* vision.h */
+
 /* Lines of a description; see layers.h. */
 typedef struct vw__layers_line vw__layers_line;
 typedef struct vw__layers_shape vw__layers_shape;
@@ -129,12 +151,26 @@ typedef struct vw__plan_resnet {
     bool strides_in_first_conv; /* of a bottleneck, in place of the second */
 } vw__plan_resnet;
 
+/* How a family's own code of attention differs from the eager code that most share. */
+typedef struct vw__plan_scores {
+    bool is_own;            /* there is no other: SDPA is not called, whatever is asked for */
+    bool has_no_flash;      /* nor the flash-attn package: scores are changed by more than a mask */
+    bool is_plain;          /* the softmax does not ask for float32 */
+    bool is_in_float32;     /* queries and keys are cast first */
+    bool copies_heads;      /* queries, keys and values are put in order first, always */
+    bool is_scaled_inside;  /* by the product itself, or not at all */
+    bool has_float_bias;    /* positions are added, in float32 */
+    bool is_filled;         /* what is hidden is filled, not added */
+    bool has_mask_of_bools; /* for every sample, and no other */
+    bool has_mask_of_samples;
+} vw__plan_scores;
+
 typedef struct vw__plan_family {
     const char *name;
-    bool has_images;                    /* settings.image counts, not settings.sequence */
-    bool has_position_table;            /* no sequence is longer than the model's positions */
-    bool keeps_logits_type;             /* the loss takes logits as they are, not in float32 */
-    bool has_plain_softmax;             /* eager attention does not ask for float32 */
+    bool has_images;         /* settings.image counts, not settings.sequence */
+    bool has_position_table; /* no sequence is longer than the model's positions */
+    bool keeps_logits_type;  /* the loss takes logits as they are, not in float32 */
+    vw__plan_scores scores;
     const vw__plan_style *style;        /* of a transformer; else NULL */
     uint8_t heads[VW__PLAN_MOST_HEADS]; /* vw_plan_head: the usual one first; AUTO ends them */
     uint64_t (*usual_length)(const vw_plan_model *model); /* tokens, or pixels of a side */
@@ -160,9 +196,14 @@ struct vw_plan_model {
     const char *caution; /* what to know before a plan is read; NULL: nothing */
     vw__plan_shape shape;
     vw__plan_resnet resnet;
-    const vw__layers_line *lines; /* of a description */
-    size_t line_count;
+    const vw__vision *vision;           /* of a built-in one that has layers; else NULL */
+    const vw__layers_line *lines;       /* of a description */
+    size_t line_count, head_line_count; /* the last of them are the head */
     const vw__layers_shape *layers_input;
+    const vw__layers_line *second_lines; /* of a model of two towers; else NULL */
+    size_t second_line_count;
+    uint64_t contrast_parameters; /* that scale the product of both */
+    const vw__layers_shape *second_input;
     vw__layers_loss layers_loss;
     const char *notes[VW__PLAN_MODEL_MOST_NOTES]; /* on what the plan leaves out */
     size_t note_count;
@@ -216,6 +257,44 @@ extern const vw__plan_family vw__plan_family_phi3;
 extern const vw__plan_family vw__plan_family_gpt_neox;
 extern const vw__plan_family vw__plan_family_mixtral;
 extern const vw__plan_family vw__plan_family_resnet;
+extern const vw__plan_family vw__plan_family_granite;
+extern const vw__plan_family vw__plan_family_modernbert;
+extern const vw__plan_family vw__plan_family_mpnet;
+extern const vw__plan_family vw__plan_family_m2m_100;
+extern const vw__plan_family vw__plan_family_deberta;
+extern const vw__plan_family vw__plan_family_gptj;
+extern const vw__plan_family vw__plan_family_gpt_neo;
+extern const vw__plan_family vw__plan_family_bloom;
+extern const vw__plan_family vw__plan_family_mpt;
+extern const vw__plan_family vw__plan_family_falcon;
+extern const vw__plan_family vw__plan_family_starcoder2;
+extern const vw__plan_family vw__plan_family_stablelm;
+extern const vw__plan_family vw__plan_family_olmo;
+extern const vw__plan_family vw__plan_family_olmo2;
+extern const vw__plan_family vw__plan_family_glm;
+extern const vw__plan_family vw__plan_family_cohere;
+extern const vw__plan_family vw__plan_family_cohere2;
+extern const vw__plan_family vw__plan_family_opt;
+extern const vw__plan_family vw__plan_family_distilbert;
+extern const vw__plan_family vw__plan_family_bart;
+extern const vw__plan_family vw__plan_family_mbart;
+extern const vw__plan_family vw__plan_family_pegasus;
+extern const vw__plan_family vw__plan_family_marian;
+extern const vw__plan_family vw__plan_family_whisper;
+
+/* Of transformers, described by layers that vision_transformers.c makes. */
+extern const vw__plan_family vw__plan_family_clip;
+extern const vw__plan_family vw__plan_family_convnext;
+extern const vw__plan_family vw__plan_family_deit;
+extern const vw__plan_family vw__plan_family_dinov2;
+extern const vw__plan_family vw__plan_family_siglip;
+extern const vw__plan_family vw__plan_family_swin;
+
+/* Of torchvision, described by layers that vision.c makes. */
+extern const vw__plan_family vw__plan_family_efficientnet;
+extern const vw__plan_family vw__plan_family_mobilenet;
+extern const vw__plan_family vw__plan_family_vgg;
+extern const vw__plan_family vw__plan_family_densenet;
 
 /* Described by layers: the input is an image, tokens, or one row. */
 extern const vw__plan_family vw__plan_family_image_layers;

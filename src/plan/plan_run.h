@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "plan/op.h"
 #include "plan/op_image.h"
+#include "plan/op_rnn.h"
 #include "plan/plan_model.h"
 #include "plan/tape.h"
 
@@ -64,6 +65,8 @@ typedef struct vw__module_linear {
     const char *name;
     bool is_adapted;   /* has an adapter: lora_a, lora_b */
     bool is_quantized; /* weights.weight is packed, as run->quantization says */
+    bool has_offset;   /* of a head */
+    vw__tensor offset; /* a buffer that is added to the result */
 } vw__module_linear;
 
 /* `name` as in the model: "q_proj". */
@@ -79,8 +82,11 @@ typedef enum vw__module_norm_kind {
     VW__MODULE_NORM_LAYER,
     VW__MODULE_NORM_LAYER_UNBIASED, /* only a weight, as those below */
     VW__MODULE_NORM_RMS,
-    VW__MODULE_NORM_GEMMA, /* in float32 with its weight, 1 + weight */
-    VW__MODULE_NORM_T5,    /* scales the argument itself */
+    VW__MODULE_NORM_GEMMA,    /* in float32 with its weight, 1 + weight */
+    VW__MODULE_NORM_T5,       /* scales the argument itself */
+    VW__MODULE_NORM_RMS_LATE, /* its weight too is applied in float32 */
+    VW__MODULE_NORM_COHERE,   /* with a mean, in float32 with its weight */
+    VW__MODULE_NORM_PLAIN,    /* a layer norm without weights, in float32 */
 } vw__module_norm_kind;
 
 typedef struct vw__module_norm {
@@ -98,6 +104,8 @@ vw__tensor vw__module_make_table(vw__plan_run *run, uint64_t rows, uint64_t widt
 vw__tensor vw__module_make_tables(vw__plan_run *run, uint64_t count, uint64_t rows,
                                   uint64_t width); /* `count` of them in one weight */
 vw__tensor vw__module_make_weight(vw__plan_run *run, uint64_t elements); /* any other: a vector */
+/* No parameter. */
+vw__tensor vw__module_make_buffer(vw__plan_run *run, uint64_t elements, vw__dtype dtype);
 
 /* One of two or more dimensions, the last being `width` and the one before `rows`. */
 vw__tensor vw__module_make_weight_of(vw__plan_run *run, uint64_t elements, vw__tape_matrix matrix,
@@ -161,17 +169,17 @@ typedef struct vw__module_conv {
     vw__op_window window;
     uint64_t in, out, groups;
     const char *name;
+    bool is_channels_last; /* what it reads */
 } vw__module_conv;
 
 vw__tensor vw__module_make_pixels(vw__plan_run *run, uint64_t channels);
 
-vw__module_conv vw__module_make_conv2d(vw__plan_run *run, const char *name, uint64_t in,
-                                       uint64_t out, vw__op_window window, uint64_t groups,
-                                       bool has_bias);
+vw__module_conv vw__module_make_conv(vw__plan_run *run, const char *name, uint64_t in, uint64_t out,
+                                     vw__op_window window, uint64_t groups, bool has_bias);
 
 /* `*shape` of the image becomes that of the result. */
-vw__tensor vw__module_apply_conv2d(vw__plan_run *run, vw__tensor x, const vw__module_conv *module,
-                                   vw__op_image_shape *shape);
+vw__tensor vw__module_apply_conv(vw__plan_run *run, vw__tensor x, const vw__module_conv *module,
+                                 vw__op_image_shape *shape);
 
 /* With running statistics, which are buffers. */
 typedef struct vw__module_batch_norm {
@@ -191,6 +199,19 @@ vw__tensor vw__module_classify(vw__plan_run *run, vw__tensor x,
 vw__tensor vw__module_apply_classifier(vw__plan_run *run, vw__tensor x,
                                        const vw__module_linear *classifier, uint64_t tokens);
 
+/* ---- recurrent layers (module_rnn.c) --------------------------------------------------------- */
+
+typedef struct vw__module_rnn {
+    vw__op_rnn_shape shape;
+    vw__tensor *weights; /* in the run's arena */
+    size_t weight_count;
+    const char *name;
+} vw__module_rnn;
+
+vw__module_rnn vw__module_make_rnn(vw__plan_run *run, const char *name,
+                                   const vw__op_rnn_shape *shape, bool has_bias);
+vw__tensor vw__module_apply_rnn(vw__plan_run *run, vw__tensor x, const vw__module_rnn *module);
+
 /* ---- attention (module_attention.c) ---------------------------------------------------------- */
 
 /* Of `length` tokens to each other, by the heads of the model; one that says no more has as many of
@@ -206,6 +227,8 @@ vw__tensor vw__module_apply_attention(vw__plan_run *run, vw__tensor query, vw__t
 vw__tensor vw__module_make_causal_mask(vw__plan_run *run, uint64_t length);
 /* The same where only the last `window` tokens are seen; SDPA may need one too. */
 vw__tensor vw__module_make_window_mask(vw__plan_run *run, uint64_t length, uint64_t window);
+/* For code that gives SDPA a mask always. */
+vw__tensor vw__module_make_full_mask(vw__plan_run *run, uint64_t length);
 
 /* ---- the run (plan_run.c) -------------------------------------------------------------------- */
 

@@ -227,8 +227,7 @@ static vw_status check_abilities(const vw_plan_model *model, const vw_plan_setti
     } rules[] = {
         {settings->generate > 0 && model->family->generate == NULL,
          "generate: a model of the family ",
-         " generates no tokens, or how it does is not known; those of gpt2, llama, gemma, phi, "
-         "phi3, gpt_neox, mixtral and t5 do"},
+         " generates no tokens, or how it does is not known; those with a decoder do"},
         {settings->generate > 0 && !vw__plan_has_vocabulary_head(model, settings),
          "generate: without a head for words a model of the family ", " generates no tokens"},
         {settings->loss_chunks > 1 && !vw__plan_has_vocabulary_head(model, settings),
@@ -236,9 +235,9 @@ static vw_status check_abilities(const vw_plan_model *model, const vw_plan_setti
          " has no scores for a vocabulary with this head, its loss is small"},
         {settings->attention != VW_ATTENTION_SDPA && !has_attention,
          "attention: a model of the family ", " has none"},
-        {settings->attention == VW_ATTENTION_FLASH && model->shape.attention.buckets > 0,
+        {settings->attention == VW_ATTENTION_FLASH && model->family->scores.has_no_flash,
          "attention: the family ",
-         " adds a bias to its attention, which flash-attn does not take; expected sdpa or eager"},
+         " adds to its scores, or fills them, which flash-attn does not; expected sdpa or eager"},
         {settings->lora_rank > 0 && !has_attention, "LoRA: which layers of the family ",
          " it would adapt is not known"},
     };

@@ -8,8 +8,6 @@
 #include "base/host_memory.h"
 #include "plan/tape_parts.h"
 
-enum { UNIT_BYTES = 512 }; /* PyTorch's allocator rounds up to these */
-
 /* ---- the tape -------------------------------------------------------------------------------- */
 
 vw_status vw__tape_create(const vw__tape_listener *listener, vw__tape **out)
@@ -89,9 +87,9 @@ static bool rounded_size(uint64_t elements, uint64_t element_bytes, uint64_t *ou
 {
     uint64_t size_bytes;
     if (!vw__mul_u64(elements, element_bytes, &size_bytes) ||
-        !vw__add_u64(size_bytes, UNIT_BYTES - 1, &size_bytes))
+        !vw__add_u64(size_bytes, VW__TAPE_UNIT_BYTES - 1, &size_bytes))
         return false;
-    *out = size_bytes / UNIT_BYTES * UNIT_BYTES;
+    *out = size_bytes / VW__TAPE_UNIT_BYTES * VW__TAPE_UNIT_BYTES;
     return true;
 }
 

@@ -4,25 +4,33 @@
  * parameters are put away as soon as all of them have come. A node's incoming gradients and what it
  * saved are held until it has run (in a checkpoint: until its derivative is computed), and dropped
  * before its results are handed on. A second gradient for the same place is added in place if
- * nobody else holds the first, else into a new tensor. */
+ * nobody else holds the first, else into a new tensor. A part of a larger tensor, such as what
+ * cat() hands on, is never added to in place. */
 #include "plan/tape.h"
 #include "plan/tape_parts.h"
 
-/* Adds `gradient`, which it takes over, to `present`. Returns what the place holds then. */
-static uint32_t accumulate(vw__tape *tape, uint32_t present, uint32_t gradient)
+/* Nobody else holds it, and it is not a part of something larger. */
+static bool is_own(const vw__tape *tape, uint32_t storage, uint64_t size_bytes)
+{
+    const vw__storage *found = &tape->storages.items[storage];
+    return found->holders == 1 && found->size_bytes < size_bytes + VW__TAPE_UNIT_BYTES;
+}
+
+/* Adds `gradient`, which it takes over, to `present`, for a place of that size. Returns what the
+ * place holds then. */
+static uint32_t accumulate(vw__tape *tape, uint32_t present, uint32_t gradient, uint64_t size_bytes)
 {
     if (present == VW__TAPE_NO_STORAGE)
         return gradient;
-    const vw__storage *storages = tape->storages.items;
-    if (storages[present].holders == 1) {
+    if (is_own(tape, present, size_bytes)) {
         vw__storage_let_go(tape, gradient);
         return present;
     }
-    if (storages[gradient].holders == 1) {
+    if (is_own(tape, gradient, size_bytes)) {
         vw__storage_let_go(tape, present);
         return gradient;
     }
-    uint32_t sum = vw__storage_new(tape, storages[present].size_bytes, 1, tape->use);
+    uint32_t sum = vw__storage_new(tape, size_bytes, 1, tape->use);
     vw__storage_let_go(tape, present);
     vw__storage_let_go(tape, gradient);
     return sum;
@@ -55,12 +63,15 @@ static void hand_on(vw__tape *tape, vw__tape_source source, uint32_t gradient)
 {
     if (!source.is_parameter) {
         const vw__node *node = &tape->nodes.items[source.node];
-        uint32_t *place = &tape->incoming.items[node->first_incoming + source.output];
-        *place = accumulate(tape, *place, gradient);
+        const size_t number = node->first_incoming + source.output;
+        uint32_t *place = &tape->incoming.items[number];
+        *place = accumulate(tape, *place, gradient, tape->incoming_bytes.items[number]);
         return;
     }
     vw__tape_leaf *leaf = &tape->leaves.items[source.node];
-    leaf->arriving = accumulate(tape, leaf->arriving, gradient);
+    leaf->arriving =
+        accumulate(tape, leaf->arriving, gradient,
+                   leaf->tensor.elements * vw__dtype_bytes(leaf->tensor.dtype)); /* it exists */
     if (--leaf->expected == 0 && tape->status == VW_OK)
         put_away(tape, leaf);
 }
@@ -178,7 +189,8 @@ void vw__tape_drop_graph(vw__tape *tape)
         tape->leaves.items[i].expected = 0;
     }
     tape->nodes.count = tape->edges.count = tape->saved.count = tape->steps.count = 0;
-    tape->incoming.count = tape->checkpoints.count = tape->hooks.count = 0;
+    tape->incoming.count = tape->incoming_bytes.count = 0;
+    tape->checkpoints.count = tape->hooks.count = 0;
     tape->kept.count = tape->owners.count = 0;
     tape->until_graph.count = 0;
 }

@@ -182,10 +182,14 @@ void vw__node_end(vw__tape *tape, vw__tensor *outputs, size_t output_count)
     for (size_t i = 0; i < output_count; i++)
         outputs[i].source =
             (vw__tape_source){.node = (uint32_t)tape->nodes.count - 1, .output = (uint16_t)i};
-    if (tape->is_running_again || !VW__TAPE_RESERVE(tape, tape->incoming, output_count))
+    if (tape->is_running_again || !VW__TAPE_RESERVE(tape, tape->incoming, output_count) ||
+        !VW__TAPE_RESERVE(tape, tape->incoming_bytes, output_count))
         return;
-    for (size_t i = 0; i < output_count; i++)
+    for (size_t i = 0; i < output_count; i++) {
         tape->incoming.items[tape->incoming.count++] = VW__TAPE_NO_STORAGE;
+        tape->incoming_bytes.items[tape->incoming_bytes.count++] =
+            vw__tape_times(tape, outputs[i].elements, vw__dtype_bytes(outputs[i].dtype));
+    }
     open_node(tape)->incoming_count = (uint32_t)output_count;
 }
 

@@ -4,6 +4,8 @@
 
 #include "plan/tape.h"
 
+enum { VW__TAPE_UNIT_BYTES = 512 }; /* PyTorch's allocator rounds up to these */
+
 typedef struct vw__storage {
     uint64_t size_bytes; /* rounded */
     uint32_t holders;    /* 0: free */
@@ -84,7 +86,8 @@ typedef struct vw__tape_cast {
     X(uint32_t, saved)                                                                             \
     X(vw__node_step, steps)                                                                        \
     X(uint32_t, incoming)                                                                          \
-    X(uint32_t, slots) /* of the node that runs */                                                 \
+    X(uint64_t, incoming_bytes) /* of each: the size of what it is the gradient of */              \
+    X(uint32_t, slots)          /* of the node that runs */                                        \
     X(vw__tape_leaf, leaves)                                                                       \
     X(vw__tape_scope, places)                                                                      \
     X(uint32_t, place_stack)                                                                       \

@@ -27,14 +27,24 @@ static void make_text_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
     }
     if (style->makes_mask_first)
         stack->mask = vw__module_make_causal_mask(run, stack->queries);
+    if (style->has_mask_always)
+        stack->mask = vw__module_make_full_mask(run, stack->queries);
     if (style->rotary != VW__PLAN_NOT_ROTATED) {
-        stack->cosine = vw__tensor_new(run->tape, elements, run->dtype);
-        stack->sine = vw__tensor_new(run->tape, elements, run->dtype);
+        const vw__dtype dtype =
+            style->rotary_floats == VW__PLAN_FLOAT_TABLES ? VW__DTYPE_FLOAT32 : run->dtype;
+        stack->cosine = vw__tensor_new(run->tape, elements, dtype);
+        stack->sine = vw__tensor_new(run->tape, elements, dtype);
     }
-    if (!style->makes_mask_first && has_full)
+    if (!style->makes_mask_first && !style->has_mask_always && has_full && stack->is_causal)
         stack->mask = vw__module_make_causal_mask(run, stack->queries);
     if (has_window)
         stack->window_mask = vw__module_make_window_mask(run, stack->queries, shape->window);
+}
+
+static vw__tensor copy_for_samples(vw__plan_run *run, vw__tensor x)
+{
+    const uint64_t elements = vw__tape_times(run->tape, x.elements, run->settings->batch);
+    return vw__op_apply(run->tape, x, (vw__op_unary){.elements = elements, .dtype = x.dtype});
 }
 
 /* The bucket of each pair of positions, and its biases; what a decoder adds to its attention: what
@@ -47,6 +57,8 @@ static void make_bias_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
     vw__tape_enter(run->tape, "relative_attention_bias", -1);
     vw__tensor pairs = vw__tensor_new(run->tape, pair_count, VW__DTYPE_INT64);
     stack->bias = vw__op_embedding(run->tape, pairs, stack->buckets, heads);
+    if (run->model->family->style->copies_bias)
+        vw__tensor_rebind(run->tape, &stack->bias, copy_for_samples(run, stack->bias));
     vw__tensor_drop(run->tape, &pairs);
     vw__tape_leave(run->tape);
     if (!stack->is_causal)
@@ -62,7 +74,9 @@ static void make_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
     stack->mask = vw__tensor_none();
     if (run->model->shape.attention.buckets > 0)
         make_bias_tables(run, stack);
-    else if (stack->is_causal)
+    else if (run->model->shape.attention.span > 0)
+        vw__plan_make_distance_tables(run, stack);
+    else if (stack->is_causal || run->model->family->style->rotary != VW__PLAN_NOT_ROTATED)
         make_text_tables(run, stack);
 }
 
@@ -70,6 +84,9 @@ static void make_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
 static void drop_tables(vw__plan_run *run, const vw__plan_layer_stack *stack)
 {
     const bool is_mask_last = !run->model->family->style->makes_mask_first;
+    for (uint64_t i = stack->outputs != NULL ? stack->count : 0; i-- > 0;)
+        vw__tensor_drop(run->tape, &stack->outputs[i]);
+    vw__tape_drop_with_graph(run->tape, stack->distances);
     vw__tape_drop_with_graph(run->tape, stack->window_mask);
     if (is_mask_last)
         vw__tape_drop_with_graph(run->tape, stack->mask);
@@ -102,11 +119,12 @@ static void drop_held(vw__plan_run *run, held *kept)
 }
 
 /* Most have them in a buffer. RoBERTa counts them for every sample: a mask of what is no padding,
- * its running sum, and that as int64, from the offset on. */
-static vw__tensor count_positions(vw__plan_run *run)
+ * its running sum, and that as int64, from the offset on. So do others that have an offset; but the
+ * decoder of an encoder-decoder counts once for all. */
+static vw__tensor count_positions(vw__plan_run *run, const vw__plan_layer_stack *stack)
 {
-    const uint64_t batch = run->settings->batch, length = run->settings->sequence;
-    if (run->model->shape.embedding.position_offset == 0)
+    const uint64_t batch = run->settings->batch, length = stack->queries;
+    if (run->model->shape.embedding.position_offset == 0 || stack->has_cross)
         return vw__module_make_ids(run, 1, length);
     vw__tensor sums = vw__module_make_ids(run, batch, length);
     vw__tensor numbers = vw__module_make_ids(run, batch, length);
@@ -117,7 +135,8 @@ static vw__tensor count_positions(vw__plan_run *run)
 /* Looks up `ids` in `table` and adds that to `x`. */
 static void add_rows(vw__plan_run *run, held *kept, vw__tensor ids, vw__tensor table, vw__tensor *x)
 {
-    vw__tensor rows = hold(kept, vw__op_embedding(run->tape, ids, table, run->model->shape.hidden));
+    vw__tensor rows =
+        hold(kept, vw__op_embedding(run->tape, ids, table, vw__plan_embedding_width(run->model)));
     vw__tensor_rebind(run->tape, x, vw__op_add(run->tape, *x, rows));
 }
 
@@ -127,7 +146,10 @@ static vw__tensor embed_text(vw__plan_run *run, vw__plan_layer_stack *stack, vw_
     const vw__plan_style *style = run->model->family->style;
     const vw__plan_transformer *modules = run->modules;
     vw__tape *tape = run->tape;
-    vw__tensor x = vw__op_embedding(tape, ids, modules->tokens, run->model->shape.hidden);
+    const uint64_t width = vw__plan_token_width(run->model);
+    vw__tensor x = vw__op_embedding(tape, ids, modules->tokens, width);
+    if (width < vw__plan_embedding_width(run->model))
+        vw__tensor_rebind(tape, &x, vw__module_apply_linear(run, x, &modules->widen));
     if (style->is_embedding_scaled)
         vw__tensor_rebind(tape, &x, vw__op_mul_scalar(tape, x));
     hold(kept, vw__tensor_hold(tape, x));
@@ -136,11 +158,13 @@ static vw__tensor embed_text(vw__plan_run *run, vw__plan_layer_stack *stack, vw_
         add_rows(run, kept, hold(kept, kinds), modules->types, &x);
     }
     if (style->has_positions)
-        add_rows(run, kept, hold(kept, count_positions(run)), modules->positions, &x);
+        add_rows(run, kept, hold(kept, count_positions(run, stack)), stack->positions, &x);
     if (style->makes_tables_first)
         make_tables(run, stack);
     if (style->embedding_norm != NULL)
-        vw__tensor_rebind(tape, &x, vw__module_apply_norm(run, x, &modules->embedding_norm));
+        vw__tensor_rebind(tape, &x, vw__module_apply_norm(run, x, &stack->embedding_norm));
+    if (style->is_embedding_masked)
+        vw__tensor_rebind(tape, &x, vw__op_mul_scalar(tape, x));
     return x;
 }
 
@@ -150,13 +174,32 @@ static vw__tensor embed_image(vw__plan_run *run, vw__tensor pixels, held *kept)
     const vw__plan_transformer *modules = run->modules;
     vw__tape *tape = run->tape;
     const uint64_t side = run->settings->image;
-    vw__op_image_shape shape = {run->settings->batch, modules->patches.in, side, side};
-    vw__tensor patches = vw__module_apply_conv2d(run, pixels, &modules->patches, &shape);
+    vw__op_image_shape shape = {run->settings->batch, modules->patches.in, side, side, 1};
+    vw__tensor patches = vw__module_apply_conv(run, pixels, &modules->patches, &shape);
     vw__tensor first = vw__op_view(tape, modules->class_token);
     first.elements = run->settings->batch * run->model->shape.hidden; /* expanded: no storage */
     vw__tensor x = vw__op_cat(tape, (vw__tensor[]){first, hold(kept, patches)}, 2);
     vw__tensor_drop(tape, &first);
-    vw__tensor_rebind(tape, &x, vw__op_add(tape, x, modules->positions));
+    vw__tensor_rebind(tape, &x, vw__op_add(tape, x, modules->main.positions));
+    return x;
+}
+
+/* A spectrum through two convolutions, the second of which halves it, and fixed positions. */
+static vw__tensor embed_sound(vw__plan_run *run, const vw__plan_layer_stack *stack,
+                              vw__tensor spectrum, held *kept)
+{
+    const vw__plan_transformer *modules = run->modules;
+    const vw__plan_embedding *embedding = &run->model->shape.embedding;
+    vw__tape *tape = run->tape;
+    vw__op_image_shape shape = {run->settings->batch, embedding->mels, 1, 2 * embedding->sounds, 1};
+    vw__tensor x = vw__tensor_hold(tape, spectrum);
+    for (size_t i = 0; i < 2; i++) {
+        vw__tensor_rebind(tape, &x, vw__module_apply_conv(run, x, &modules->sounds[i], &shape));
+        vw__tensor_rebind(tape, &x, vw__op_gelu(tape, x));
+    }
+    hold(kept, vw__tensor_hold(tape, x));
+    add_rows(run, kept, hold(kept, vw__module_make_ids(run, 1, stack->queries)), stack->positions,
+             &x);
     return x;
 }
 
@@ -166,11 +209,15 @@ static vw__tensor embed(vw__plan_run *run, vw__plan_layer_stack *stack, vw__tens
 {
     const vw__plan_style *style = run->model->family->style;
     const vw__plan_embedding *shape = &run->model->shape.embedding;
+    const vw__plan_transformer *modules = run->modules;
     if (style->has_embedding_scope)
         vw__tape_enter(run->tape, "embedding", -1);
-    vw__tensor x =
-        shape->patch > 0 ? embed_image(run, input, kept) : embed_text(run, stack, input, kept);
+    vw__tensor x = shape->patch > 0             ? embed_image(run, input, kept)
+                   : vw__plan_hears(run, stack) ? embed_sound(run, stack, input, kept)
+                                                : embed_text(run, stack, input, kept);
     vw__tensor_rebind(run->tape, &x, vw__module_apply_dropout(run, x, shape->has_dropout));
+    if (vw__plan_embedding_width(run->model) < run->model->shape.hidden)
+        vw__tensor_rebind(run->tape, &x, vw__module_apply_linear(run, x, &modules->widen));
     if (style->embedding_holds != VW__PLAN_HOLDS_ROWS)
         drop_held(run, kept);
     if (style->embedding_holds == VW__PLAN_HOLDS_RESULT)
@@ -186,6 +233,7 @@ static vw__tensor embed(vw__plan_run *run, vw__plan_layer_stack *stack, vw__tens
 static vw__tensor run_stack(vw__plan_run *run, vw__plan_layer_stack *stack, vw__tensor input)
 {
     const vw__plan_style *style = run->model->family->style;
+    const vw__plan_transformer *modules = run->modules;
     vw__tape *tape = run->tape;
     held kept = {.count = 0};
     if (stack->name != NULL)
@@ -195,8 +243,10 @@ static vw__tensor run_stack(vw__plan_run *run, vw__plan_layer_stack *stack, vw__
         make_tables(run, stack);
     x = vw__module_run_blocks(run, vw__plan_transformer_block, stack->layers, sizeof *stack->layers,
                               stack->count, x);
-    if (style->last_norm != NULL)
+    if (vw__plan_has_last_norm(run->model))
         vw__tensor_rebind(tape, &x, vw__module_apply_norm(run, x, &stack->last_norm));
+    if (style->narrow != NULL && vw__plan_token_width(run->model) < run->model->shape.hidden)
+        vw__tensor_rebind(tape, &x, vw__module_apply_linear(run, x, &modules->narrow));
     if (style->has_last_dropout)
         vw__tensor_rebind(tape, &x,
                           vw__module_apply_dropout(run, x, run->model->shape.has_residual_dropout));
@@ -227,6 +277,18 @@ vw__tensor vw__plan_transformer_forward(vw__plan_run *run)
 
 /* ---- an encoder and a decoder ---------------------------------------------------------------- */
 
+/* What the encoder reads where it hears: always as long as the model's window. */
+static vw__tensor make_spectrum(vw__plan_run *run)
+{
+    const vw__plan_embedding *shape = &run->model->shape.embedding;
+    vw__tape_use before = vw__tape_set_use(run->tape, VW__TAPE_USE_DATA);
+    const uint64_t columns = vw__tape_times(run->tape, run->settings->batch, 2 * shape->sounds);
+    vw__tensor made =
+        vw__tensor_new(run->tape, vw__tape_times(run->tape, columns, shape->mels), run->dtype);
+    vw__tape_set_use(run->tape, before);
+    return made;
+}
+
 /* In generation once, with the prompt: what it made is held until the last token. */
 static void encode(vw__plan_run *run)
 {
@@ -235,8 +297,11 @@ static void encode(vw__plan_run *run)
         run->block_count += modules->main.count; /* as if they had run: blocks keep their numbers */
         return;
     }
-    modules->main.queries = modules->main.keys = run->settings->sequence;
-    modules->ids = vw__module_make_ids(run, run->settings->batch, run->settings->sequence);
+    const bool hears = vw__plan_hears(run, &modules->main);
+    const uint64_t length = hears ? run->model->shape.embedding.sounds : run->settings->sequence;
+    modules->main.queries = modules->main.keys = length;
+    modules->ids =
+        hears ? make_spectrum(run) : vw__module_make_ids(run, run->settings->batch, length);
     modules->encoded = run_stack(run, &modules->main, modules->ids);
 }
 
@@ -250,9 +315,10 @@ static vw__tensor decode(vw__plan_run *run)
     modules->next_known = 0;
     vw__tensor shifted = vw__module_make_ids(run, run->settings->batch, decoder->queries);
     vw__tensor decoded = run_stack(run, decoder, shifted);
-    vw__tensor x = run->model->shape.head.is_tied && run->head != VW_PLAN_HEAD_NONE
-                       ? vw__op_mul_scalar(tape, decoded) /* hidden ** -0.5 */
-                       : vw__tensor_hold(tape, decoded);
+    const bool is_scaled = run->model->shape.head.is_tied && run->head != VW_PLAN_HEAD_NONE &&
+                           run->model->family->style->is_tied_head_scaled;
+    vw__tensor x = is_scaled ? vw__op_mul_scalar(tape, decoded) /* hidden ** -0.5 */
+                             : vw__tensor_hold(tape, decoded);
     vw__tensor result = vw__plan_transformer_apply_head(run, x, shifted.elements, false);
     vw__tensor_drop(tape, &decoded);
     vw__tensor_drop(tape, &shifted);

@@ -70,6 +70,8 @@ static void project_packed(block *b, vw__tensor x, vw__tensor heads[HEAD_KINDS])
         heads[KEY] = vw__op_slice(b->tape, packed, head * shape->key_heads);
         heads[VALUE] = vw__op_slice(b->tape, packed, head * shape->key_heads);
     }
+    for (size_t i = KEY; b->style->packing == VW__PLAN_INDEXED && i < HEAD_KINDS; i++)
+        vw__tensor_rebind(b->tape, &heads[i], vw__op_contiguous(b->tape, heads[i]));
     vw__tensor_drop(b->tape, &packed);
 }
 
@@ -82,6 +84,8 @@ static void project(block *b, const vw__plan_attention_module *module, vw__tenso
         return;
     }
     heads[QUERY] = vw__module_apply_linear(b->run, x, &module->query);
+    if (b->style->is_query_scaled)
+        vw__tensor_rebind(b->tape, &heads[QUERY], vw__op_mul_scalar(b->tape, heads[QUERY]));
     if (has_norm)
         vw__tensor_rebind(b->tape, &heads[QUERY],
                           vw__module_apply_norm(b->run, heads[QUERY], &module->query_norm));
@@ -94,23 +98,48 @@ static void project(block *b, const vw__plan_attention_module *module, vw__tenso
                             : vw__module_apply_linear(b->run, x, &module->value);
 }
 
-static vw__tensor rotate_one(block *b, vw__tensor x)
+/* The sines and cosines of every token. */
+typedef struct tables {
+    vw__tensor cosine, sine;
+} tables;
+
+/* Those of the model, or the layer's own. */
+static tables take_tables(block *b)
+{
+    const vw__plan_layer_stack *stack = b->layer->stack;
+    const vw__tensor cosine = stack->cosine, sine = stack->sine;
+    if (b->style->makes_own_tables)
+        return (tables){vw__tensor_new(b->tape, cosine.elements, cosine.dtype),
+                        vw__tensor_new(b->tape, sine.elements, sine.dtype)};
+    return (tables){vw__tensor_hold(b->tape, cosine), vw__tensor_hold(b->tape, sine)};
+}
+
+static vw__tensor rotate_one(block *b, vw__tensor x, const tables *by)
 {
     const vw__plan_attention *shape = &b->shape->attention;
-    const vw__plan_layer_stack *stack = b->layer->stack;
-    if (b->style->rotary == VW__PLAN_ROTATED)
-        return vw__op_rotate(b->tape, x, stack->cosine, stack->sine);
-    return vw__op_rotate_part(b->tape, x, stack->cosine, stack->sine,
-                              shape->rotary_width > 0 ? shape->rotary_width : shape->head_width,
-                              shape->head_width);
+    const uint64_t width = shape->rotary_width > 0 ? shape->rotary_width : shape->head_width;
+    vw__tensor argument = b->style->rotary_floats == VW__PLAN_FLOAT_COPIES
+                              ? vw__op_to(b->tape, x, VW__DTYPE_FLOAT32)
+                              : vw__tensor_hold(b->tape, x);
+    vw__tensor made =
+        b->style->rotary == VW__PLAN_ROTATED
+            ? vw__op_rotate(b->tape, argument, by->cosine, by->sine)
+            : vw__op_rotate_part(b->tape, argument, by->cosine, by->sine, width, shape->head_width);
+    if (b->style->rotary_floats != VW__PLAN_NO_FLOATS)
+        vw__tensor_rebind(b->tape, &made, vw__op_to(b->tape, made, x.dtype));
+    vw__tensor_drop(b->tape, &argument);
+    return made;
 }
 
 static void rotate(block *b, vw__tensor *query, vw__tensor *key)
 {
-    vw__tensor turned = rotate_one(b, *query);
+    tables by = take_tables(b);
+    vw__tensor turned = rotate_one(b, *query, &by);
     if (b->style->rotates_in_turn)
         vw__tensor_drop(b->tape, query);
-    vw__tensor turned_key = rotate_one(b, *key);
+    vw__tensor turned_key = rotate_one(b, *key, &by);
+    vw__tensor_drop(b->tape, &by.sine);
+    vw__tensor_drop(b->tape, &by.cosine);
     vw__tensor_rebind(b->tape, query, turned);
     vw__tensor_rebind(b->tape, key, turned_key);
 }
@@ -145,17 +174,32 @@ static vw__op_attention_shape attention_shape(const block *b, bool is_cross)
     made.is_causal = stack->is_causal && !is_cross;
     made.is_mask_strided = b->shape->attention.buckets > 0 && !is_cross;
     made.is_query_joined = b->style->is_query_joined;
+    made.keeps_key_heads = b->style->keeps_key_heads;
     made.has_capped_scores = b->shape->attention.has_capped_scores;
     return made;
 }
 
-static vw__tensor attend(block *b, vw__tensor x, bool is_cross)
+/* All are put in order, and there are as many keys and values as queries from here on. */
+static void repeat_first(block *b, vw__tensor heads[HEAD_KINDS], vw__op_attention_shape *shape)
+{
+    vw__tensor_rebind(b->tape, &heads[QUERY], vw__op_contiguous(b->tape, heads[QUERY]));
+    for (size_t i = KEY; i < HEAD_KINDS; i++)
+        vw__tensor_rebind(b->tape, &heads[i], vw__op_repeat_heads(b->tape, heads[i], shape));
+    shape->key_heads = shape->heads;
+}
+
+/* What the output's product reads. */
+static vw__tensor attend_to_heads(block *b, vw__tensor x, bool is_cross)
 {
     const vw__plan_attention_module *module = is_cross ? &b->layer->cross : &b->layer->self;
-    const vw__op_attention_shape shape = attention_shape(b, is_cross);
+    vw__op_attention_shape shape = attention_shape(b, is_cross);
     vw__tensor heads[HEAD_KINDS];
     project(b, module, x, is_cross, heads);
-    if (b->style->rotary != VW__PLAN_NOT_ROTATED)
+    for (size_t i = 0; b->shape->attention.is_clipped && i < HEAD_KINDS; i++)
+        vw__op_clamp_in_place(b->tape, &heads[i]);
+    if (b->shape->attention.repeats_first)
+        repeat_first(b, heads, &shape);
+    if (b->layer->is_rotated)
         rotate(b, &heads[QUERY], &heads[KEY]);
     if (b->style->packing == VW__PLAN_SPLIT) /* the values are a view of the product until then */
         hold_until(b, heads[VALUE], b->style->holds.heads);
@@ -167,6 +211,15 @@ static vw__tensor attend(block *b, vw__tensor x, bool is_cross)
     vw__tensor context =
         vw__module_apply_attention(b->run, heads[QUERY], heads[KEY], heads[VALUE], mask, &shape);
     vw__tensor_drop(b->tape, &mask);
+    return context;
+}
+
+static vw__tensor attend(block *b, vw__tensor x, bool is_cross)
+{
+    const vw__plan_attention_module *module = is_cross ? &b->layer->cross : &b->layer->self;
+    vw__tensor context = b->shape->attention.span > 0
+                             ? vw__plan_attend_by_distance(b->run, b->layer, x)
+                             : attend_to_heads(b, x, is_cross);
     hold_until(b, context, b->style->holds.context);
     let_go(b, VW__PLAN_OUTPUT_BEGINS);
     vw__tensor made = vw__module_apply_linear(b->run, context, &module->output);
@@ -190,22 +243,28 @@ static vw__tensor activate_packed(block *b, vw__tensor x)
     return made;
 }
 
-/* act(inner(x)), or act(gate(x)) * inner(x). */
+vw__tensor vw__plan_apply_gate(vw__plan_run *run, vw__tensor x, const vw__module_linear *gate,
+                               const vw__module_linear *inner)
+{
+    vw__tensor made = vw__module_apply_linear(run, x, gate);
+    vw__tensor_rebind(run->tape, &made, vw__module_apply_activation(run, made));
+    vw__tensor up = vw__module_apply_linear(run, x, inner);
+    vw__tensor product = vw__op_mul(run->tape, made, up);
+    vw__tensor_drop(run->tape, &up);
+    vw__tensor_drop(run->tape, &made);
+    return product;
+}
+
+/* act(inner(x)), or with a gate. */
 static vw__tensor activate(block *b, vw__tensor x)
 {
-    const bool is_gated = b->shape->mlp.is_gated;
-    if (is_gated && b->style->packed_gate != NULL)
+    if (b->shape->mlp.is_gated && b->style->packed_gate != NULL)
         return activate_packed(b, x);
-    vw__tensor made =
-        vw__module_apply_linear(b->run, x, is_gated ? &b->layer->gate : &b->layer->inner);
+    if (b->shape->mlp.is_gated)
+        return vw__plan_apply_gate(b->run, x, &b->layer->gate, &b->layer->inner);
+    vw__tensor made = vw__module_apply_linear(b->run, x, &b->layer->inner);
     vw__tensor_rebind(b->tape, &made, vw__module_apply_activation(b->run, made));
-    if (!is_gated)
-        return made;
-    vw__tensor up = vw__module_apply_linear(b->run, x, &b->layer->inner);
-    vw__tensor product = vw__op_mul(b->tape, made, up);
-    vw__tensor_drop(b->tape, &up);
-    vw__tensor_drop(b->tape, &made);
-    return product;
+    return made;
 }
 
 static vw__tensor feed(block *b, vw__tensor x)
@@ -216,10 +275,8 @@ static vw__tensor feed(block *b, vw__tensor x)
     } else {
         vw__tensor inner = activate(b, x);
         let_go(b, VW__PLAN_OUTPUT_BEGINS);
-        if (b->style->has_inner_dropout)
-            vw__tensor_rebind(
-                b->tape, &inner,
-                vw__module_apply_dropout(b->run, inner, b->shape->has_residual_dropout));
+        vw__tensor_rebind(b->tape, &inner,
+                          vw__module_apply_dropout(b->run, inner, b->shape->mlp.has_dropout));
         hold_until(b, inner, b->style->holds.context);
         made = vw__module_apply_linear(b->run, inner, &b->layer->outer);
     }
@@ -233,7 +290,27 @@ typedef struct part {
     const char *scope;
     const vw__module_norm *norm, *outer_norm;
     bool is_cross, is_mlp;
+    bool is_sharing; /* reads what the part before did, behind the same norm */
 } part;
+
+/* Is the norm before the part? */
+static bool is_normed_first(const block *b)
+{
+    const vw__plan_topology topology = vw__plan_topology_of(b->run->model);
+    return topology == VW__PLAN_PRE_NORM || topology == VW__PLAN_PARALLEL;
+}
+
+/* Dropout, and a factor. */
+static vw__tensor finish_part(block *b, const part *p, vw__tensor made)
+{
+    const bool has_dropout =
+        b->shape->has_residual_dropout &&
+        b->style->drops != (p->is_mlp ? VW__PLAN_DROPS_ATTENTION : VW__PLAN_DROPS_MLP);
+    vw__tensor dropped = vw__module_apply_dropout(b->run, made, has_dropout);
+    if (b->style->is_part_scaled)
+        vw__tensor_rebind(b->tape, &dropped, vw__op_mul_scalar(b->tape, dropped));
+    return dropped;
+}
 
 /* dropout(part(norm(x))) */
 static vw__tensor run_part(block *b, const part *p, vw__tensor x)
@@ -242,8 +319,8 @@ static vw__tensor run_part(block *b, const part *p, vw__tensor x)
     const bool is_all = style->scope == VW__PLAN_SCOPE_ALL;
     if (is_all)
         vw__tape_enter(b->tape, p->scope, -1);
-    vw__tensor input = vw__tensor_hold(b->tape, p->norm == NULL ? b->input : x);
-    if (p->norm != NULL && style->topology != VW__PLAN_POST_NORM) {
+    vw__tensor input = vw__tensor_hold(b->tape, p->is_sharing ? b->input : x);
+    if (p->norm != NULL && !p->is_sharing && is_normed_first(b)) {
         vw__tensor_rebind(b->tape, &input, vw__module_apply_norm(b->run, x, p->norm));
         let_go(b, VW__PLAN_NORMED);
     }
@@ -256,7 +333,7 @@ static vw__tensor run_part(block *b, const part *p, vw__tensor x)
         vw__tape_leave(b->tape);
     if (b->shape->norm.has_outer)
         vw__tensor_rebind(b->tape, &made, vw__module_apply_norm(b->run, made, p->outer_norm));
-    vw__tensor dropped = vw__module_apply_dropout(b->run, made, b->shape->has_residual_dropout);
+    vw__tensor dropped = finish_part(b, p, made);
     hold_until(b, made, style->holds.undropped);
     let_go(b, VW__PLAN_DROPPED);
     if (style->scope == VW__PLAN_SCOPE_DROPOUT)
@@ -271,7 +348,7 @@ static vw__tensor add_part(block *b, const part *p, vw__tensor x)
     vw__tensor sum = vw__op_add(b->tape, made, x);
     hold_until(b, made, b->style->holds.part);
     let_go(b, VW__PLAN_ADDED);
-    if (b->style->topology == VW__PLAN_POST_NORM) {
+    if (vw__plan_topology_of(b->run->model) == VW__PLAN_POST_NORM) {
         vw__tensor_rebind(b->tape, &sum, vw__module_apply_norm(b->run, sum, p->norm));
         let_go(b, VW__PLAN_NORMED);
     }
@@ -288,17 +365,25 @@ vw__tensor vw__plan_transformer_block(vw__plan_run *run, const void *place, vw__
     const vw__plan_shape *shape = &run->model->shape;
     const vw__plan_style *style = run->model->family->style;
     block b = {.run = run, .tape = run->tape, .style = style, .shape = shape, .layer = layer};
-    const part self = {"attention", &layer->norm_1, &layer->after_attention, false, false};
-    const part cross = {"cross-attention", &layer->cross_norm, NULL, true, false};
-    const part mlp = {"mlp", style->norm_2 != NULL ? &layer->norm_2 : NULL, &layer->after_mlp,
-                      false, true};
+    const part self = {.scope = "attention",
+                       .norm = layer->has_norm_1 ? &layer->norm_1 : NULL,
+                       .outer_norm = &layer->after_attention};
+    const part cross = {.scope = "cross-attention", .norm = &layer->cross_norm, .is_cross = true};
+    const part mlp = {.scope = "mlp",
+                      .norm = &layer->norm_2,
+                      .outer_norm = &layer->after_mlp,
+                      .is_mlp = true,
+                      .is_sharing = vw__plan_shares_norm(run->model)};
     vw__tensor made;
     if (style->topology == VW__PLAN_PARALLEL && !shape->is_sequential) {
         vw__tensor attended = run_part(&b, &self, x);
         hold_until(&b, attended, VW__PLAN_BLOCK_ENDS);
         vw__tensor fed = run_part(&b, &mlp, x);
-        made = vw__op_add(run->tape, fed, attended);
-        vw__tensor_rebind(run->tape, &made, vw__op_add(run->tape, made, x));
+        if (style->adds_in_place)
+            vw__op_add_in_place(run->tape, &fed, attended);
+        else
+            vw__tensor_rebind(run->tape, &fed, vw__op_add(run->tape, fed, attended));
+        made = vw__op_add(run->tape, fed, x);
         vw__tensor_drop(run->tape, &fed);
     } else {
         made = add_part(&b, &self, x);
@@ -310,5 +395,7 @@ vw__tensor vw__plan_transformer_block(vw__plan_run *run, const void *place, vw__
         made = add_part(&b, &mlp, made);
     }
     let_go(&b, VW__PLAN_BLOCK_ENDS);
+    if (layer->stack->outputs != NULL)
+        layer->stack->outputs[layer - layer->stack->layers] = vw__tensor_hold(run->tape, made);
     return made;
 }

@@ -1,20 +1,38 @@
-/* transformer_experts.c - experts in place of the MLP (Mixtral, Qwen3-MoE), after transformers'
- * modeling_mixtral.py, modeling_qwen3_moe.py and integrations/moe.py.
+/* transformer_experts.c - experts in place of the MLP (Mixtral, Qwen-MoE), after transformers'
+ * modeling_mixtral.py, modeling_qwen2_moe.py, modeling_qwen3_moe.py and integrations/moe.py.
  *
  * The experts' weights are two tensors of three dimensions. By default every token's row is copied
  * once for each expert that gets it, sorted by expert, and all experts run in one grouped product;
  * how tokens are spread over experts does not matter for memory. */
 #include "plan/transformer.h"
 
+/* The expert that every token goes to, and a product that says what it counts. */
+static void make_shared(vw__plan_run *run, vw__plan_experts *experts)
+{
+    const vw__plan_style *style = run->model->family->style;
+    const uint64_t hidden = run->model->shape.hidden, inner = run->model->shape.mlp.shared_inner;
+    experts->shared_gate =
+        vw__module_make_linear(run, style->gate, hidden, inner, false, VW__MODULE_LINEAR_PLAIN);
+    experts->shared_inner =
+        vw__module_make_linear(run, style->inner, hidden, inner, false, VW__MODULE_LINEAR_PLAIN);
+    experts->shared_outer =
+        vw__module_make_linear(run, style->outer, inner, hidden, false, VW__MODULE_LINEAR_PLAIN);
+    experts->share =
+        vw__module_make_linear(run, "shared_expert_gate", hidden, 1, false, VW__MODULE_LINEAR_HEAD);
+}
+
 vw__plan_experts vw__plan_make_experts(vw__plan_run *run)
 {
     const vw__plan_shape *shape = &run->model->shape;
-    return (vw__plan_experts){
+    vw__plan_experts made = {
         .router = vw__module_make_linear(run, "gate", shape->hidden, shape->mlp.experts, false,
                                          VW__MODULE_LINEAR_HEAD),
         .gate_up =
             vw__module_make_tables(run, shape->mlp.experts, 2 * shape->mlp.inner, shape->hidden),
         .down = vw__module_make_tables(run, shape->mlp.experts, shape->hidden, shape->mlp.inner)};
+    if (shape->mlp.shared_inner > 0)
+        make_shared(run, &made);
+    return made;
 }
 
 /* softmax(router(x).float()), the highest of it, and their shares. */
@@ -60,7 +78,7 @@ static vw__tensor feed(vw__plan_run *run, const vw__plan_experts *experts, vw__t
     return product;
 }
 
-vw__tensor vw__plan_apply_experts(vw__plan_run *run, const vw__plan_experts *experts, vw__tensor x)
+static vw__tensor apply_routed(vw__plan_run *run, const vw__plan_experts *experts, vw__tensor x)
 {
     vw__tape *tape = run->tape;
     uint64_t copies = vw__tape_times(tape, x.elements, run->model->shape.mlp.experts_per_token);
@@ -82,4 +100,30 @@ vw__tensor vw__plan_apply_experts(vw__plan_run *run, const vw__plan_experts *exp
     vw__tensor_drop(tape, &order);
     vw__tensor_drop(tape, &shares);
     return made;
+}
+
+/* What all tokens' expert makes, before the others run; then sigmoid(share(x)) times that is added.
+ */
+static vw__tensor apply_with_shared(vw__plan_run *run, const vw__plan_experts *experts,
+                                    vw__tensor x)
+{
+    vw__tape *tape = run->tape;
+    vw__tape_enter(tape, "shared_expert", -1);
+    vw__tensor shared = vw__plan_apply_gate(run, x, &experts->shared_gate, &experts->shared_inner);
+    vw__tensor_rebind(tape, &shared, vw__module_apply_linear(run, shared, &experts->shared_outer));
+    vw__tape_leave(tape);
+    vw__tensor made = apply_routed(run, experts, x);
+    vw__tensor share = vw__module_apply_linear(run, x, &experts->share);
+    vw__tensor_rebind(tape, &share, vw__op_sigmoid(tape, share));
+    vw__tensor_rebind(tape, &shared, vw__op_mul(tape, shared, share));
+    vw__tensor_drop(tape, &share);
+    vw__tensor_rebind(tape, &made, vw__op_add(tape, made, shared));
+    vw__tensor_drop(tape, &shared);
+    return made;
+}
+
+vw__tensor vw__plan_apply_experts(vw__plan_run *run, const vw__plan_experts *experts, vw__tensor x)
+{
+    return run->model->shape.mlp.shared_inner > 0 ? apply_with_shared(run, experts, x)
+                                                  : apply_routed(run, experts, x);
 }

@@ -19,24 +19,36 @@ static vw__module_linear make_dense(vw__plan_run *run, const char *name,
     return vw__module_make_linear(run, name, hidden, hidden, true, kind);
 }
 
+/* What a masked language model has before its head. */
+static void make_transform(vw__plan_run *run, vw__plan_transformer *modules,
+                           vw__module_linear_kind kind)
+{
+    const vw__plan_style *style = run->model->family->style;
+    const uint64_t width = vw__plan_token_width(run->model);
+    modules->transform = vw__module_make_linear(run, style->transform, run->model->shape.hidden,
+                                                width, !style->is_transform_unbiased, kind);
+    modules->head_norm = vw__module_make_norm(run, style->head_norm, width, style->norm);
+}
+
 static void make_vocabulary_head(vw__plan_run *run, vw__plan_transformer *modules)
 {
     const vw__plan_style *style = run->model->family->style;
     const vw__plan_shape *shape = &run->model->shape;
     const uint64_t out = shape->embedding.vocabulary;
-    if (style->transform != NULL) {
-        modules->transform = make_dense(run, style->transform, VW__MODULE_LINEAR_HEAD);
-        modules->head_norm =
-            vw__module_make_norm(run, style->head_norm, shape->hidden, style->norm);
+    const uint64_t width = vw__plan_token_width(run->model);
+    if (style->transform != NULL)
+        make_transform(run, modules, VW__MODULE_LINEAR_HEAD);
+    if (shape->head.is_tied) {
+        modules->head = vw__module_tied_head(run, modules->tokens, width, out);
+        if (style->has_head_bias)
+            modules->head.weights.bias = vw__module_make_weight(run, out);
+    } else {
+        modules->head = vw__module_make_linear(run, style->head, width, out, style->has_head_bias,
+                                               VW__MODULE_LINEAR_HEAD);
     }
-    if (!shape->head.is_tied) {
-        modules->head = vw__module_make_linear(run, style->head, shape->hidden, out,
-                                               style->has_head_bias, VW__MODULE_LINEAR_HEAD);
-        return;
-    }
-    modules->head = vw__module_tied_head(run, modules->tokens, shape->hidden, out);
-    if (style->has_head_bias)
-        modules->head.weights.bias = vw__module_make_weight(run, out);
+    modules->head.has_offset = shape->head.has_offset;
+    if (shape->head.has_offset)
+        modules->head.offset = vw__module_make_buffer(run, out, run->dtype);
 }
 
 /* New layers, which LoRA trains as a whole. */
@@ -51,6 +63,8 @@ static void make_classifier(vw__plan_run *run, vw__plan_transformer *modules)
 {
     const vw__plan_head *shape = &run->model->shape.head;
     const bool is_of_last = shape->classifier == VW__PLAN_CLASSIFIER_OF_LAST;
+    if (shape->classifier == VW__PLAN_CLASSIFIER_OF_TRANSFORM)
+        make_transform(run, modules, VW__MODULE_LINEAR_NEW);
     if (shape->classifier == VW__PLAN_CLASSIFIER_OF_POOLER)
         modules->transform = make_dense(run, "pooler", VW__MODULE_LINEAR_PLAIN);
     if (shape->classifier == VW__PLAN_CLASSIFIER_OF_DENSE)
@@ -68,9 +82,13 @@ void vw__plan_transformer_make_head(vw__plan_run *run)
         make_classifier(run, modules);
         break;
     case VW_PLAN_HEAD_TOKEN_CLASSIFICATION:
+        if (shape->classifier == VW__PLAN_CLASSIFIER_OF_TRANSFORM)
+            make_transform(run, modules, VW__MODULE_LINEAR_NEW);
         modules->head = make_scores(run, "classifier", shape->labels, true);
         break;
     case VW_PLAN_HEAD_QUESTION_ANSWERING:
+        if (shape->classifier == VW__PLAN_CLASSIFIER_OF_TRANSFORM)
+            make_transform(run, modules, VW__MODULE_LINEAR_NEW);
         modules->head = make_scores(run, "qa_outputs", ANSWER_ENDS, true);
         break;
     case VW_PLAN_HEAD_IMAGE_CLASSIFICATION:
@@ -120,13 +138,33 @@ static vw__tensor pool(vw__plan_run *run, vw__tensor x, bool drops_first)
     return rows;
 }
 
+static vw__tensor transform_first(vw__plan_run *run, vw__tensor x)
+{
+    vw__tensor rows = vw__op_slice(
+        run->tape, x, vw__tape_times(run->tape, run->settings->batch, run->model->shape.hidden));
+    vw__tensor_rebind(run->tape, &rows, apply_transform(run, rows));
+    return rows;
+}
+
+/* Takes `x` over where it is transformed before every token is classified. */
+static vw__tensor transform_all(vw__plan_run *run, vw__tensor x)
+{
+    if (run->model->shape.head.classifier != VW__PLAN_CLASSIFIER_OF_TRANSFORM)
+        return x;
+    vw__tensor made = apply_transform(run, x);
+    vw__tensor_drop(run->tape, &x);
+    return made;
+}
+
 static vw__tensor classify(vw__plan_run *run, vw__tensor x)
 {
     const vw__plan_transformer *modules = run->modules;
     const vw__plan_shape *shape = &run->model->shape;
     if (shape->head.classifier == VW__PLAN_CLASSIFIER_OF_LAST)
         return vw__module_classify_last(run, x, &modules->head);
-    vw__tensor pooled = pool(run, x, shape->head.classifier == VW__PLAN_CLASSIFIER_OF_DENSE);
+    vw__tensor pooled = shape->head.classifier == VW__PLAN_CLASSIFIER_OF_TRANSFORM
+                            ? transform_first(run, x)
+                            : pool(run, x, shape->head.classifier == VW__PLAN_CLASSIFIER_OF_DENSE);
     vw__tensor_rebind(run->tape, &pooled,
                       vw__module_apply_dropout(run, pooled, shape->has_residual_dropout));
     vw__tensor result = vw__module_classify(run, pooled, &modules->head);
@@ -184,9 +222,9 @@ vw__tensor vw__plan_transformer_apply_head(vw__plan_run *run, vw__tensor x, uint
     case VW_PLAN_HEAD_SEQUENCE_CLASSIFICATION:
         return classify(run, x);
     case VW_PLAN_HEAD_TOKEN_CLASSIFICATION:
-        return classify_tokens(run, x);
+        return classify_tokens(run, transform_all(run, x));
     case VW_PLAN_HEAD_QUESTION_ANSWERING:
-        return vw__module_find_answers(run, x, &modules->head);
+        return vw__module_find_answers(run, transform_all(run, x), &modules->head);
     case VW_PLAN_HEAD_IMAGE_CLASSIFICATION:
         return vw__module_apply_classifier(run, x, &modules->head, modules->main.queries);
     case VW_PLAN_HEAD_NONE:

@@ -5,6 +5,7 @@
 
 #include "plan/config_types.h"
 #include "plan/plan_model.h"
+#include "plan/vision.h"
 
 /* The shape has only what differs from the defaults of the type; the two flags are added. */
 typedef struct zoo_entry {
@@ -13,9 +14,11 @@ typedef struct zoo_entry {
     uint64_t hidden, layers, heads, key_heads, head_width, inner, vocabulary, positions;
     uint64_t window, rotary_width, experts, experts_per_token;
     uint64_t token_types, position_offset, patch;
+    uint64_t shared_inner, span; /* span: of deberta-v2, with all that goes with it */
     bool is_tied, has_residual_dropout;
     bool is_gated_t5; /* gated ones are not tied */
     vw__plan_resnet resnet;
+    vw__vision vision; /* its family is NULL: no model of that kind */
 } zoo_entry;
 
 #define MODEL(family_, type_, name_, count_, hidden_, layers_, heads_, key_heads_, head_width_,    \
@@ -41,6 +44,12 @@ typedef struct zoo_entry {
                 .stem = 64,                                                                        \
                 .channels = {STAGE(0, is_bottleneck_), STAGE(1, is_bottleneck_),                   \
                              STAGE(2, is_bottleneck_), STAGE(3, is_bottleneck_)}}},
+#define VISION(family_, name_, count_, kind_, image_, ...)                                         \
+    {.known = {name_, #family_, UINT64_C(count_)},                                                 \
+     .vision = {.family = &vw__plan_family_##family_,                                              \
+                .kind = VW__VISION_##kind_,                                                        \
+                .image = image_,                                                                   \
+                __VA_ARGS__}},
 #define STAGE(number, is_bottleneck_) ((is_bottleneck_) ? 256 << (number) : 64 << (number))
 
 static const zoo_entry zoo[] = {
@@ -80,8 +89,14 @@ static vw__plan_shape shape_of(const zoo_entry *entry, const vw__config_type *ty
     set_if(&shape.embedding.token_types, entry->token_types);
     shape.head.is_tied |= entry->is_tied;
     shape.has_residual_dropout |= entry->has_residual_dropout;
-    if (type->family == &vw__plan_family_t5)
+    if (type->family->heads[0] == VW_PLAN_HEAD_SEQ2SEQ_LM)
         shape.decoder_layers = entry->layers;
+    shape.mlp.shared_inner = entry->shared_inner;
+    if (entry->span > 0) {
+        shape.attention.span = entry->span;
+        shape.attention.has_distance_keys = shape.attention.has_distance_queries = true;
+        shape.attention.shares_distance_modules = shape.norm.is_of_distances = true;
+    }
     if (entry->is_gated_t5) {
         shape.mlp.is_gated = true;
         shape.mlp.activation = VW__PLAN_ACTIVATION_GELU_NEW;
@@ -96,14 +111,24 @@ static vw__plan_shape shape_of(const zoo_entry *entry, const vw__config_type *ty
     return shape;
 }
 
+static void fill(const zoo_entry *entry, vw_plan_model *model)
+{
+    if (entry->vision.family != NULL) {
+        model->family = entry->vision.family;
+        model->vision = &entry->vision;
+        return;
+    }
+    const vw__config_type *type = vw__config_type_find(entry->type);
+    model->family = type->family;
+    model->shape = shape_of(entry, type);
+    model->resnet = entry->resnet;
+}
+
 bool vw__plan_zoo_find(const char *name, vw_plan_model *model)
 {
     for (size_t i = 0; i < ZOO_COUNT; i++)
         if (strcmp(zoo[i].known.name, name) == 0) {
-            const vw__config_type *type = vw__config_type_find(zoo[i].type);
-            model->family = type->family;
-            model->shape = shape_of(&zoo[i], type);
-            model->resnet = zoo[i].resnet;
+            fill(&zoo[i], model);
             return true;
         }
     return false;

@@ -16,9 +16,11 @@
 #define VW_REMEDY_REMEDY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "vramwise/doctor.h" /* vw_basis, vw_enough */
+#include "analysis/phase.h"
 #include "analysis/what_if.h"
 #include "base/arena.h"
 
@@ -75,6 +77,12 @@ typedef enum vw__remedy_id {
     VW__REMEDY_REPEATING_SIZES,
     VW__REMEDY_COMPUTE_IN_CHUNKS, /* one tensor that is too large */
 
+    /* Outside of training. */
+    VW__REMEDY_SHORTER_GENERATION,
+    VW__REMEDY_DETACH_OUTPUTS,
+    VW__REMEDY_LOAD_ON_HOST,
+    VW__REMEDY_SAVE_FROM_HOST,
+
     VW__REMEDY_COUNT
 } vw__remedy_id;
 
@@ -115,6 +123,17 @@ static inline const char *vw__remedy_code(const vw__remedy *remedy, bool is_of_t
     return is_of_transformers && remedy->transformers_code != NULL ? remedy->transformers_code
                                                                    : remedy->code;
 }
+
+/* ---- remedy_phase.c -------------------------------------------------------------------------- */
+
+/* What to try for a failure in one phase, in that order. */
+typedef struct vw__remedy_list {
+    const char *reason; /* a sentence: why these; NULL */
+    const vw__remedy_id *ids;
+    size_t count;
+} vw__remedy_list;
+
+const vw__remedy_list *vw__remedy_for_phase(vw__phase phase);
 
 /* ---- remedy_text.c --------------------------------------------------------------------------- */
 

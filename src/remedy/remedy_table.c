@@ -483,6 +483,37 @@ static const vw__remedy table[VW__REMEDY_COUNT] = {
             .cost = "a loop, and a little time",
             .code = "out = torch.cat([work(part) for part in x.chunk(16)])",
         },
+    /* Keys and values: two tensors of each layer for every token of every sequence. */
+    [VW__REMEDY_SHORTER_GENERATION] =
+        {
+            .action = "shorter prompts and answers: the cache grows with every token",
+            .cost = "answers may be cut; a cache on the host is slower, one in 4 bits less exact",
+            .code = "out = model.generate(**inputs, max_new_tokens=256)\n"
+                    "# or a smaller cache: cache_implementation=\"offloaded\" or \"quantized\"",
+        },
+    [VW__REMEDY_DETACH_OUTPUTS] =
+        {
+            .action = "keep numbers, not tensors that hold their graph or the device's memory",
+            .cost = "a copy to the host for each batch",
+            .code = "outputs.append(logits.detach().cpu())  # total += loss.item()\n"
+                    "# Trainer: eval_accumulation_steps=8",
+        },
+    [VW__REMEDY_LOAD_ON_HOST] =
+        {
+            .action = "load on the host first, and let layers go where there is room",
+            .cost = "layers on the host are slow: one card that fits, or two, is faster",
+            .code = "state = torch.load(path, map_location=\"cpu\", mmap=True)\n"
+                    "model.load_state_dict(state)  # then model.to(\"$module\"), once",
+            .transformers_code = "model = AutoModelForCausalLM.from_pretrained(\n"
+                                 "    name, dtype=torch.bfloat16, device_map=\"auto\")",
+        },
+    [VW__REMEDY_SAVE_FROM_HOST] =
+        {
+            .action = "save from the host's memory, piece by piece",
+            .cost = "a copy to the host; the host must hold the weights",
+            .code = "state = {name: value.cpu() for name, value in model.state_dict().items()}\n"
+                    "torch.save(state, path)  # FSDP: offload_to_cpu=True, rank0_only=True",
+        },
 };
 
 const vw__remedy *vw__remedy_of(vw__remedy_id id)

@@ -88,6 +88,14 @@ static const vw__report_field number_list[] = {
 };
 static const vw__report_fields number_fields = VW__REPORT_FIELDS(vw_memory_numbers, number_list);
 
+#define FAILED_AT(kind, key, member) VW__REPORT_FIELD(kind, vw_failed_at, key, member)
+static const vw__report_field failed_at_list[] = {
+    {FAILED_AT(TEXT, "file", file)},         {FAILED_AT(NATURAL, "line", line)},
+    {FAILED_AT(TEXT, "function", function)}, {FAILED_AT(TEXT, "code", code)},
+    {FAILED_AT(TEXT, "phase", phase)},
+};
+static const vw__report_fields failed_at_fields = VW__REPORT_FIELDS(vw_failed_at, failed_at_list);
+
 VW__REPORT_NAME(verdict_of, vw_diagnosis, vw_verdict_name, verdict)
 VW__REPORT_NAME(confidence_of, vw_diagnosis, vw_confidence_name, confidence)
 VW__REPORT_NAME(source_of, vw_diagnosis, vw_doctor_source_name, source)
@@ -104,6 +112,7 @@ static const vw__report_field diagnosis_list[] = {
     {DIAGNOSIS(OBJECT, "numbers", numbers), .fields = &number_fields},
     {DIAGNOSIS(OBJECTS, "findings", findings), VW__REPORT_COUNTED(vw_diagnosis, finding_count),
      .fields = &finding_fields},
+    {DIAGNOSIS(POINTER, "failed_at", failed_at), .fields = &failed_at_fields},
 };
 static const vw__report_fields diagnosis_fields = VW__REPORT_FIELDS(vw_diagnosis, diagnosis_list);
 

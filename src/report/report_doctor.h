@@ -46,7 +46,8 @@ bool vw__report_doctor_is_warning(const vw_finding *finding);
 vw__report_text vw__report_doctor_savings(const vw_remedy *remedy);
 
 /* Line by line as it is, a little further in than `least_indent` if there is room. */
-void vw__report_doctor_code(vw__report *report, size_t least_indent, const char *code);
+void vw__report_doctor_code(vw__report *report, size_t least_indent, const char *code,
+                            size_t code_bytes);
 
 /* The remedy with its savings, its cost and its code. */
 void vw__report_doctor_remedy(vw__report *report, size_t indent, const char *mark,

@@ -50,14 +50,16 @@ static size_t widest_line_columns(const char *text)
     return widest_columns;
 }
 
-void vw__report_doctor_code(vw__report *report, size_t least_indent, const char *code)
+void vw__report_doctor_code(vw__report *report, size_t least_indent, const char *code,
+                            size_t code_bytes)
 {
+    const char *end = code + code_bytes;
     const size_t widest_columns = widest_line_columns(code);
     const size_t width = report->form.width_columns;
     size_t indent = least_indent + CODE_INDENT;
     while (indent > least_indent && indent + widest_columns > width)
         indent--;
-    while (*code != '\0') {
+    while (code < end) {
         const size_t line_bytes = strcspn(code, "\n");
         if (line_bytes > 0) {
             vw__report_append_spaces(&report->buffer, indent);
@@ -82,7 +84,8 @@ void vw__report_doctor_remedy(vw__report *report, size_t indent, const char *mar
         vw__report_prose(report, inner_indent, VW__REPORT_STYLE_PLAIN, "", "%s", savings.text);
     if (cost[0] != '\0')
         vw__report_prose(report, inner_indent, VW__REPORT_STYLE_PLAIN, "", "cost: %s", cost);
-    vw__report_doctor_code(report, inner_indent, vw__report_doctor_text(remedy->how));
+    const char *code = vw__report_doctor_text(remedy->how);
+    vw__report_doctor_code(report, inner_indent, code, strlen(code));
 }
 
 bool vw__report_doctor_is_warning(const vw_finding *finding)

@@ -25,6 +25,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analysis/phase.h"
+
 enum { INDENT = 2 };
 
 /* Lines after the first begin below it, not as far in as code. */
@@ -32,6 +34,7 @@ enum { INDENT = 2 };
 
 typedef enum section {
     SECTION_VERDICT,
+    SECTION_FAILED,
     SECTION_WHERE,
     SECTION_CARD,
     SECTION_FACTS,
@@ -137,6 +140,49 @@ static const vw_finding *placed_finding(const vw_diagnosis *diagnosis)
     return NULL;
 }
 
+/* "the backward pass"; "" for a phase that has no words. */
+static const char *words_of_phase(const char *name)
+{
+    for (vw__phase phase = 0; phase < VW__PHASE_COUNT; phase++)
+        if (strcmp(vw__phase_name(phase), name) == 0)
+            return vw__phase_words(phase);
+    return "";
+}
+
+static const char *without_folders(const char *file)
+{
+    const char *slash = strrchr(file, '/'), *other = strrchr(file, '\\');
+    const char *last = other > slash ? other : slash;
+    return last != NULL ? last + 1 : file;
+}
+
+/* "Failed at: train.py:88: loss.backward(), in the backward pass", in one line. */
+static void say_failed_at(screen *page)
+{
+    const vw_failed_at *at = page->diagnosis->failed_at;
+    vw__report *part = begin_section(page, SECTION_FAILED);
+    if (at == NULL)
+        return;
+    const char *phase = words_of_phase(at->phase);
+    vw__byte_buffer line;
+    vw__byte_buffer_init(&line);
+    vw__append_format(&line, "Failed at: %s", without_folders(at->file));
+    if (at->line >= 0)
+        vw__append_format(&line, ":%d", at->line);
+    if (at->code != NULL)
+        vw__append_format(&line, ": %s", at->code);
+    else if (at->function != NULL)
+        vw__append_format(&line, " %s", at->function);
+    if (phase[0] != '\0')
+        vw__append_format(&line, ", in %s", phase);
+    vw__report_append_cut(part, &part->buffer, vw__byte_buffer_text(&line),
+                          part->form.width_columns);
+    vw__report_blank(part);
+    if (line.has_failed)
+        part->buffer.has_failed = true;
+    vw__byte_buffer_deinit(&line);
+}
+
 /* As many places as fit a line. A text names the line that failed, a recording those that hold
  * the memory. */
 static void say_where(screen *page)
@@ -144,10 +190,10 @@ static void say_where(screen *page)
     const vw_diagnosis *diagnosis = page->diagnosis;
     const vw_finding *finding = placed_finding(diagnosis);
     vw__report *part = begin_section(page, SECTION_WHERE);
-    if (finding == NULL)
-        return;
     const bool is_failure =
         diagnosis->source == VW_SOURCE_TEXT || diagnosis->source == VW_SOURCE_LOG;
+    if (finding == NULL || (is_failure && diagnosis->failed_at != NULL))
+        return;
     vw__byte_buffer line;
     vw__byte_buffer_init(&line);
     vw__append_format(&line, "%s: %s", is_failure ? "Failed at" : "Where", finding->where[0]);
@@ -212,6 +258,18 @@ static void say_worth(vw__report *part, const vw_remedy *remedy)
             has_before && cost[0] != '\0' ? "; " : "", cost[0] != '\0' ? "cost: " : "", cost);
 }
 
+/* Code that is more than a few lines often says the same for other programs, below a comment each:
+ * the first way is enough here. */
+static size_t first_way_bytes(const char *code)
+{
+    enum { FEW_LINES = 4 };
+    const char *second = strstr(code, "\n# ");
+    size_t lines = 1;
+    for (const char *c = code; *c != '\0'; c++)
+        lines += *c == '\n';
+    return second != NULL && lines > FEW_LINES ? (size_t)(second - code) : strlen(code);
+}
+
 static void say_first(screen *page)
 {
     const vw_remedy *remedy = page->first;
@@ -223,7 +281,8 @@ static void say_first(screen *page)
                      vw__report_doctor_first_heading(page->diagnosis),
                      vw__report_doctor_text(remedy->action));
     say_worth(part, remedy);
-    vw__report_doctor_code(part, INDENT, vw__report_doctor_text(remedy->how));
+    const char *code = vw__report_doctor_text(remedy->how);
+    vw__report_doctor_code(part, INDENT, code, first_way_bytes(code));
 }
 
 /* ---- the others, a line each ----------------------------------------------------------------- */
@@ -327,6 +386,8 @@ static void fill_sections(screen *page)
     keep_section(page, SECTION_REST);
     const bool has_rest = section_lines(page, SECTION_REST) > 0;
     say_verdict(page);
+    say_failed_at(page);
+    keep_section(page, SECTION_FAILED);
     say_first(page);
     keep_section(page, SECTION_FIRST);
     vw__report_doctor_card(begin_section(page, SECTION_CARD), page->diagnosis);

@@ -6,10 +6,11 @@
  *
  *   1. the driver lists the process on one GPU only, and the job has one device: that is it
  *   2. the environment: the entry of CUDA_VISIBLE_DEVICES, a number or the beginning of a UUID.
- *      Numbers count only where both orders must be the same: by the bus, or all GPUs alike. In a
- *      job whose environment nobody may read, there are no entries. A program may change its
- *      variables after it was started (os.environ), which nobody else sees: a GPU on which the
- *      driver does not list the process, while it does on others, is not it
+ *      Numbers count only where both orders must be the same: by the bus, or all GPUs alike; and
+ *      of NVIDIA's only, as nobody says that HIP and AMD SMI count alike. In a job whose
+ *      environment nobody may read, there are no entries. A program may change its variables after
+ * it was started (os.environ), which nobody else sees: a GPU on which the driver does not list the
+ * process, while it does on others, is not it
  *   3. only one GPU has the device's name
  *
  * A GPU with another name than the device's is never it. What is left is unknown, and said to be.
@@ -94,7 +95,7 @@ static const vw_gpu *gpu_with_index(const vw__watch_machine_parts *parts,
 {
     if (!environment->is_by_bus && !all_are_alike(parts))
         return NULL;
-    for (size_t i = 0; i < parts->gpu_count; i++)
+    for (size_t i = 0; i < parts->numbered_count; i++)
         if (parts->gpus[i].index == index)
             return &parts->gpus[i];
     return NULL;

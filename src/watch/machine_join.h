@@ -1,7 +1,7 @@
 /* machine_join.h - GPUs, the processes on them, and jobs: who is where.
  *
  * Three lists that know nothing of each other, joined without asking anybody: what had to be asked
- * (NVML, /proc) is in the lists. So every machine can be made up in a test. */
+ * (the vendors' libraries, /proc) is in the lists. So every machine can be made up in a test. */
 #ifndef VW_WATCH_MACHINE_JOIN_H
 #define VW_WATCH_MACHINE_JOIN_H
 
@@ -9,7 +9,7 @@
 
 #include "vramwise/watch.h"
 
-/* A process that NVML saw on a GPU. */
+/* A process that a vendor's library saw on a GPU. */
 typedef struct vw__watch_gpu_process {
     size_t gpu; /* in the list of GPUs */
     long process;
@@ -28,6 +28,7 @@ typedef struct vw__watch_job_environment {
 typedef struct vw__watch_machine_parts {
     vw_gpu *gpus; /* the split of their memory is filled in */
     size_t gpu_count;
+    size_t numbered_count; /* the first so many are NVIDIA's, which a job's numbers may mean */
     const vw__watch_gpu_process *processes;
     size_t process_count;
     const vw_jobs *jobs;

@@ -1,4 +1,4 @@
-/* machine_read.c - asks NVML, /proc and the pages, and has the answers joined.
+/* machine_read.c - asks the vendors' libraries, /proc and the pages, and has the answers joined.
  *
  * Whatever goes wrong with a GPU (none here, no permission, one that fell off the bus) takes away
  * what would have been known of it, and nothing else. */
@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "device/nvml_load.h"
+#include "device/gpu_monitor.h"
 #include "watch/machine_join.h"
 
 enum {
@@ -24,15 +24,16 @@ typedef struct reading {
     vw_jobs *jobs;
     vw__arena arena;
     vw_gpu gpus[MOST_GPUS];
-    char gpu_trouble[256];
+    const vw__monitor *monitors[MOST_GPUS]; /* of each */
+    char gpu_trouble[320];
 } reading;
 
 /* ---- GPUs ------------------------------------------------------------------------------------ */
 
-static bool read_gpu(unsigned index, vw_gpu *gpu)
+static bool read_gpu(const vw__monitor *monitor, unsigned number, unsigned index, vw_gpu *gpu)
 {
-    vw__nvml_gpu told;
-    if (vw__nvml_gpu_read(index, &told) != VW_OK)
+    vw__monitor_gpu told;
+    if (monitor->gpu_read(number, &told) != VW_OK)
         return false;
     *gpu = (vw_gpu){
         .index = (int)index,
@@ -47,16 +48,44 @@ static bool read_gpu(unsigned index, vw_gpu *gpu)
     return true;
 }
 
+static const vw__monitor *const monitors[] = {&vw__nvml_monitor, &vw__amd_smi_monitor};
+enum { MONITOR_COUNT = sizeof monitors / sizeof monitors[0] };
+
+/* NVIDIA's GPUs come first, and AMD's are counted on. Where none is known, the trouble is that of a
+ * library which is here and does not work; if there is none at all, the first one's. */
 static void read_gpus(reading *machine)
 {
-    unsigned count = 0;
-    if (vw__nvml_gpu_count(&count) != VW_OK) {
-        snprintf(machine->gpu_trouble, sizeof machine->gpu_trouble, "%s", vw_last_error());
-        machine->result.gpu_trouble = machine->gpu_trouble;
+    bool has_answer = false, has_failed = false;
+    unsigned before = 0;
+    for (size_t i = 0; i < MONITOR_COUNT; i++) {
+        unsigned count = 0;
+        if (monitors[i]->gpu_count(&count) == VW_OK) {
+            has_answer = true;
+        } else if (i == 0 || (!has_failed && monitors[i]->is_here())) {
+            snprintf(machine->gpu_trouble, sizeof machine->gpu_trouble, "%s", vw_last_error());
+            has_failed = monitors[i]->is_here();
+        }
+        for (unsigned j = 0; j < count && machine->result.gpu_count < MOST_GPUS; j++) {
+            if (read_gpu(monitors[i], j, before + j, &machine->gpus[machine->result.gpu_count]))
+                machine->monitors[machine->result.gpu_count++] = monitors[i];
+        }
+        before += count;
     }
-    for (unsigned i = 0; i < count && machine->result.gpu_count < MOST_GPUS; i++)
-        if (read_gpu(i, &machine->gpus[machine->result.gpu_count]))
-            machine->result.gpu_count++;
+    if (machine->result.gpu_count == 0 && (has_failed || !has_answer))
+        machine->result.gpu_trouble = machine->gpu_trouble;
+    if (!has_failed && !has_answer) {
+        size_t length = strlen(machine->gpu_trouble);
+        snprintf(machine->gpu_trouble + length, sizeof machine->gpu_trouble - length,
+                 "; AMD SMI is not here either");
+    }
+}
+
+static size_t count_of(const reading *machine, const vw__monitor *monitor)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < machine->result.gpu_count; i++)
+        count += machine->monitors[i] == monitor;
+    return count;
 }
 
 /* ---- processes ------------------------------------------------------------------------------- */
@@ -74,7 +103,7 @@ static bool is_listed(const process_list *list, size_t gpu, long process)
     return false;
 }
 
-/* NVML lists a process that computes and draws twice. */
+/* One that computes and draws is in both of NVML's lists. */
 static void add_process(process_list *list, size_t gpu, const vw_process_memory *entry)
 {
     if (list->count == list->capacity || is_listed(list, gpu, (long)entry->pid))
@@ -86,13 +115,12 @@ static void add_process(process_list *list, size_t gpu, const vw_process_memory 
     vw__watch_process_command(process->process, process->command);
 }
 
-typedef vw_status (*list_function)(const char *pci_bus_id, vw_process_memory *entries,
-                                   size_t capacity, size_t *count);
-
 static vw_status add_processes(process_list *list, size_t gpu, const char *pci_bus_id,
-                               list_function ask, vw_process_memory *entries)
+                               vw__monitor_list_function ask, vw_process_memory *entries)
 {
     size_t count = 0;
+    if (ask == NULL)
+        return VW_OK;
     vw_status status = ask(pci_bus_id, entries, MOST_PROCESSES, &count);
     if (status != VW_OK)
         return status == VW_ERR_HOST_MEMORY ? status : VW_OK;
@@ -113,8 +141,9 @@ static vw_status read_processes(reading *machine, process_list *list)
         return vw__fail_host_memory(capacity * sizeof *list->items, "the processes on GPUs");
     for (size_t i = 0; i < machine->result.gpu_count; i++) {
         const char *id = machine->gpus[i].pci_bus_id;
-        VW__TRY(add_processes(list, i, id, vw__nvml_processes, entries));
-        VW__TRY(add_processes(list, i, id, vw__nvml_graphics_processes, entries));
+        const vw__monitor *monitor = machine->monitors[i];
+        VW__TRY(add_processes(list, i, id, monitor->processes, entries));
+        VW__TRY(add_processes(list, i, id, monitor->graphics_processes, entries));
     }
     return VW_OK;
 }
@@ -144,6 +173,7 @@ static vw_status read_all(reading *machine, const char *folder)
     vw__watch_machine_parts parts = {
         .gpus = machine->gpus,
         .gpu_count = machine->result.gpu_count,
+        .numbered_count = count_of(machine, &vw__nvml_monitor),
         .processes = processes.items,
         .process_count = processes.count,
         .jobs = machine->jobs,

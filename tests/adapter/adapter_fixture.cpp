@@ -17,8 +17,8 @@ static vw_status open_device(const Setup &setup, int index, vw_device **out)
     vw_status status;
     if (setup.kind == Kind::host) {
         status = vw_host_device_create(setup.capacity_bytes, out);
-    } else if (setup.kind == Kind::cuda) {
-        status = vw_cuda_device_open(index, out);
+    } else if (setup.kind == Kind::gpu) {
+        status = vramwise_torch::open_gpu(index, out);
     } else {
         vw_simulated_options options{};
         options.struct_size = sizeof options;
@@ -104,6 +104,8 @@ int number_of(const Context &context)
 // ---- libvramwise-torch -------------------------------------------------------------------------
 
 int gates_wanted;
+bool is_moment_granted;
+int moments_left;
 
 bool vramwise_launch_gate_install(char *message, size_t capacity)
 {
@@ -114,7 +116,7 @@ bool vramwise_launch_gate_install(char *message, size_t capacity)
 
 vw_safe_point vramwise_safe_moments(void)
 {
-    return {[](void *) { return false; }, [](void *) {}, nullptr};
+    return {[](void *) { return is_moment_granted; }, [](void *) { moments_left++; }, nullptr};
 }
 
 vramwise_safe_moment_counts vramwise_get_safe_moment_counts(void)

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "adapters/torch/adapter.h"
-#include "support/c10_stand_in/stand_in_state.h"
+#include <stand_in_state.h> // of CUDA or of ROCm: what the include path says
 
 extern "C" {
 #include <cmocka.h> // last: it makes macros of words that others use
@@ -29,7 +29,7 @@ constexpr size_t KiB = 1024;
 constexpr size_t MiB = 1024 * KiB;
 constexpr size_t GiB = 1024 * MiB;
 
-enum class Kind { simulated, host, cuda }; // cuda: of VRAMWISE_CUDA_DRIVER
+enum class Kind { simulated, host, gpu }; // gpu: of the fake driver
 
 struct Setup {
     std::string engine = "torch";
@@ -80,3 +80,5 @@ int living_contexts();
 int number_of(const Context &context); // -1 for none
 
 extern int gates_wanted; // times that the launch gate was to be put up
+extern bool is_moment_granted;
+extern int moments_left;

@@ -1,6 +1,6 @@
 // test_device_threads.cpp - eight GPUs of one process, on the fake driver, with threads that change
-// devices between a request and its free. The fake driver refuses calls in the wrong context. CTest
-// names it in VRAMWISE_CUDA_DRIVER, and says that it has eight devices.
+// devices between a request and its free. The fake driver, of CUDA or HIP, refuses calls in the
+// wrong context. CTest names it in an environment variable, and says that it has eight devices.
 #include <array>
 #include <atomic>
 #include <mutex>
@@ -15,13 +15,18 @@ extern "C" {
 
 constexpr int devices = FAKE_CUDA_MOST_DEVICES;
 constexpr size_t unit = 1 * MiB;
+#ifdef USE_ROCM
+constexpr int own_depth = 1; // a thread always has a device
+#else
+constexpr int own_depth = 0;
+#endif
 
 static const std::array<std::pair<const char *, const char *>, 3> kinds = {
     {{"torch", ""}, {"torch", "expandable_segments:True"}, {"vramwise", ""}}};
 
 static Adapter &adapter_on_eight(const std::pair<const char *, const char *> &kind)
 {
-    return new_adapter({kind.first, kind.second, devices, 0, Kind::cuda});
+    return new_adapter({kind.first, kind.second, devices, 0, Kind::gpu});
 }
 
 static int64_t allocated(Adapter &adapter, int device)
@@ -93,7 +98,7 @@ static void statistics_snapshots_and_frees_go_to_the_device_of_the_block(void **
         adapter.recordHistory(false, nullptr, 1, RecordContext::NEVER, true, {});
         adapter.emptyCache(); // of all, whichever is current
         assert_int_equal(vw_test_fake_cuda_state().used_bytes, 0);
-        assert_int_equal(vw_test_fake_cuda_state().context_depth, 0);
+        assert_int_equal(vw_test_fake_cuda_state().context_depth, own_depth);
     }
 }
 

@@ -11,6 +11,11 @@ constexpr bool is_compiled_by_clang = true;
 #else
 constexpr bool is_compiled_by_clang = false;
 #endif
+#ifdef USE_ROCM
+constexpr bool is_of_rocm = true;
+#else
+constexpr bool is_of_rocm = false;
+#endif
 
 // PyTorch's own, as far as anybody asks it.
 
@@ -53,6 +58,13 @@ static void a_budget_that_cannot_be_kept_is_refused_with_the_numbers(void **)
 {
     native();
     char message[400];
+    if (is_of_rocm) {
+        assert_int_not_equal(vramwise_torch_install("vramwise", 0, MiB, message, sizeof message),
+                             0);
+        assert_string_equal(message, "nothing can be spilled on an AMD GPU: HIP cannot put host "
+                                     "memory in the place of its own");
+        return;
+    }
     const unsigned long long far_too_much = 1ULL << 60;
     assert_int_not_equal(
         vramwise_torch_install("vramwise", 0, far_too_much, message, sizeof message), 0);
@@ -107,8 +119,34 @@ static void the_gate_comes_with_the_first_device(void **)
             adapter->raw_delete(adapter->raw_alloc(1));
         } catch (const c10::Error &) { // there is no such device
         }
-        assert_int_equal(gates_wanted, 1);
+        assert_int_equal(gates_wanted, is_of_rocm ? 0 : 1);
     }
+}
+
+// With CUDA the support library has waited for them.
+static void before_live_data_moves_every_gpu_in_use_is_idle(void **)
+{
+    vw_safe_point moments = vramwise_torch::safe_moments();
+    stand_in().started_devices = {true, false, true};
+    stand_in().is_capturing = true; // which is not spoilt
+    stand_in().idle_devices.clear();
+    is_moment_granted = false;
+    moments_left = 0;
+    assert_false(moments.enter(moments.context));
+    assert_true(stand_in().idle_devices.empty());
+    is_moment_granted = true;
+    assert_true(moments.enter(moments.context));
+    assert_true(stand_in().idle_devices ==
+                (is_of_rocm ? std::vector<int>{0, 2} : std::vector<int>{}));
+    assert_int_equal(moments_left, 0);
+    moments.leave(moments.context);
+    assert_int_equal(moments_left, 1);
+
+    stand_in().is_unloading = true; // no GPU can be asked
+    assert_int_equal(moments.enter(moments.context), !is_of_rocm);
+    assert_int_equal(moments_left, is_of_rocm ? 2 : 1);
+    stand_in().is_unloading = false;
+    is_moment_granted = false;
 }
 
 static void too_late_is_said(void **)
@@ -148,6 +186,7 @@ int main()
         cmocka_unit_test(a_budget_that_cannot_be_kept_is_refused_with_the_numbers),
         cmocka_unit_test(it_becomes_the_allocator_of_both_doors_and_follows_the_settings),
         cmocka_unit_test(the_gate_comes_with_the_first_device),
+        cmocka_unit_test(before_live_data_moves_every_gpu_in_use_is_idle),
         cmocka_unit_test(too_late_is_said),
         cmocka_unit_test(what_it_did_is_one_json_object),
     };

@@ -17,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 RECORDINGS = ROOT / "tests/data/recordings"
 FILES = {
     "train.log": ROOT / "tests/docs/train.log",
+    "main.json": ROOT / "tests/docs/main.json",
     "run.pickle": RECORDINGS / "train_eval_phases.native.pickle.xz",
 }
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -2,10 +2,11 @@
  *
  * The scan must come to an end with the same answer however the text is cut into pieces, and the
  * answer must agree with itself: counts that fit each other, a line that the text has, an excerpt
- * that is text. */
+ * and frames that are text. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/phase.h"
 #include "base/host_memory.h"
 #include "base/utf8.h"
 #include "parse/error_text.h"
@@ -23,6 +24,7 @@ static vw__error_text_summary scan_in_pieces(const uint8_t *data, size_t size, s
     vw__error_text_scan *scan;
     vw__error_text_summary summary;
     must(vw__error_text_scan_create(&scan) == VW_OK);
+    vw__error_text_scan_judge(scan, vw__phase_judge);
     while (size > 0) {
         size_t bytes = piece_bytes < size ? piece_bytes : size;
         must(vw__error_text_scan_feed(scan, (const char *)data, bytes) == VW_OK);
@@ -34,15 +36,37 @@ static vw__error_text_summary scan_in_pieces(const uint8_t *data, size_t size, s
     return summary;
 }
 
-static void check_excerpt(const vw__error_text_report *report)
+static void check_text(const char *text, size_t most_bytes)
 {
-    size_t length = strnlen(report->excerpt, sizeof report->excerpt);
-    must(length < sizeof report->excerpt);
+    size_t length = strnlen(text, most_bytes);
+    must(length < most_bytes);
     for (size_t at = 0; at < length;) {
         uint32_t character = 0;
-        at += vw__utf8_next(report->excerpt + at, length - at, &character);
+        at += vw__utf8_next(text + at, length - at, &character);
         must(character != VW__UTF8_INVALID && character >= ' ');
     }
+}
+
+static void check_frame(const vw__traceback_frame *frame)
+{
+    check_text(frame->file, sizeof frame->file);
+    check_text(frame->function, sizeof frame->function);
+    check_text(frame->code, sizeof frame->code);
+}
+
+static void check_traceback(const vw__traceback *traceback)
+{
+    check_frame(&traceback->innermost);
+    check_frame(&traceback->users);
+    must((traceback->frame_count != 0) == (traceback->innermost.file[0] != '\0'));
+    must(traceback->frame_count != 0 || (traceback->users.file[0] == '\0' && traceback->mark == 0));
+    must(vw__phase_of(traceback->mark, traceback->marks) < VW__PHASE_COUNT);
+}
+
+static bool are_same_frames(const vw__traceback_frame *a, const vw__traceback_frame *b)
+{
+    return strcmp(a->file, b->file) == 0 && strcmp(a->function, b->function) == 0 &&
+           strcmp(a->code, b->code) == 0 && a->line == b->line;
 }
 
 static void check_summary(const vw__error_text_summary *summary, size_t size)
@@ -52,7 +76,8 @@ static void check_summary(const vw__error_text_summary *summary, size_t size)
     must(summary->host_count <= summary->report_count);
     must(summary->rank_count <= summary->report_count);
     must(vw__error_text_kind_name(first->kind)[0] != '\0');
-    check_excerpt(first);
+    check_text(first->excerpt, sizeof first->excerpt);
+    check_traceback(&first->traceback);
     if (first->kind == VW__ERROR_TEXT_NONE || first->kind == VW__ERROR_TEXT_NOT_OOM ||
         first->is_warning)
         must(summary->report_count == 0);
@@ -73,7 +98,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
          whole.first.tried_bytes == pieces.first.tried_bytes &&
          whole.report_count == pieces.report_count && whole.line_count == pieces.line_count &&
          whole.is_binary == pieces.is_binary &&
-         strcmp(whole.first.excerpt, pieces.first.excerpt) == 0);
+         strcmp(whole.first.excerpt, pieces.first.excerpt) == 0 &&
+         whole.first.traceback.frame_count == pieces.first.traceback.frame_count &&
+         are_same_frames(&whole.first.traceback.users, &pieces.first.traceback.users) &&
+         are_same_frames(&whole.first.traceback.innermost, &pieces.first.traceback.innermost));
     must(vw__host_memory_get_use().in_use_bytes == before_bytes);
     return 0;
 }

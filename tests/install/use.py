@@ -74,6 +74,8 @@ class Tour:
         self.expect("Fragmentation: 3.00 GiB", [*run, "doctor", "-"], 1, input=ERROR)
         self.expect("peak", [*run, "stats", recording])
         self.expect("expandable", [*run, "replay", recording])
+        self.expect("wrote a baseline", [*run, "check", recording, "--write-baseline", "main.json"])
+        self.expect("within limits", [*run, "check", recording, "--baseline", "main.json"])
         self.expect("", [*run, "view", recording, "-o", "page.html"])
         if "<!doctype html>" not in (self.folder / "page.html").read_text(encoding="utf-8")[:200]:
             raise Fault("view wrote no page")

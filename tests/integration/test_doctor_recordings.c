@@ -284,10 +284,29 @@ static void the_answer_on_every_stored_recording_fits_a_screen(void **state)
     each_stored_recording(check_screen);
 }
 
+/* The stack of the request says where it failed, as a traceback does. */
+static void a_recorded_failure_has_its_line_and_phase(void **state)
+{
+    (void)state;
+    stored_recording one;
+    open_recording_in(STORED_RECORDINGS, "oom_fragmented.native.pickle.xz", &one);
+    vw_diagnosis *diagnosis = diagnose_as(&one, WHOLE);
+    const vw_failed_at *at = diagnosis->failed_at;
+    assert_non_null(at);
+    assert_non_null(strstr(at->file, "train.py"));
+    assert_int_equal(at->line, 174);
+    assert_string_equal(at->function, "oom_fragmented");
+    assert_string_equal(at->phase, "other");
+    assert_null(at->code);
+    vw_diagnosis_free(diagnosis);
+    vw_recording_close(one.recording);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_answer_on_every_stored_recording_fits_a_screen),
+        cmocka_unit_test(a_recorded_failure_has_its_line_and_phase),
         cmocka_unit_test(every_labelled_recording_gets_its_verdict_and_line),
         cmocka_unit_test(every_recording_of_the_corpus_gets_its_verdict),
     };

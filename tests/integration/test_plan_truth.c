@@ -1,6 +1,5 @@
 /* test_plan_truth.c - predictions against measured steps, and the table of error bands against
  * both. */
-#include <glob.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -18,12 +17,7 @@ static int read_truths(void **state)
 {
     static vw_test_truths truths;
     *state = &truths;
-    glob_t files;
-    bool is_good = glob(VW_TEST_DATA "/plan/*.jsonl", 0, NULL, &files) == 0;
-    for (size_t i = 0; is_good && i < files.gl_pathc; i++)
-        is_good = vw_test_read_truths(files.gl_pathv[i], &truths);
-    globfree(&files);
-    return is_good ? 0 : -1;
+    return vw_test_read_truth_files(VW_TEST_DATA "/plan/*.jsonl", &truths) ? 0 : -1;
 }
 
 static int free_truths(void **state)

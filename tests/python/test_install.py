@@ -298,6 +298,47 @@ print(vramwise.torch.stats()["steps"])
         _, errors = self.install()
         self.assertIn("PyTorch's headers are missing: no c10/cuda/CUDACachingAllocator.h", errors)
 
+    def test_for_rocm_it_is_compiled_against_hips_headers_and_said_to_be_untested(self):
+        self.world.become_rocm()
+        shown, errors = self.install()
+        self.assertEqual(shown, "vramwise via adapter", errors)
+        self.assertEqual(errors.splitlines()[-1],
+                         "vramwise: PyTorch for ROCm: vramwise was never run on an AMD GPU")
+        reason = "import vramwise.torch; print(vramwise.torch.install(quiet=True).reason)"
+        self.assertEqual(self.world.run(reason)[0],
+                         "compiled on this machine: no prebuilt adapter is for ROCm")
+        self.assertEqual(self.world.compilations(), 1)
+
+    def test_hips_headers_are_found_in_the_wheels_beside_torch(self):
+        self.world.become_rocm()
+        (self.world.site / "_rocm_sdk_devel").mkdir()
+        os.replace(self.world.rocm / "include", self.world.site / "_rocm_sdk_devel/include")
+        shown, errors = self.install(ROCM_HOME=None)
+        self.assertEqual(shown, "vramwise via adapter", errors)
+
+    def test_without_hips_headers_or_with_others_the_line_says_so(self):
+        self.world.become_rocm()
+        include = self.world.rocm / "include"
+        only_there = "from vramwise.torch import _compile; _compile._hip_folders = lambda _: [" \
+                     f"_compile.Path({str(include)!r})]; " + INSTALL.format("")
+        (include / "hip/hip_version.h").write_text("#define HIP_VERSION_MAJOR 5\n")
+        _, errors = self.world.run(only_there)
+        self.assertIn(f"HIP's header hip/hip_runtime_api.h is missing ({include} is of HIP 5, PyTorch "
+                      "of 7.2.53211): set ROCM_HOME to a ROCm 7", errors)
+        shutil.rmtree(include)
+        _, errors = self.world.run(only_there)
+        self.assertIn("HIP's header hip/hip_runtime_api.h is missing: set ROCM_HOME to a ROCm 7", errors)
+
+    def test_a_rocm_with_the_names_of_before_is_refused(self):
+        self.world.become_rocm()
+        (self.world.torch / "include/c10/hip/HIPCachingAllocator.h").write_text("class HIPAllocator {};\n")
+        line = "for ROCm the adapter needs PyTorch 2.11 or newer, and this is 2.10.0+rocm7.2 " \
+               "(no prebuilt adapter is for ROCm)"
+        shown, _ = self.install(FAKE_TORCH_VERSION="2.10.0+rocm7.2")
+        self.assertEqual(shown, f"pytorch ({line})")
+        shown, _ = self.install("fallback='plain'", FAKE_TORCH_VERSION="2.10.0+rocm7.2")
+        self.assertEqual(shown, f"pytorch ({line}; and the plain door is for CUDA)")
+
     def test_what_does_not_compile_leaves_a_log(self):
         (self.world.adapter / "broken.cpp").write_text("int broken = no_such_thing;\n")
         shown, errors = self.install()

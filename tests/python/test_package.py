@@ -110,6 +110,10 @@ print(all(os.path.dirname(name).endswith("vramwise/_lib") for name in libraries)
         with zipfile.ZipFile(wheel) as archive:
             (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
             about = email.message_from_bytes(archive.read(name))
+            (name,) = (name for name in archive.namelist() if name.endswith("/entry_points.txt"))
+            self.assertEqual(archive.read(name).decode(),
+                             "[pytest11]\nvramwise = vramwise.pytest_plugin\n")
+            self.assertIn("vramwise/pytest_plugin.py", archive.namelist())
         self.assertEqual((about["Name"], about["Requires-Python"], about["License"]),
                          ("vramwise", ">=3.9", "MIT"))
         self.assertIn("License :: OSI Approved :: MIT License", about.get_all("Classifier"))

@@ -93,6 +93,27 @@ class Recording(unittest.TestCase):
             self.assertEqual((same["same"], same["changes"], same["renames"]), (True, [], []))
             self.assertEqual(recording.doctor().verdict, "healthy")
 
+    def test_check_is_the_programs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            baseline = Path(folder, "main.json")
+            with vramwise.load(PHASES) as recording:
+                recording.write_baseline(baseline)
+                same = recording.check(baseline)
+            self.assertEqual((same["worse"], same["sites"], same["policy"]), (False, [], "native"))
+            self.assertEqual(same["baseline"], str(baseline))
+            other = json.loads(baseline.read_text(encoding="utf-8"))
+            other["peak_live_bytes"] -= other["peak_live_bytes"] // 100
+            baseline.write_text(json.dumps(other), encoding="utf-8")
+            self.assertTrue(vramwise.check(PHASES, baseline)["worse"])
+            self.assertFalse(vramwise.check(PHASES.read_bytes(), baseline, max_growth="2%")["worse"])
+            self.assertTrue(vramwise.check(str(PHASES), str(baseline), max_growth="2%,peak=0")["worse"])
+            with self.assertRaisesRegex(ValueError, "max_growth: expected a growth such as 2%"):
+                vramwise.check(PHASES, baseline, max_growth="2")
+            with self.assertRaisesRegex(vramwise.VramwiseError, "no.json: No such file"):
+                vramwise.check(PHASES, Path(folder, "no.json"))
+            with self.assertRaisesRegex(vramwise.VramwiseError, "expected a whole baseline"):
+                vramwise.check(PHASES, PHASES)
+
     def test_bytes_are_a_recording_too(self):
         self.assertEqual(vramwise.load(PHASES.read_bytes()).events, 33576)
 

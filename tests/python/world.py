@@ -71,6 +71,21 @@ class World:
             "VRAMWISE_ADAPTER_SOURCES": str(self.adapter),
             "VRAMWISE_PREBUILT_DIR": str(self.path / "prebuilt")}
 
+    def become_rocm(self):
+        """From now on the torch is for ROCm 7.2, and there is no CUDA."""
+        for name in ("c10", "torch"):
+            os.replace(self.torch / "lib" / f"lib{name}_cuda.so", self.torch / "lib" / f"lib{name}_hip.so")
+        shutil.rmtree(self.torch / "include")
+        _write(self.torch / "include/c10/hip/HIPCachingAllocator.h",
+               "#define FAKE_TORCH_HEADERS 1\nclass CUDAAllocator {};\n")
+        shutil.rmtree(self.cuda)
+        self.rocm = self.path / "rocm"
+        _write(self.rocm / "include/hip/hip_runtime_api.h", '#include "hip_version.h"\n')
+        _write(self.rocm / "include/hip/hip_version.h", "#define HIP_VERSION_MAJOR 7\n")
+        del self.environment["CUDA_HOME"]
+        self.environment.update(ROCM_HOME=str(self.rocm), FAKE_TORCH_HIP="7.2.53211",
+                                FAKE_TORCH_VERSION="2.11.0+rocm7.2")
+
     @classmethod
     def _compiled_libraries(cls):
         if cls._libraries is None:

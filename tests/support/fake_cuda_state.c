@@ -9,7 +9,9 @@
 
 fake_cuda_state vw_test_fake_cuda_state(void)
 {
-    void *library = dlopen(getenv("VRAMWISE_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
+    const char *hip = getenv("VRAMWISE_HIP_DRIVER");
+    void *library =
+        dlopen(hip != NULL ? hip : getenv("VRAMWISE_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
     assert_non_null(library);
     void *address = dlsym(library, FAKE_CUDA_GET_STATE);
     assert_non_null(address);

@@ -1,4 +1,5 @@
-/* fake_cuda_state.h - queries the loaded fake driver (VRAMWISE_CUDA_DRIVER). */
+/* fake_cuda_state.h - queries the loaded fake driver (VRAMWISE_CUDA_DRIVER, or
+ * VRAMWISE_HIP_DRIVER where that is set). */
 #ifndef VW_TESTS_FAKE_CUDA_STATE_H
 #define VW_TESTS_FAKE_CUDA_STATE_H
 

@@ -1,6 +1,7 @@
 /* plan_truth.c - reads measured cases as models and settings. */
 #include "support/plan_truth.h"
 
+#include <glob.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -187,6 +188,16 @@ bool vw_test_read_truths(const char *path, vw_test_truths *truths)
     free(text);
     if (file != NULL)
         fclose(file);
+    return is_good;
+}
+
+bool vw_test_read_truth_files(const char *pattern, vw_test_truths *truths)
+{
+    glob_t files;
+    bool is_good = glob(pattern, 0, NULL, &files) == 0;
+    for (size_t i = 0; is_good && i < files.gl_pathc; i++)
+        is_good = vw_test_read_truths(files.gl_pathv[i], truths);
+    globfree(&files);
     return is_good;
 }
 

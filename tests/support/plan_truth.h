@@ -25,6 +25,8 @@ typedef struct vw_test_truths {
 
 /* Adds the cases of one file. false, with the place of the error on stderr, if it is invalid. */
 bool vw_test_read_truths(const char *path, vw_test_truths *truths);
+/* The cases of all files that a pattern of glob() matches; false if there are none. */
+bool vw_test_read_truth_files(const char *pattern, vw_test_truths *truths);
 void vw_test_free_truths(vw_test_truths *truths);
 
 #endif /* VW_TESTS_PLAN_TRUTH_H */

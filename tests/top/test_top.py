@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""test_top.py PROGRAM LIVE_JOB NVML [unittest arguments] - `vramwise top`: once, and as a screen.
+"""test_top.py PROGRAM LIVE_JOB VARIABLE=LIBRARY [unittest arguments] - `vramwise top`: once, and as a
+screen.
 
-Jobs are live_job (tests/support), which says on its page what a test wants, GPUs those of a made-up NVML.
+Jobs are live_job (tests/support), which says on its page what a test wants, GPUs those of a made-up NVML
+or AMD SMI, which VARIABLE names.
 The screen is looked at through tmux, on a server of its own for each test. Nothing depends on time:
 a test waits for what must appear, and the limit is for what never does.
 """
@@ -16,7 +18,7 @@ import tempfile
 import time
 import unittest
 
-PROGRAM = LIVE_JOB = NVML = ""
+PROGRAM = LIVE_JOB = VARIABLE = LIBRARY = ""
 LIMIT_SECONDS = 100
 GIB = 1 << 30
 H200 = "device=0:NVIDIA H200"
@@ -33,7 +35,8 @@ class TopCase(unittest.TestCase):
         self.environment = {name: value for name, value in os.environ.items()
                             if name not in hidden and not name.startswith(("LC_", "FAKE_", "SLURM_"))}
         self.environment.update(VRAMWISE_LIVE_DIR=str(self.here / "pages"), LC_ALL="C.UTF-8",
-                                VRAMWISE_NVML="/nowhere/libnvidia-ml.so")
+                                VRAMWISE_NVML="/nowhere/libnvidia-ml.so",
+                                VRAMWISE_AMD_SMI="/nowhere/libamd_smi.so")
 
     def job(self, *words: str) -> subprocess.Popen:
         """A job that has said `words` on its page; it ends with the test."""
@@ -58,9 +61,14 @@ class TopCase(unittest.TestCase):
     def use_gpus(self, *processes, count: int = 2) -> None:
         """Two GPUs with 80 GiB each, or more; (gpu, process, bytes) on them."""
         self.environment.update(
-            FAKE_CUDA_DEVICE_COUNT=str(count),
-            VRAMWISE_NVML=NVML, FAKE_NVML_NAME="NVIDIA H200", FAKE_NVML_TOTAL=str(80 * GIB),
+            {VARIABLE: LIBRARY}, FAKE_CUDA_DEVICE_COUNT=str(count), FAKE_NVML_NAME="NVIDIA H200",
+            FAKE_NVML_TOTAL=str(80 * GIB),
             FAKE_NVML_LIST=",".join(f"{gpu}:{process}:{size}" for gpu, process, size in processes))
+
+    def need_numbers(self) -> None:
+        """The numbers that a job gives to GPUs say which they are, of NVIDIA's only."""
+        if VARIABLE != "VRAMWISE_NVML":
+            self.skipTest("AMD's numbers mean nothing")
 
     def top(self, *arguments: str) -> subprocess.CompletedProcess:
         return subprocess.run([PROGRAM, "top", *arguments], env=self.environment, text=True,
@@ -115,6 +123,7 @@ class Once(TopCase):
         self.assertIsNone(row["allocations_per_second"])
 
     def test_cuda_visible_devices_tells_which_gpu_a_job_is_on(self) -> None:
+        self.need_numbers()
         self.use_gpus((0, os.getpid(), GIB))
         for visible, gpu in (("1", 1), ("GPU-0", 0), ("GPU-11", 1), ("7", None)):
             self.environment["CUDA_VISIBLE_DEVICES"] = visible
@@ -124,6 +133,7 @@ class Once(TopCase):
             self.end(job)
 
     def test_eight_ranks_are_each_on_the_gpu_that_is_visible_to_it(self) -> None:
+        self.need_numbers()
         order = (5, 0, 7, 2, 1, 6, 3, 4)  # of the GPUs, by rank
         jobs = []
         for rank, gpu in enumerate(order):
@@ -153,6 +163,7 @@ class Once(TopCase):
                                                "reserved_bytes=100")))
 
     def test_a_job_on_eight_gpus_has_a_row_on_each(self) -> None:
+        self.need_numbers()
         for visible, order in ((None, range(8)), ("7,6,5,4,3,2,1,0", range(7, -1, -1))):
             if visible:
                 self.environment["CUDA_VISIBLE_DEVICES"] = visible
@@ -267,7 +278,7 @@ class Tmux:
         case.assertEqual(start.returncode, 0, start.stderr)
         case.addCleanup(self.run, "kill-server")
         self.wait("ready>")
-        for name in ("VRAMWISE_LIVE_DIR", "VRAMWISE_NVML", "LC_ALL", "NO_COLOR", "FAKE_NVML_LIST",
+        for name in ("VRAMWISE_LIVE_DIR", "VRAMWISE_NVML", "VRAMWISE_AMD_SMI", "LC_ALL", "NO_COLOR", "FAKE_NVML_LIST",
                      "FAKE_NVML_NAME", "FAKE_NVML_TOTAL"):
             if name in environment:
                 self.type(f"export {name}='{environment[name]}'")
@@ -526,5 +537,6 @@ class Terminals(TopCase):
 
 
 if __name__ == "__main__":
-    PROGRAM, LIVE_JOB, NVML = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:4])
+    PROGRAM, LIVE_JOB = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:3])
+    VARIABLE, LIBRARY = sys.argv[3].split("=", 1)
     unittest.main(argv=[sys.argv[0], *sys.argv[4:]])

@@ -1,16 +1,14 @@
-/* test_device_hip.c - the HIP device without a GPU: no runtime, an old one, a fake one.
+/* test_device_hip.c - the HIP device without a GPU: an old runtime, a fake one.
  *
- * Nearly all of it is the CUDA device (test_device_cuda.c); here is what differs, and the contract.
+ * Nearly all of it is the CUDA device (test_device_drivers.c); here is what differs, and the
+ * contract.
  * A runtime is loaded once in the life of a process, so each group of tests runs in a process of
  * its own. VW_FAKE_HIP_DRIVER is the path of tests/support/fake_hip. */
 #include "vramwise/vramwise.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/host_memory.h" /* vw__host_memory_fail_at */
@@ -19,6 +17,7 @@
 #include "contract/device_contract.h" /* the suite, and assert_ok, assert_status */
 #include "support/cmocka_here.h"
 #include "support/fake_cuda/fake_libcuda.h"
+#include "support/own_process.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -115,69 +114,6 @@ static void expect_nothing_held(void)
     assert_int_equal(left.mapping_count, 0);
 }
 
-/* ---- without a runtime ----------------------------------------------------------------------- */
-
-static void a_missing_runtime_is_no_device_and_the_message_names_what_was_tried(void **state)
-{
-    (void)state;
-    vw_device *device = (vw_device *)&device;
-    assert_status(VW_ERR_NO_DEVICE, vw_hip_device_open(0, &device));
-    assert_ptr_equal(device, &device);
-    assert_last_error_has("no HIP runtime could be loaded");
-    assert_last_error_has("/nowhere/libamdhip64.so (");
-    assert_last_error_has("as VRAMWISE_HIP_DRIVER says");
-    assert_status(VW_ERR_INVALID_ARGUMENT, vw_hip_device_open(0, NULL));
-}
-
-static int without_a_runtime(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_missing_runtime_is_no_device_and_the_message_names_what_was_tried),
-    };
-    setenv("VRAMWISE_HIP_DRIVER", "/nowhere/libamdhip64.so", 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
-static void on_a_machine_without_a_runtime_every_usual_place_is_named(void **state)
-{
-    (void)state;
-    vw_device *device = NULL;
-    if (vw_hip_device_open(0, &device) == VW_OK)
-        vw_device_destroy(device);
-    need(device == NULL && strstr(vw_last_error(), "could be loaded") != NULL,
-         "this machine has a HIP runtime");
-    assert_last_error_has("libamdhip64.so.7 (");
-    assert_last_error_has(", libamdhip64.so.6 (");
-    assert_last_error_has(", libamdhip64.so (");
-    assert_last_error_has("/opt/rocm/lib/libamdhip64.so (");
-}
-
-static int on_this_machine(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(on_a_machine_without_a_runtime_every_usual_place_is_named),
-    };
-    unsetenv("VRAMWISE_HIP_DRIVER");
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
-static void a_library_that_lacks_a_function_is_no_runtime(void **state)
-{
-    (void)state;
-    vw_device *device = NULL;
-    assert_status(VW_ERR_NO_DEVICE, vw_hip_device_open(0, &device));
-    assert_last_error_has("the HIP runtime found here has no function hipInit");
-}
-
-static int with_a_library_that_is_no_runtime(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_library_that_lacks_a_function_is_no_runtime),
-    };
-    setenv("VRAMWISE_HIP_DRIVER", "libc.so.6", 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
 /* ---- a runtime that the process has already -------------------------------------------------- */
 
 /* As PyTorch has its own, from a place that is not searched, on a machine that has another. */
@@ -236,49 +172,6 @@ static int with_an_old_runtime(void)
 
 /* ---- a runtime of today: opening ------------------------------------------------------------- */
 
-static void an_open_device_says_what_it_is(void **state)
-{
-    (void)state;
-    vw_device *device = open_device(1);
-    assert_string_equal(device->properties.name, "Fake GPU 1");
-    assert_int_equal(device->properties.index, 1);
-    assert_int_equal(device->properties.total_bytes, FAKE_CUDA_TOTAL_BYTES);
-    assert_int_equal(device->properties.granularity_bytes, FAKE_CUDA_GRANULARITY_BYTES);
-    assert_true(device->properties.has_virtual_memory);
-    assert_true(device->properties.has_bytes);
-    assert_true(device->properties.has_pinned_memory);
-    assert_false(device->properties.has_rdma_handles);
-    assert_false(device->properties.has_shareable_handles);
-    assert_false(device->properties.has_host_handles);
-    vw_device_destroy(device);
-    expect_nothing_held(); /* of what was tried out */
-}
-
-static void a_number_outside_the_visible_devices_is_no_device(void **state)
-{
-    (void)state;
-    vw_device *device = NULL;
-    setenv("HIP_VISIBLE_DEVICES", "5,6", 1);
-    assert_status(VW_ERR_NO_DEVICE, vw_hip_device_open(FAKE_CUDA_DEVICES, &device));
-    assert_last_error_has("no HIP device 2: the driver shows 2, counted from 0 "
-                          "(HIP_VISIBLE_DEVICES is set: 5,6)");
-    unsetenv("HIP_VISIBLE_DEVICES");
-    assert_status(VW_ERR_NO_DEVICE, vw_hip_device_open(-1, &device));
-}
-
-static void a_runtime_that_sees_no_gpu_is_no_device(void **state)
-{
-    (void)state;
-    vw_device *device = NULL;
-    order_failure("hipInit=100");
-    assert_status(VW_ERR_NO_DEVICE, vw_hip_device_open(0, &device));
-    assert_last_error_has("hipInit(0) on HIP device 0 failed: hipErrorNoDevice (100)");
-    order_failure("hipGetDeviceCount=100");
-    assert_status(VW_ERR_NO_DEVICE, vw_hip_device_open(0, &device));
-    assert_last_error_has("hipGetDeviceCount()");
-    assert_null(device);
-}
-
 static void where_virtual_memory_is_refused_plain_memory_is_left(void **state)
 {
     (void)state;
@@ -303,21 +196,6 @@ static void where_virtual_memory_is_refused_plain_memory_is_left(void **state)
         vw_device_destroy(device);
         expect_nothing_held();
     }
-}
-
-static void opening_survives_every_lack_of_host_memory(void **state)
-{
-    (void)state;
-    uint64_t held_bytes = vw__host_memory_get_use().in_use_bytes;
-    vw_device *device = NULL;
-    for (uint64_t nth = 1; device == NULL; nth++) {
-        vw__host_memory_fail_at(nth);
-        vw_status status = vw_hip_device_open(1, &device);
-        vw__host_memory_fail_at(0);
-        assert_true(status == VW_OK || status == VW_ERR_HOST_MEMORY);
-    }
-    vw_device_destroy(device);
-    assert_int_equal(vw__host_memory_get_use().in_use_bytes, held_bytes);
 }
 
 /* ---- a runtime of today: the current device -------------------------------------------------- */
@@ -356,124 +234,21 @@ static void a_device_that_cannot_be_made_current_is_reported(void **state)
     vw_device_destroy(device);
 }
 
-static void memory_is_served_while_somebody_captures_a_graph(void **state)
-{
-    (void)state;
-    vw_device *device = open_device(1);
-    vw_device_ptr address = 0;
-    bool is_capturing = false;
-    setenv("FAKE_CUDA_CAPTURING", "1", 1);
-    assert_ok(device->table->take(device->context, MIB, &address));
-    assert_ok(device->table->give_back(device->context, address));
-    assert_int_equal(fake_state().capture_mode, 0); /* the thread's own mode is back */
-    assert_ok(device->table->stream_is_capturing(device->context, 0, &is_capturing));
-    assert_true(is_capturing);
-    vw_device_destroy(device);
-}
+/* ---- a runtime of today: what it has not ----------------------------------------------------- */
 
-/* ---- a runtime of today: messages ------------------------------------------------------------ */
-
-static void a_full_device_is_out_of_memory_in_hips_words(void **state)
-{
-    (void)state;
-    vw_device *device = open_device(1);
-    vw_device_ptr address = 77;
-    vw_handle handle = 77;
-    assert_status(VW_ERR_OUT_OF_MEMORY,
-                  device->table->take(device->context, 2 * FAKE_CUDA_TOTAL_BYTES, &address));
-    assert_string_equal(vw_last_error(), "hipMalloc(8589934592 bytes) on HIP device 1 failed: "
-                                         "hipErrorOutOfMemory (2): out of memory; "
-                                         "4294967296 of 4294967296 bytes free");
-    assert_status(VW_ERR_OUT_OF_MEMORY,
-                  device->table->create(device->context, 2 * FAKE_CUDA_TOTAL_BYTES, &handle));
-    assert_last_error_has("hipMemCreate(8589934592 bytes) on HIP device 1");
-    assert_int_equal(address, 77);
-    assert_int_equal(handle, 77);
-    vw_device_destroy(device);
-}
-
-/* Every function of the table, its call refused, named as HIP names it. A new one without a line
- * here is found by the count of the table's fields. */
-static void every_refusal_is_reported_and_keeps_the_outputs(void **state)
+static void what_hip_has_not_is_said(void **state)
 {
     (void)state;
     vw_device *device = open_device(0);
-    const vw_device_table *table = device->table;
-    void *context = device->context;
-    uint64_t number = 77, total_bytes = 77;
-    bool flag = true;
-    int file = 77;
+    vw_handle handle = 77;
     size_t count = 77;
-    char byte = 0;
-    void *pointer = &byte;
-    vw_device_ptr base = 0, mapped = 0;
-    vw_handle handle = 0;
-    size_t tried = 0;
-    assert_ok(table->reserve(context, 4 * MIB, &base));
-    assert_ok(table->create(context, 2 * MIB, &handle));
-    assert_ok(table->map(context, base, 2 * MIB, handle));
-    mapped = base;
-#define REFUSED(symbol, call)                                                                      \
-    do {                                                                                           \
-        order_failure(symbol "=700");                                                              \
-        assert_status(VW_ERR_DEVICE, table->call);                                                 \
-        assert_last_error_has("hipErrorIllegalAddress (700)");                                     \
-        assert_memory_equal(vw_last_error(), symbol "(", strlen(symbol "("));                      \
-        assert_true(number == 77 && total_bytes == 77 && flag && pointer == &byte && byte == 0);   \
-        tried++;                                                                                   \
-    } while (0)
-    REFUSED("hipMalloc", take(context, MIB, &number));
-    REFUSED("hipFree", give_back(context, 1));
-    REFUSED("hipMemAddressReserve", reserve(context, 2 * MIB, &number));
-    REFUSED("hipMemAddressFree", unreserve(context, 1, 2 * MIB));
-    REFUSED("hipMemCreate", create(context, 2 * MIB, &number));
-    REFUSED("hipMemRelease", release(context, 1));
-    REFUSED("hipMemMap", map(context, base + 2 * MIB, 2 * MIB, 1));
-    REFUSED("hipMemUnmap", unmap(context, mapped, 2 * MIB));
-    REFUSED("hipMemSetAccess", set_access(context, mapped, 2 * MIB));
-    REFUSED("hipStreamCreateWithFlags", stream_create(context, &number));
-    REFUSED("hipStreamDestroy", stream_destroy(context, 1));
-    REFUSED("hipStreamSynchronize", stream_synchronize(context, 1));
-    REFUSED("hipStreamWaitEvent", stream_wait_event(context, 1, 1));
-    REFUSED("hipStreamIsCapturing", stream_is_capturing(context, 1, &flag));
-    REFUSED("hipEventCreateWithFlags", event_create(context, &number));
-    REFUSED("hipEventDestroy", event_destroy(context, 1));
-    REFUSED("hipEventRecord", event_record(context, 1, 1));
-    REFUSED("hipEventQuery", event_query(context, 1));
-    REFUSED("hipEventSynchronize", event_synchronize(context, 1));
-    REFUSED("hipDeviceSynchronize", synchronize(context));
-    REFUSED("hipMemcpyHtoD", write(context, 1, &byte, 1));
-    REFUSED("hipMemcpyDtoH", read(context, &byte, 1, 1));
-    REFUSED("hipMemsetD8Async", fill(context, 1, 1, 1, 0));
-    REFUSED("hipMemcpyDtoDAsync", copy(context, 1, 2, 1, 0));
-    REFUSED("hipHostMalloc", host_take(context, 1, &pointer));
-    REFUSED("hipHostFree", host_give_back(context, &byte));
-    REFUSED("hipHostRegister", host_register(context, &byte, 1));
-    REFUSED("hipHostUnregister", host_unregister(context, &byte));
-    REFUSED("hipMemGetInfo", memory_info(context, &number, &total_bytes));
-    REFUSED("hipDeviceCanAccessPeer", allow_peer(context, 1, true));
-#undef REFUSED
-    unsetenv("FAKE_CUDA_FAIL");
-    assert_status(VW_ERR_UNSUPPORTED, table->create_shareable(context, 2 * MIB, &number));
-    assert_status(VW_ERR_UNSUPPORTED, table->export_handle(context, handle, &file));
-    assert_status(VW_ERR_UNSUPPORTED, table->import_handle(context, 1, 2 * MIB, &number));
-    assert_last_error_has("HIP device 0 has no shareable handles here");
-    assert_status(VW_ERR_UNSUPPORTED, table->create_on_host(context, 2 * MIB, &number));
-    assert_status(VW_ERR_UNSUPPORTED, table->processes(context, NULL, 0, &count));
-    assert_last_error_has("HIP device 0");
     assert_status(VW_ERR_UNSUPPORTED,
-                  table->stream_capture_nodes(context, 1, &total_bytes, &number, 1, &count));
-    assert_status(VW_ERR_UNSUPPORTED, table->graph_node_parents(context, 1, &number, 1, &count));
-    assert_true(number == 77 && total_bytes == 77 && file == 77 && count == 77);
-    /* All but struct_size, the seven above, and destroy. */
-    assert_int_equal(tried, sizeof(vw_device_table) / sizeof(void *) - 9);
-    /* As if nothing had ever been refused. */
-    assert_ok(table->map(context, base + 2 * MIB, 2 * MIB, handle));
-    assert_ok(table->unmap(context, mapped, 4 * MIB));
-    assert_ok(table->release(context, handle));
-    assert_ok(table->unreserve(context, base, 4 * MIB));
+                  device->table->import_handle(device->context, 1, 2 * MIB, &handle));
+    assert_last_error_has("HIP device 0 has no shareable handles here");
+    assert_status(VW_ERR_UNSUPPORTED, device->table->processes(device->context, NULL, 0, &count));
+    assert_last_error_has("nobody lists the processes on HIP device 0");
+    assert_true(handle == 77 && count == 77);
     vw_device_destroy(device);
-    expect_nothing_held();
 }
 
 /* ---- a runtime of today: ranges of several mappings ------------------------------------------ */
@@ -783,61 +558,17 @@ static void a_pool_survives_whichever_call_is_refused(void **state)
         }
 }
 
-/* ---- a runtime of today: threads ------------------------------------------------------------- */
-
-static void *open_and_use(void *unused)
-{
-    (void)unused;
-    vw_device *device = NULL;
-    vw_device_ptr base = 0;
-    vw_handle handle = 0;
-    if (vw_hip_device_open(1, &device) != VW_OK ||
-        device->table->reserve(device->context, 2 * MIB, &base) != VW_OK ||
-        device->table->create(device->context, 2 * MIB, &handle) != VW_OK)
-        return "open";
-    for (int i = 0; i < 200; i++)
-        if (device->table->map(device->context, base, 2 * MIB, handle) != VW_OK ||
-            device->table->unmap(device->context, base, 2 * MIB) != VW_OK)
-            return "use";
-    if (device->table->release(device->context, handle) != VW_OK ||
-        device->table->unreserve(device->context, base, 2 * MIB) != VW_OK)
-        return "end";
-    vw_device_destroy(device);
-    return current_device() == 0 ? NULL : "current device";
-}
-
-/* First in its group, so that the threads race for the loading. */
-static void threads_may_load_open_and_use_it_at_once(void **state)
-{
-    (void)state;
-    pthread_t threads[4];
-    for (size_t i = 0; i < 4; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, open_and_use, NULL), 0);
-    for (size_t i = 0; i < 4; i++) {
-        void *failed_at = NULL;
-        assert_int_equal(pthread_join(threads[i], &failed_at), 0);
-        if (failed_at != NULL)
-            fail_msg("a thread failed at: %s", (const char *)failed_at);
-    }
-    expect_nothing_held();
-}
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 #define WITH_ORDERS_FORGOTTEN(test) cmocka_unit_test_teardown(test, forget_orders)
 
 static int with_a_runtime_of_today(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_may_load_open_and_use_it_at_once),
-        cmocka_unit_test(an_open_device_says_what_it_is),
-        cmocka_unit_test(a_number_outside_the_visible_devices_is_no_device),
-        WITH_ORDERS_FORGOTTEN(a_runtime_that_sees_no_gpu_is_no_device),
         WITH_ORDERS_FORGOTTEN(where_virtual_memory_is_refused_plain_memory_is_left),
-        WITH_ORDERS_FORGOTTEN(opening_survives_every_lack_of_host_memory),
         WITH_ORDERS_FORGOTTEN(the_threads_own_device_stays_current),
         WITH_ORDERS_FORGOTTEN(a_device_that_cannot_be_made_current_is_reported),
-        WITH_ORDERS_FORGOTTEN(memory_is_served_while_somebody_captures_a_graph),
-        WITH_ORDERS_FORGOTTEN(a_full_device_is_out_of_memory_in_hips_words),
-        WITH_ORDERS_FORGOTTEN(every_refusal_is_reported_and_keeps_the_outputs),
+        WITH_ORDERS_FORGOTTEN(what_hip_has_not_is_said),
         WITH_ORDERS_FORGOTTEN(a_range_is_opened_and_unmapped_mapping_by_mapping),
         WITH_ORDERS_FORGOTTEN(a_range_that_is_not_whole_mappings_never_reaches_the_runtime),
         WITH_ORDERS_FORGOTTEN(an_unmapping_that_fails_in_the_middle_can_be_made_again),
@@ -864,34 +595,16 @@ static int with_every_call_refused(void)
 
 /* ---- one process a group --------------------------------------------------------------------- */
 
-static int in_a_process_of_its_own(const char *name, int (*group)(void))
-{
-    printf("\n%s\n", name);
-    fflush(NULL);
-    pid_t child = fork();
-    if (child < 0)
-        return 1;
-    if (child == 0)
-        exit(group() == 0 ? 0 : 1);
-    int ended = 0;
-    if (waitpid(child, &ended, 0) != child || !WIFEXITED(ended))
-        return 1;
-    return WEXITSTATUS(ended);
-}
-
 int main(int argument_count, char **arguments)
 {
     int failures = 0;
     (void)arguments;
     if (argument_count > 1)
         return with_a_runtime_in_the_process() != 0;
-    failures += in_a_process_of_its_own("without a runtime", without_a_runtime);
-    failures += in_a_process_of_its_own("on this machine", on_this_machine);
-    failures += in_a_process_of_its_own("no runtime at all", with_a_library_that_is_no_runtime);
     failures +=
-        in_a_process_of_its_own("loaded already", start_again_with_another_runtime_in_the_path);
-    failures += in_a_process_of_its_own("an old runtime", with_an_old_runtime);
-    failures += in_a_process_of_its_own("a runtime of today", with_a_runtime_of_today);
-    failures += in_a_process_of_its_own("every call refused", with_every_call_refused);
+        vw_test_in_own_process("loaded already", start_again_with_another_runtime_in_the_path);
+    failures += vw_test_in_own_process("an old runtime", with_an_old_runtime);
+    failures += vw_test_in_own_process("a runtime of today", with_a_runtime_of_today);
+    failures += vw_test_in_own_process("every call refused", with_every_call_refused);
     return failures != 0;
 }

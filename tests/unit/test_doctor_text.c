@@ -88,9 +88,16 @@ static void genuine_offers_a_batch_that_gives_back_what_is_missing(void **state)
     assert_non_null(strstr(spill->cost, "about 86.6 ms more a step, if "));
     vw_diagnosis_free(got);
 
-    summary.first.tried_bytes = gib(9); /* more than half of what is in use */
+    summary.first.tried_bytes = gib(8); /* more than half of what is in use */
     got = diagnose(&summary);
     assert_non_null(strstr(remedy_with(&got->findings[0], "batch_size //")->action, "smallest"));
+    vw_diagnosis_free(got);
+
+    summary.first.tried_bytes = gib(9); /* more than all of it: no weight, it shrinks as well */
+    got = diagnose(&summary);
+    batch = remedy_with(&got->findings[0], "batch_size // 4");
+    assert_non_null(batch);
+    assert_true(batch->saves_bytes > gib(6.75));
     vw_diagnosis_free(got);
 }
 

@@ -33,6 +33,7 @@ static void set_scene(made_scene *scene)
     scene->parts = (vw__watch_machine_parts){
         .gpus = scene->gpus,
         .gpu_count = 2,
+        .numbered_count = 2,
         .processes = scene->processes,
         .jobs = &scene->jobs,
         .environments = &scene->environment,
@@ -124,6 +125,8 @@ static void numbers_mean_nothing_where_the_orders_may_differ(void **state)
     assert_int_equal(joined_gpu(&scene), -1);
     scene.environment.is_by_bus = true;
     assert_int_equal(joined_gpu(&scene), 0);
+    scene.parts.numbered_count = 0; /* AMD's */
+    assert_int_equal(joined_gpu(&scene), -1);
 }
 
 static void the_only_gpu_of_that_name_is_it_whatever_the_environment(void **state)

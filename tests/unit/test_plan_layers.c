@@ -9,42 +9,7 @@
 
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
-
-/* ' stands for " in descriptions. */
-static size_t with_quotes(const char *text, char *out, size_t room)
-{
-    size_t length = strlen(text);
-    assert_true(length < room);
-    for (size_t i = 0; i <= length; i++)
-        out[i] = text[i] == '\'' ? '"' : text[i];
-    return length;
-}
-
-static vw_status open_text(const char *text, vw_plan_model **out)
-{
-    char bytes[8192];
-    size_t length = with_quotes(text, bytes, sizeof bytes);
-    return vw__plan_model_open_memory(bytes, length, out);
-}
-
-static vw_plan_model *open_good(const char *text)
-{
-    vw_plan_model *model = NULL;
-    vw_status status = open_text(text, &model);
-    if (status != VW_OK)
-        print_error("%s\n", vw_last_error());
-    assert_int_equal(status, VW_OK);
-    return model;
-}
-
-static void assert_refused(const char *text, vw_status expected, const char *words)
-{
-    vw_plan_model *model = NULL;
-    assert_int_equal(open_text(text, &model), expected);
-    if (strstr(vw_last_error(), words) == NULL)
-        print_error("expected \"%s\" in \"%s\"\n", words, vw_last_error());
-    assert_non_null(strstr(vw_last_error(), words));
-}
+#include "support/quoted_model.h"
 
 static vw_plan_settings settings_of(uint64_t batch)
 {
@@ -69,7 +34,7 @@ static vw_status run(const vw_plan_model *model, vw_plan_settings settings, vw__
 static vw__plan_peaks run_text(const char *text, uint64_t batch)
 {
     vw__plan_peaks peaks;
-    vw_plan_model *model = open_good(text);
+    vw_plan_model *model = vw_test_open_good(text);
     assert_int_equal(run(model, settings_of(batch), &peaks), VW_OK);
     vw_plan_model_close(model);
     return peaks;
@@ -181,7 +146,7 @@ static void a_resnet18_by_its_layers_is_the_built_in_one(void **state)
 
     vw_plan_model built_in = {.name = "resnet18"};
     assert_true(vw__plan_zoo_find("resnet18", &built_in));
-    vw_plan_model *described = open_good(text);
+    vw_plan_model *described = vw_test_open_good(text);
     assert_string_equal(described->name, "by hand");
     for (int precision = 0; precision < VW_PRECISION_COUNT; precision++) {
         vw_plan_settings settings = settings_of(16);
@@ -211,7 +176,7 @@ static const char transformer[] =
 static void every_mode_and_precision_runs(void **state)
 {
     (void)state;
-    vw_plan_model *model = open_good(transformer);
+    vw_plan_model *model = vw_test_open_good(transformer);
     for (int precision = 0; precision < VW_PRECISION_COUNT; precision++)
         for (int mode = 0; mode < VW_PLAN_MODE_COUNT; mode++)
             for (int attention = 0; attention <= VW_ATTENTION_EAGER; attention++) {
@@ -230,7 +195,7 @@ static void checkpoints_run_the_rounds_of_a_repeat_again(void **state)
 {
     (void)state;
     vw__plan_peaks plain, again;
-    vw_plan_model *model = open_good(transformer);
+    vw_plan_model *model = vw_test_open_good(transformer);
     vw_plan_settings settings = settings_of(64);
     assert_int_equal(run(model, settings, &plain), VW_OK);
     settings.checkpointing = VW_CHECKPOINTING_FULL;
@@ -239,7 +204,7 @@ static void checkpoints_run_the_rounds_of_a_repeat_again(void **state)
     assert_true(again.peak.live_bytes < plain.peak.live_bytes);
     vw_plan_model_close(model);
 
-    model = open_good("{'input':[8],'layers':[{'kind':'linear','out':8}]}");
+    model = vw_test_open_good("{'input':[8],'layers':[{'kind':'linear','out':8}]}");
     vw_plan *plan = NULL;
     assert_int_equal(vw_plan_make(model, &settings, NULL, &plan), VW_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(vw_last_error(), "checkpointing: the description has no repeat"));
@@ -250,8 +215,8 @@ static void checkpoints_run_the_rounds_of_a_repeat_again(void **state)
 static void a_list_without_a_repeat_is_planned(void **state)
 {
     (void)state;
-    vw_plan_model *model = open_good("{'input':[64],'layers':[{'kind':'linear','out':512},"
-                                     "{'kind':'relu'},{'kind':'linear','out':10}]}");
+    vw_plan_model *model = vw_test_open_good("{'input':[64],'layers':[{'kind':'linear','out':512},"
+                                             "{'kind':'relu'},{'kind':'linear','out':10}]}");
     vw_plan_settings settings = settings_of(4096);
     for (int has_card = 0; has_card <= 1; has_card++) {
         vw_plan *plan = NULL;
@@ -270,8 +235,9 @@ static void another_input_size_gives_other_shapes(void **state)
     (void)state;
     vw__plan_peaks small, large;
     vw_plan_settings settings = settings_of(4);
-    vw_plan_model *model = open_good("{'input':[3,32,48],'layers':[{'kind':'conv2d','out':8,"
-                                     "'kernel':3},{'kind':'mean_pool'}]}");
+    vw_plan_model *model =
+        vw_test_open_good("{'input':[3,32,48],'layers':[{'kind':'conv2d','out':8,"
+                          "'kernel':3},{'kind':'mean_pool'}]}");
     assert_int_equal(run(model, settings, &small), VW_OK);
     settings.image = 64;
     assert_int_equal(run(model, settings, &large), VW_OK);
@@ -283,7 +249,7 @@ static void another_input_size_gives_other_shapes(void **state)
 
     settings = settings_of(4);
     settings.sequence = 257;
-    model = open_good(transformer);
+    model = vw_test_open_good(transformer);
     assert_int_equal(run(model, settings, &large), VW_ERR_CORRUPT_FILE);
     assert_non_null(strstr(vw_last_error(), "layers[1].rows"));
     vw_plan_model_close(model);
@@ -319,7 +285,8 @@ static void layers_that_do_not_fit_are_named(void **state)
          "layers[0]: conv2d takes an image, and gets 8 ids"},
         {"{'tokens':8,'width':4}",
          "{'kind':'residual','layers':[{'kind':'relu'},{'kind':'batch_norm'}]}",
-         "layers[0].layers[1]: batch_norm takes an image, and gets 8 tokens of width 4"},
+         "layers[0].layers[1]: batch_norm takes an image or features, and gets 8 tokens of width "
+         "4"},
         {"[3,8,8]", "{'kind':'linear','out':8}",
          "layers[0]: linear takes tokens or features, and gets an image of 3x8x8"},
         {"[3,8,8]", "{'kind':'flatten'},{'kind':'linear','in':100,'out':8}",
@@ -352,7 +319,7 @@ static void layers_that_do_not_fit_are_named(void **state)
                  cases[i].layers);
         vw_status expected =
             i + 1 == sizeof cases / sizeof cases[0] ? VW_ERR_UNSUPPORTED : VW_ERR_CORRUPT_FILE;
-        assert_refused(text, expected, cases[i].words);
+        vw_test_assert_refused(text, expected, cases[i].words);
     }
 }
 
@@ -366,7 +333,7 @@ static void fields_are_checked(void **state)
     } cases[] = {
         {"{'input':[8],'layers':[]}", VW_ERR_CORRUPT_FILE, "layers: expected at least one layer"},
         {"{'layers':[{'kind':'relu'}]}", VW_ERR_CORRUPT_FILE, "input is missing"},
-        {"{'input':[1,2],'layers':[{'kind':'relu'}]}", VW_ERR_CORRUPT_FILE,
+        {"{'input':[],'layers':[{'kind':'relu'}]}", VW_ERR_CORRUPT_FILE,
          "input: expected [channels, height, width] or [width]"},
         {"{'input':[3,70000,2],'layers':[{'kind':'relu'}]}", VW_ERR_UNSUPPORTED,
          "at most 65536 pixels a side"},
@@ -388,8 +355,11 @@ static void fields_are_checked(void **state)
          "loss: expected one of cross_entropy, mse, mean"},
         {"{'input':[8],'layers':[{'kind':'relu'}],'classes':9}", VW_ERR_CORRUPT_FILE,
          "classes: expected as many as the last layer's width, which is 8, found 9"},
-        {"{'input':[3,8,8],'layers':[{'kind':'relu'}]}", VW_ERR_UNSUPPORTED,
-         "loss: cross_entropy takes tokens or features, and gets an image"},
+        {"{'input':[3,8,8],'layers':[{'kind':'conv_transpose2d','out':4,'kernel':2,'stride':2,"
+         "'output_padding':2}]}",
+         VW_ERR_CORRUPT_FILE, "layers[0].output_padding: expected less than the stride"},
+        {"{'input':[8],'layers':[{'kind':'dense','count':513,'layers':[{'kind':'relu'}]}]}",
+         VW_ERR_UNSUPPORTED, "layers[0].count: expected a whole number from 1 to 512"},
         {"{'input':[8],'layers':[{'kind':'relu'}],'optimizer':'sgd'}", VW_ERR_UNSUPPORTED,
          "field \"optimizer\" is not known"},
         {"{'input':{'tokens':4,'width':8},'layers':[{'kind':'attention','heads':4,'key_heads':2,"
@@ -397,7 +367,7 @@ static void fields_are_checked(void **state)
          VW_ERR_UNSUPPORTED, "layers[0].key_heads: expected as many as heads"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        assert_refused(cases[i].text, cases[i].status, cases[i].words);
+        vw_test_assert_refused(cases[i].text, cases[i].status, cases[i].words);
 }
 
 /* "repeat" of "repeat" of ...: counted, not unfolded. */
@@ -413,11 +383,13 @@ static void repeats_do_not_explode(void **state)
     for (int i = 0; i < 7; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "]}");
     snprintf(text + used, sizeof text - used, "]}");
-    assert_refused(text, VW_ERR_UNSUPPORTED, "expected at most 10000 layers with all repeats");
+    vw_test_assert_refused(text, VW_ERR_UNSUPPORTED,
+                           "expected at most 10000 layers with all repeats");
 
-    assert_refused("{'input':[8],'layers':[{'kind':'repeat','count':10001,'layers':[{'kind':"
-                   "'relu'}]}]}",
-                   VW_ERR_UNSUPPORTED, "layers[0].count");
+    vw_test_assert_refused(
+        "{'input':[8],'layers':[{'kind':'repeat','count':10001,'layers':[{'kind':"
+        "'relu'}]}]}",
+        VW_ERR_UNSUPPORTED, "layers[0].count");
     assert_int_equal(run_text("{'input':[8],'layers':[{'kind':'repeat','count':9999,'layers':"
                               "[{'kind':'relu'}]}]}",
                               1)
@@ -440,9 +412,10 @@ static void lists_nest_to_a_limit(void **state)
             used += (size_t)snprintf(text + used, sizeof text - used, "]}");
         snprintf(text + used, sizeof text - used, "]}");
         if (depth == VW__LAYERS_DEEPEST) {
-            assert_refused(text, VW_ERR_UNSUPPORTED, "expected lists of layers at most 8 deep");
+            vw_test_assert_refused(text, VW_ERR_UNSUPPORTED,
+                                   "expected lists of layers at most 8 deep");
         } else {
-            assert_int_equal(open_text(text, &model), VW_OK);
+            assert_int_equal(vw_test_open_quoted(text, &model), VW_OK);
             vw_plan_model_close(model);
         }
     }
@@ -453,10 +426,10 @@ static void sizes_beyond_everything_are_refused(void **state)
 {
     (void)state;
     vw__plan_peaks peaks;
-    vw_plan_model *model =
-        open_good("{'input':[16777216,65536,65536],'layers':[{'kind':'conv2d','out':16777216,"
-                  "'kernel':1024,'padding':511},{'kind':'flatten'},{'kind':'linear','out':134217728"
-                  "}]}");
+    vw_plan_model *model = vw_test_open_good(
+        "{'input':[16777216,65536,65536],'layers':[{'kind':'conv2d','out':16777216,"
+        "'kernel':1024,'padding':511},{'kind':'flatten'},{'kind':'linear','out':134217728"
+        "}]}");
     vw_plan_settings settings = settings_of(1000000);
     assert_int_equal(run(model, settings, &peaks), VW_ERR_UNSUPPORTED);
     vw_plan_model_close(model);
@@ -467,7 +440,7 @@ static bool read_and_run(void *context)
     (void)context;
     vw_plan_model *model = NULL;
     vw__plan_peaks peaks;
-    if (open_text(transformer, &model) != VW_OK)
+    if (vw_test_open_quoted(transformer, &model) != VW_OK)
         return false;
     vw_status status = run(model, settings_of(2), &peaks);
     vw_plan_model_close(model);

@@ -253,10 +253,40 @@ static void a_parallel_block_saves_its_input_once(void **state)
 static void every_family_checkpoints_with_every_kind_of_attention(void **state)
 {
     (void)state;
-    static const char *const names[] = {"gpt2",         "llama-160m", "qwen3-0.6b",    "gemma-2-2b",
-                                        "phi-2",        "phi-3-mini", "mixtral-8x7b",  "bert-base",
-                                        "roberta-base", "t5-small",   "flan-t5-small", "vit-base",
-                                        "pythia-160m"};
+    static const char *const names[] = {"gpt2",
+                                        "llama-160m",
+                                        "qwen3-0.6b",
+                                        "gemma-2-2b",
+                                        "phi-2",
+                                        "phi-3-mini",
+                                        "mixtral-8x7b",
+                                        "bert-base",
+                                        "roberta-base",
+                                        "t5-small",
+                                        "flan-t5-small",
+                                        "vit-base",
+                                        "pythia-160m",
+                                        "bart-base",
+                                        "bloom-560m",
+                                        "command-r7b",
+                                        "deberta-v3-small",
+                                        "distilbert-base",
+                                        "falcon-7b",
+                                        "glm-4-9b-0414",
+                                        "gpt-j-6b",
+                                        "gpt-neo-125m",
+                                        "granite-3.3-2b",
+                                        "modernbert-base",
+                                        "mpnet-base",
+                                        "nllb-200-600m",
+                                        "mpt-7b",
+                                        "olmo-1b",
+                                        "olmo-2-1b",
+                                        "opt-125m",
+                                        "qwen1.5-moe-a2.7b",
+                                        "smollm3-3b",
+                                        "stablelm-3b",
+                                        "starcoder2-3b"};
     static const vw_attention kinds[] = {VW_ATTENTION_SDPA, VW_ATTENTION_EAGER};
     static const vw_precision precisions[] = {VW_PRECISION_FP32, VW_PRECISION_AMP_BF16,
                                               VW_PRECISION_BF16};
@@ -297,8 +327,9 @@ static bool simulate_or_say_why(void *context)
 static void each_host_allocation_may_fail(void **state)
 {
     (void)state;
-    static const char *const names[] = {"gpt2",     "mixtral-8x7b", "phi-2",      "bert-base",
-                                        "t5-small", "vit-base",     "pythia-160m"};
+    static const char *const names[] = {
+        "gpt2",     "mixtral-8x7b", "phi-2",     "bert-base",        "t5-small",
+        "vit-base", "pythia-160m",  "bart-base", "deberta-v3-small", "falcon-7b"};
     static const vw_plan_mode modes[] = {VW_PLAN_MODE_TRAIN, VW_PLAN_MODE_INFERENCE,
                                          VW_PLAN_MODE_KEEP_GRAPH};
     for (size_t i = 0; i < sizeof names / sizeof names[0] * 3; i++) {
@@ -316,9 +347,38 @@ static void each_host_allocation_may_fail(void **state)
 static void absurd_sizes_are_refused_and_nothing_breaks(void **state)
 {
     (void)state;
-    static const char *const names[] = {"gpt2",       "llama-160m",   "gemma-2-2b", "phi-2",
-                                        "phi-3-mini", "mixtral-8x7b", "bert-base",  "roberta-base",
-                                        "t5-small",   "vit-base",     "pythia-160m"};
+    static const char *const names[] = {"gpt2",
+                                        "llama-160m",
+                                        "gemma-2-2b",
+                                        "phi-2",
+                                        "phi-3-mini",
+                                        "mixtral-8x7b",
+                                        "bert-base",
+                                        "roberta-base",
+                                        "t5-small",
+                                        "vit-base",
+                                        "pythia-160m",
+                                        "bart-base",
+                                        "bloom-560m",
+                                        "command-r7b",
+                                        "deberta-v3-small",
+                                        "distilbert-base",
+                                        "falcon-7b",
+                                        "glm-4-9b-0414",
+                                        "gpt-j-6b",
+                                        "gpt-neo-125m",
+                                        "granite-3.3-2b",
+                                        "modernbert-base",
+                                        "mpnet-base",
+                                        "nllb-200-600m",
+                                        "mpt-7b",
+                                        "olmo-1b",
+                                        "olmo-2-1b",
+                                        "opt-125m",
+                                        "qwen1.5-moe-a2.7b",
+                                        "smollm3-3b",
+                                        "stablelm-3b",
+                                        "starcoder2-3b"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const vw_plan_model model = model_of(names[i]);
         vw_plan_settings settings = a_step;

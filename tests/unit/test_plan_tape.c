@@ -185,6 +185,29 @@ static void a_shared_gradient_is_added_into_a_new_tensor(void **state)
     vw__tape_destroy(tape);
 }
 
+/* cat() hands on parts of one gradient: the second makes a sum of the part's own size. */
+static void a_part_of_a_gradient_is_added_into_a_tensor_of_its_size(void **state)
+{
+    (void)state;
+    vw__tape *tape = new_tape();
+    vw__tensor parameters[] = {new_parameter(tape), new_parameter(tape)}, parts[2];
+    for (size_t i = 0; i < 2; i++)
+        parts[i] = vw__op_mul_scalar(tape, parameters[i]);
+    vw__tensor first = vw__op_cat(tape, parts, 2), second = vw__op_cat(tape, parts, 2);
+    vw__tensor sum = vw__op_add(tape, first, second);
+    vw__tensor_drop(tape, &second);
+    vw__tensor_drop(tape, &first);
+    for (size_t i = 0; i < 2; i++)
+        vw__tensor_drop(tape, &parts[i]);
+    vw__tensor loss = loss_of(tape, sum);
+    expect_live(tape, 2 * ONE + SMALL);
+    vw__tape_backward(tape, loss);
+    /* Weights and loss; what both cat() hand on, and a sum for each part. */
+    expect_peak(tape, 2 * ONE + SMALL + 2 * ONE + 2 * ONE);
+    vw__tensor_drop(tape, &loss);
+    vw__tape_destroy(tape);
+}
+
 static void a_gradient_is_taken_over_or_copied_where_another_holds_it(void **state)
 {
     (void)state;
@@ -483,6 +506,7 @@ int main(void)
         cmocka_unit_test(a_node_drops_its_gradients_and_saved_tensors_when_it_has_run),
         cmocka_unit_test(a_second_gradient_is_added_in_place_if_nobody_else_holds_the_first),
         cmocka_unit_test(a_shared_gradient_is_added_into_a_new_tensor),
+        cmocka_unit_test(a_part_of_a_gradient_is_added_into_a_tensor_of_its_size),
         cmocka_unit_test(a_gradient_is_taken_over_or_copied_where_another_holds_it),
         cmocka_unit_test(the_gradient_of_a_second_backward_pass_is_added_to_the_first),
         cmocka_unit_test(a_shared_weight_waits_for_all_of_its_gradients),

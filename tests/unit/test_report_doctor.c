@@ -672,7 +672,8 @@ static void what_json_does_not_know_is_null_or_empty(void **state)
         "\"source\": \"text\", \"sentence\": null, \"errors\": 0, \"reasoning\": [], \"numbers\": "
         "{\"tried_bytes\": null, \"total_bytes\": null, \"free_bytes\": null, "
         "\"allocated_bytes\": null, \"reserved_bytes\": null, \"process_bytes\": null, "
-        "\"allowed_bytes\": null, \"device\": null}, \"findings\": []}\n");
+        "\"allowed_bytes\": null, \"device\": null}, \"findings\": [], "
+        "\"failed_at\": null}\n");
 }
 
 /* ---- failures -------------------------------------------------------------------------------- */

@@ -273,6 +273,22 @@ static void replay_and_tune_take_the_busiest_device(void **state)
     vw_recording_close(recording);
 }
 
+static void a_check_takes_the_usual_setting_and_limits(void **state)
+{
+    (void)state;
+    vw_recording *recording = opened();
+    vw_baseline *baseline = NULL;
+    vw_check_report *report = NULL;
+    const vw_check_limits *none = CUT(vw_check_limits, max_growth, .max_growth = {0});
+    must(vw_baseline_make(recording, CUT(vw_baseline_options, like, .like = NULL), &baseline));
+    assert_string_equal(baseline->policy, "native");
+    must(vw_baselines_compare(baseline, baseline, none, &report));
+    assert_true(report->figures[VW_CHECK_RESERVED].max_growth == 0.0);
+    vw_check_report_free(report);
+    vw_baseline_free(baseline);
+    vw_recording_close(recording);
+}
+
 static void every_door_of_the_doctor_takes_defaults(void **state)
 {
     (void)state;
@@ -470,6 +486,7 @@ int main(void)
         cmocka_unit_test_teardown(opening_takes_defaults, free_blocks),
         cmocka_unit_test_teardown(statistics_and_verify_take_defaults, free_blocks),
         cmocka_unit_test_teardown(replay_and_tune_take_the_busiest_device, free_blocks),
+        cmocka_unit_test_teardown(a_check_takes_the_usual_setting_and_limits, free_blocks),
         cmocka_unit_test_teardown(every_door_of_the_doctor_takes_defaults, free_blocks),
         cmocka_unit_test_teardown(ranks_take_defaults, free_blocks),
         cmocka_unit_test_teardown(a_view_takes_defaults, free_blocks),

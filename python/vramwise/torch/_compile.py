@@ -5,6 +5,9 @@ compiled on the user's machine against the headers of the torch that is imported
 compiler: no nvcc, no ninja, no torch.utils.cpp_extension (which costs a second to import). What was compiled is kept under a name made
 of everything it depends on. The compiler stands apart in that name: where none is left (a compute node
 that shares its home with the machine that compiled), what another compiler made will do.
+
+For ROCm it is the same source and the same compiler: no hipcc (torch_headers.h has the names). Untested
+on hardware.
 """
 from __future__ import annotations
 
@@ -30,8 +33,11 @@ from ._cache import Beat
 from ._say import say
 
 _LIBRARIES = ("c10", "c10_cuda", "torch_cpu", "torch_cuda", "torch")
+_ROCM_LIBRARIES = ("c10", "c10_hip", "torch_cpu", "torch_hip", "torch")
 _CUDA_HEADERS = ("cuda_runtime_api.h", "cuda.h", "crt/host_defines.h", "crt/host_config.h")
+HIP_HEADER = "hip/hip_runtime_api.h"
 _TORCH_HEADER = "c10/cuda/CUDACachingAllocator.h"
+_ROCM_TORCH_HEADER = "c10/hip/HIPCachingAllocator.h"
 _TIME_LIMIT_SECONDS = 600.0
 _BUILDING = "building-"
 
@@ -48,6 +54,7 @@ class Torch:
     cuda_version: str
     cxx11_abi: bool
     folder: Path
+    hip_version: Optional[str] = None  # of ROCm; None: it is for CUDA
 
     @staticmethod
     def of(module: Any) -> "Torch":
@@ -56,7 +63,14 @@ class Torch:
                      git_version=str(getattr(module.version, "git_version", None)),
                      cuda_version=str(module.version.cuda),
                      cxx11_abi=bool(module.compiled_with_cxx11_abi()),
-                     folder=Path(module.__file__).resolve().parent)
+                     folder=Path(module.__file__).resolve().parent,
+                     hip_version=hip_version_of(module))
+
+
+def hip_version_of(module: Any) -> Optional[str]:
+    """"7.0.51831" of a torch for ROCm; None of any other."""
+    version = getattr(module.version, "hip", None)
+    return str(version) if version else None
 
 
 def release_of(version: str) -> str:
@@ -144,6 +158,56 @@ def find_cuda_headers(torch: Torch) -> List[Path]:
     return [folder for folder in dict.fromkeys(found) if folder != Path("/usr/include")]
 
 
+def _hip_folders(torch: Torch) -> List[Path]:
+    """Where HIP's headers may be: where the user says, where the wheels beside torch put them, where
+    ROCm goes."""
+    homes = [Path(os.environ[name]) for name in ("ROCM_HOME", "ROCM_PATH", "HIP_PATH")
+             if os.environ.get(name)]
+    packages = torch.folder.parent
+    homes += [packages / "_rocm_sdk_devel", packages / "_rocm_sdk_core"]
+    hipcc = shutil.which("hipcc")
+    if hipcc:
+        homes.append(Path(hipcc).resolve().parent.parent)
+    homes.append(Path("/opt/rocm"))
+    return list(dict.fromkeys([home / "include" for home in homes] + [Path("/usr/include")]))
+
+
+def _hip_major(folder: Path) -> Optional[str]:
+    """Of which HIP the headers are; None: they do not say."""
+    try:
+        text = (folder / "hip" / "hip_version.h").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    match = re.search(r"#define\s+HIP_VERSION_MAJOR\s+(\d+)", text)
+    return match.group(1) if match else None
+
+
+def find_hip_headers(torch: Torch) -> List[Path]:
+    """The folder that has them; none where the compiler knows it."""
+    major = str(torch.hip_version).split(".", maxsplit=1)[0]
+    other_major = None
+    for folder in _hip_folders(torch):
+        if not (folder / HIP_HEADER).is_file():
+            continue
+        if _hip_major(folder) in (None, major):
+            return [folder] if folder != Path("/usr/include") else []
+        other_major = f"{folder} is of HIP {_hip_major(folder)}"
+    raise BuildError(f"HIP's header {HIP_HEADER} is missing"
+                     + (f" ({other_major}, PyTorch of {torch.hip_version})" if other_major else "")
+                     + f": set ROCM_HOME to a ROCm {major}")
+
+
+def _check_torch_headers(torch: Torch) -> None:
+    """BuildError: they are not there, or their allocator is not one that the adapter can be."""
+    name = _TORCH_HEADER if torch.hip_version is None else _ROCM_TORCH_HEADER
+    header = torch.folder / "include" / name
+    if not header.is_file():
+        raise BuildError(f"PyTorch's headers are missing: no {name} in {torch.folder / 'include'}")
+    if torch.hip_version is not None and not re.search(
+            r"\bclass\b[^;{]*\bCUDAAllocator\b", header.read_text(encoding="utf-8", errors="replace")):
+        raise BuildError(f"for ROCm the adapter needs PyTorch 2.11 or newer, and this is {torch.version}")
+
+
 def _library(name: str) -> Path:
     path = _paths.library_file(name)
     if path is None:
@@ -180,6 +244,7 @@ def make_plan(torch: Torch) -> Plan:
     libraries = [_library("vramwise"), _library("vramwise-torch")]
     digest = hashlib.sha256()
     facts = {"torch": torch.version, "git": torch.git_version, "cuda": torch.cuda_version,
+             "hip": torch.hip_version,
              "abi": torch.cxx11_abi, "folder": str(torch.folder),
              "vramwise": _paths.version(), "libraries": [str(path) for path in libraries],
              "flags": _flags(torch)}
@@ -198,16 +263,24 @@ def minor_of(version: str) -> Tuple[int, int]:
     return (int(match.group(1)), int(match.group(2))) if match else (0, 0)
 
 
+def rocm_flags(hip_version: str) -> List[str]:
+    """What PyTorch's headers want to know of ROCm; HIP has its first two numbers."""
+    major, minor = minor_of(hip_version)
+    return ["-DUSE_ROCM=1", "-D__HIP_PLATFORM_AMD__=1", f"-DROCM_VERSION={major * 10000 + minor * 100}",
+            f"-DTORCH_HIP_VERSION={major * 100 + minor}"]
+
+
 def _flags(torch: Torch) -> List[str]:
     standard = "c++20" if minor_of(torch.version) >= (2, 13) else "c++17"  # PyTorch's own policy
-    return [f"-std={standard}", "-O2", "-fPIC", f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.cxx11_abi)}"]
+    return [f"-std={standard}", "-O2", "-fPIC", f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.cxx11_abi)}",
+            *(rocm_flags(torch.hip_version) if torch.hip_version is not None else [])]
 
 
-def _compile_command(plan: Plan, compiler: Sequence[str], cuda: Sequence[Path]) -> List[str]:
+def _compile_command(plan: Plan, compiler: Sequence[str], runtime: Sequence[Path]) -> List[str]:
     adapter = _paths.adapter_folder()
     ours = [adapter, adapter / "support", _paths.include_folder()]
     include = plan.torch.folder / "include"
-    theirs = [include, include / "torch" / "csrc" / "api" / "include", *cuda]
+    theirs = [include, include / "torch" / "csrc" / "api" / "include", *runtime]
     return [*compiler, *_flags(plan.torch), *(f"-I{folder}" for folder in ours),
             *(word for folder in theirs for word in ("-isystem", str(folder)))]
 
@@ -215,9 +288,10 @@ def _compile_command(plan: Plan, compiler: Sequence[str], cuda: Sequence[Path]) 
 def _link_command(plan: Plan, compiler: Sequence[str], objects: Sequence[Path],
                   output: Path) -> List[str]:
     libraries = plan.torch.folder / "lib"
+    names = _LIBRARIES if plan.torch.hip_version is None else _ROCM_LIBRARIES
     rpaths = dict.fromkeys([str(path.parent) for path in plan.libraries] + [str(libraries)])
     return [*compiler, "-shared", "-o", str(output), *(str(path) for path in objects),
-            f"-L{libraries}", *(f"-l{name}" for name in _LIBRARIES),
+            f"-L{libraries}", *(f"-l{name}" for name in names),
             *(str(path) for path in plan.libraries),
             *(f"-Wl,-rpath,{folder}" for folder in rpaths)]
 
@@ -300,7 +374,7 @@ def _first_errors(log: Path) -> str:
     return " | ".join((errors or lines[-1:] or ["no output"])[:2])
 
 
-def _build(plan: Plan, compiler: Sequence[str], cuda: Sequence[Path], target: Path, quiet: bool,
+def _build(plan: Plan, compiler: Sequence[str], runtime: Sequence[Path], target: Path, quiet: bool,
            beat: Beat) -> None:
     """Compiles into a folder of its own, and puts the result in its place with one rename."""
     cache = target.parent
@@ -316,7 +390,7 @@ def _build(plan: Plan, compiler: Sequence[str], cuda: Sequence[Path], target: Pa
 
     try:
         _files.create(log)
-        start = _compile_command(plan, compiler, cuda)
+        start = _compile_command(plan, compiler, runtime)
         objects = [folder / (source.name + ".o") for source in plan.sources]
         commands = [[*start, "-c", str(source), "-o", str(made)]
                     for source, made in zip(plan.sources, objects)]
@@ -354,16 +428,15 @@ def adapter(torch: Torch, *, quiet: bool = False, anew: bool = False) -> Path:
         try:
             compiler = find_compiler()
             identity = _compiler_identity(compiler)
-            cuda = find_cuda_headers(torch)
-            if not (torch.folder / "include" / _TORCH_HEADER).is_file():
-                raise BuildError(f"PyTorch's headers are missing: no {_TORCH_HEADER} in "
-                                 f"{torch.folder / 'include'}")
+            runtime = find_cuda_headers(torch) if torch.hip_version is None else \
+                find_hip_headers(torch)
+            _check_torch_headers(torch)
         except BuildError:
             made = None if anew else _made_by_another(cache, plan)
             if made is None:
                 raise
             return made
-        identity += " ".join(str(folder) for folder in cuda)
+        identity += " ".join(str(folder) for folder in runtime)
         target = cache / (f"{plan.stem}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}.so")
 
         def is_there() -> bool:
@@ -373,7 +446,7 @@ def adapter(torch: Torch, *, quiet: bool = False, anew: bool = False) -> Path:
         if not is_there():
             with _cache.lock(cache / target.stem, quiet=quiet) as beat:
                 if not is_there():
-                    _build(plan, compiler, cuda, target, quiet, beat)
+                    _build(plan, compiler, runtime, target, quiet, beat)
         return target
     except _cache.CacheError as error:
         raise BuildError(str(error)) from None

@@ -39,7 +39,8 @@ class Stays(Exception):
 
 def check_gpu(torch: Any) -> None:
     """Stays: there is nothing an allocator could do."""
-    if getattr(torch.version, "cuda", None) is None or not hasattr(torch._C, "_cuda_getDeviceCount"):
+    has_gpu = getattr(torch.version, "cuda", None) is not None or _compile.hip_version_of(torch) is not None
+    if not has_gpu or not hasattr(torch._C, "_cuda_getDeviceCount"):
         raise Stays(f"PyTorch {torch.__version__} was built without CUDA")
     if getattr(torch.cuda, "_is_in_bad_fork", lambda: False)():
         raise Stays("this process was forked from one that had started CUDA, and cannot use it")
@@ -140,6 +141,8 @@ def _install_adapter(torch: Any, wishes: _Wishes) -> Installed:
     library, path, reason = _find_adapter(facts, wishes.quiet)
     if version > NEWEST_VERSION:
         say(f"PyTorch {facts.version} is newer than any that vramwise was tried with", quiet=wishes.quiet)
+    if facts.hip_version is not None:
+        say("PyTorch for ROCm: vramwise was never run on an AMD GPU", quiet=wishes.quiet)
     message = ctypes.create_string_buffer(1024)
     if library.vramwise_torch_install(wishes.allocator.encode(), wishes.flags, wishes.spill_bytes,
                                       message, len(message)) != 0:
@@ -202,6 +205,8 @@ def _address(library: ctypes.CDLL, name: str) -> int:
 
 
 def _install_plain(torch: Any, allocator: str, reason: str) -> Installed:
+    if _compile.hip_version_of(torch) is not None:
+        raise Stays(f"{reason}; and the plain door is for CUDA")
     version = _compile.minor_of(str(torch.__version__))
     if version < PLAIN_VERSIONS_FROM:
         least = ".".join(map(str, PLAIN_VERSIONS_FROM))

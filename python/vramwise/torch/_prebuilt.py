@@ -81,6 +81,8 @@ def _check(adapter: Prebuilt, torch: Torch) -> str:
 
 def choose(torch: Torch) -> Tuple[Path, str]:
     """The adapter that fits, and why it does. NoneFits."""
+    if torch.hip_version is not None:
+        raise NoneFits("no prebuilt adapter is for ROCm")
     candidates = [adapter for adapter in shipped(_paths.prebuilt_folder())
                   if _minor(adapter.version) == _minor(torch.version)
                   and adapter.cxx11_abi == torch.cxx11_abi]

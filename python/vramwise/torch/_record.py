@@ -36,7 +36,13 @@ def _known_arguments(function: Any, wanted: Dict[str, Any]) -> Dict[str, Any]:
     return {name: value for name, value in wanted.items() if name in known}
 
 
-def _begin_history(torch: Any, stacks: str, max_entries: int) -> None:
+def is_history_on(torch: Any) -> bool:
+    """Whether PyTorch keeps a history now."""
+    return bool(getattr(torch._C, "_cuda_isHistoryEnabled", lambda: False)())
+
+
+def begin_history(torch: Any, stacks: str, max_entries: int) -> None:
+    """Lets PyTorch keep a history from now on. RuntimeError: its allocator cannot."""
     function = torch.cuda.memory._record_memory_history
     wanted = dict(_STACKS[stacks], max_entries=max_entries, clear_history=True)
     function("all", **_known_arguments(function, wanted))
@@ -82,9 +88,9 @@ def record(path: Union[str, "os.PathLike[str]"], *, max_entries: Optional[int] =
         say(f"nothing is recorded: {reason}")
         yield
         return
-    was_on = bool(getattr(torch._C, "_cuda_isHistoryEnabled", lambda: False)())
+    was_on = is_history_on(torch)
     try:
-        _begin_history(torch, stacks, sys.maxsize if max_entries is None else max_entries)
+        begin_history(torch, stacks, sys.maxsize if max_entries is None else max_entries)
     except RuntimeError as error:
         raise VramwiseError(f"nothing can be recorded: {str(error).splitlines()[0]}") from None
     try:
@@ -95,6 +101,14 @@ def record(path: Union[str, "os.PathLike[str]"], *, max_entries: Optional[int] =
     _end_recording(torch, path, was_on, is_failing=False)
 
 
+def end_history(torch: Any, was_on: bool) -> None:
+    """Puts the history back to what it was before begin_history()."""
+    if was_on:
+        begin_history(torch, "python", _GO_ON_ENTRIES)
+    else:
+        torch.cuda.memory._record_memory_history(None)
+
+
 def _end_recording(torch: Any, path: Union[str, "os.PathLike[str]"], was_on: bool,
                    is_failing: bool) -> None:
     """Writes it and puts the history back; must not hide an exception that is on its way."""
@@ -102,10 +116,7 @@ def _end_recording(torch: Any, path: Union[str, "os.PathLike[str]"], was_on: boo
         try:
             write_snapshot(torch, path)
         finally:
-            if was_on:
-                _begin_history(torch, "python", _GO_ON_ENTRIES)
-            else:
-                torch.cuda.memory._record_memory_history(None)
+            end_history(torch, was_on)
     except Exception as error:
         text = f"{os.fspath(path)}: the recording was not written: {error}"
         if not is_failing:

@@ -59,6 +59,9 @@ class CUDAStream
 
 CUDAStream getCurrentCUDAStream(DeviceIndex device = -1);
 cudaError_t GetDevice(DeviceIndex *device);
+DeviceIndex device_count() noexcept;
+bool hasPrimaryContext(DeviceIndex device);
+void device_synchronize();
 
 class CUDAGuard
 {
@@ -69,6 +72,17 @@ class CUDAGuard
 
   private:
     DeviceIndex before_;
+};
+
+class CUDAStreamCaptureModeGuard
+{
+  public:
+    explicit CUDAStreamCaptureModeGuard(cudaStreamCaptureMode mode);
+    ~CUDAStreamCaptureModeGuard();
+    CUDAStreamCaptureModeGuard(const CUDAStreamCaptureModeGuard &) = delete;
+
+  private:
+    cudaStreamCaptureMode before_;
 };
 
 namespace CUDACachingAllocator

@@ -14,6 +14,7 @@ enum cudaError_t {
 };
 enum cudaMemcpyKind { cudaMemcpyDeviceToDevice = 3 };
 enum { cudaIpcMemLazyEnablePeerAccess = 1 };
+enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal = 0, cudaStreamCaptureModeRelaxed = 2 };
 
 struct cudaIpcMemHandle_t {
     char reserved[64];

@@ -6,6 +6,7 @@
 
 static thread_local c10::DeviceIndex current_device = 0;
 static thread_local c10::StreamId current_stream = 0;
+static thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 
 StandIn &stand_in()
 {
@@ -273,6 +274,34 @@ cudaError_t GetDevice(DeviceIndex *device)
 {
     *device = current_device;
     return cudaSuccess;
+}
+
+DeviceIndex device_count() noexcept
+{
+    return static_cast<DeviceIndex>(stand_in().started_devices.size());
+}
+
+bool hasPrimaryContext(DeviceIndex device)
+{
+    return stand_in().started_devices.at(static_cast<size_t>(device));
+}
+
+void device_synchronize()
+{
+    TORCH_CHECK(!stand_in().is_capturing || capture_mode == cudaStreamCaptureModeRelaxed,
+                "CUDA error: operation not permitted when stream is capturing");
+    stand_in().idle_devices.push_back(current_device);
+}
+
+CUDAStreamCaptureModeGuard::CUDAStreamCaptureModeGuard(cudaStreamCaptureMode mode)
+    : before_(capture_mode)
+{
+    capture_mode = mode;
+}
+
+CUDAStreamCaptureModeGuard::~CUDAStreamCaptureModeGuard()
+{
+    capture_mode = before_;
 }
 
 CUDAGuard::CUDAGuard(DeviceIndex device) : before_(current_device)

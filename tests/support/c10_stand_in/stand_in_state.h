@@ -36,6 +36,9 @@ struct StandIn {
     std::vector<std::pair<int, int>> peers;            // current device, device to reach
     std::vector<std::pair<int, cudaStream_t>> awaited; // current device, stream
     bool is_unloading = false;                         // as at the end of a process
+    bool is_capturing = false;                         // a graph, in another thread
+    std::vector<bool> started_devices;                 // one for each there is
+    std::vector<int> idle_devices;                     // that were waited for
     int plain_copies = 0;
     int peer_copies = 0;
     int opened_handles = 0;

@@ -4,8 +4,10 @@
  *   fake_virtual_memory.c   reservations, handles, mappings; empty in an old driver
  *   fake_kernels.c          kernels known by name, and the stream-ordered allocator; the same
  *   fake_nvml.c             NVML, in the same library
+ *   fake_processes.c        the GPUs and processes that it tells of
  *
- * The first two are also the greater part of a fake HIP runtime (FAKE_HIP): see fake_hip.
+ * The first two and the last are also the greater part of a fake HIP runtime (FAKE_HIP): see
+ * fake_hip.
  *
  * One lock guards everything; a thread's stack of contexts and its capture mode are its own. */
 #ifndef VW_TESTS_FAKE_INTERNAL_H

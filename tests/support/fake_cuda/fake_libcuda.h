@@ -23,7 +23,7 @@
  *   FAKE_CUDA_WITHOUT_PEERS=1        no device can reach another's memory
  *   FAKE_CUDA_HOLD=/a/file           cuMemGetInfo does not answer while this file is there
  *   FAKE_CUDA_BUSY_MS=50             work still runs for so long, whoever waits for a device
- *   FAKE_NVML_PROCESSES=200          how many processes NVML reports; 3 if not set
+ *   FAKE_NVML_PROCESSES=200          how many processes NVML or AMD SMI reports; 3 if not set
  *   FAKE_NVML_ENTRY_BYTES=32         the layout of NVML's entries; 24 if not set
  *   FAKE_NVML_LIST=0:17:4096,1:9:1   instead: process 17 has 4096 bytes of GPU 0, and so on
  *   FAKE_NVML_NAME="NVIDIA H200"     of all GPUs; "Fake GPU" if not set

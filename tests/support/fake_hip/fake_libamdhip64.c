@@ -14,7 +14,7 @@
 /* Contexts are always there. */
 __attribute__((constructor)) static void make_contexts(void)
 {
-    for (int i = 0; i < FAKE_CUDA_DEVICES; i++)
+    for (int i = 0; i < fake_device_count(); i++)
         fake_primaries[i].retain_count = 1;
 }
 
@@ -30,9 +30,9 @@ DRIVER(hipGetDevice, (int *device))
 DRIVER(hipSetDevice, (int device))
 {
     OBEY_ORDERS();
-    if (device < 0 || device >= FAKE_CUDA_DEVICES)
+    if (fake_device_behind(device) < 0)
         return INVALID_DEVICE;
-    fake_set_current_context(&fake_primaries[device]);
+    fake_set_current_context(&fake_primaries[fake_device_behind(device)]);
     return SUCCESS;
 }
 
@@ -46,7 +46,7 @@ DRIVER(hipDriverGetVersion, (int *version))
 DRIVER(hipDeviceGetAttribute, (int *value, int attribute, int device))
 {
     OBEY_ORDERS();
-    if (device < 0 || device >= FAKE_CUDA_DEVICES)
+    if (fake_device_behind(device) < 0)
         return INVALID_DEVICE;
     if (attribute != VW__HIP_HAS_VIRTUAL_MEMORY)
         abort(); /* CUDA's number for something else */

@@ -1,11 +1,20 @@
 // fake_adapter.cpp - what Python calls in the adapter, without an allocator: enough to see that it
 // was compiled with the right folders and flags, linked with our libraries, and asked the right
 // things.
-#include <c10/cuda/CUDACachingAllocator.h> // from the stand-in for PyTorch's headers
+#ifdef USE_ROCM
+#include <c10/hip/HIPCachingAllocator.h> // from the stand-in for PyTorch's headers
+#include <hip/hip_runtime_api.h>
+#define HAS_RUNTIME                                                                                \
+    (HIP_VERSION_MAJOR == 7 && ROCM_VERSION == 70200 && TORCH_HIP_VERSION == 702 &&                \
+     __HIP_PLATFORM_AMD__)
+#else
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <crt/host_config.h>
 #include <crt/host_defines.h>
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+#define HAS_RUNTIME (CUDART_VERSION >= 13000)
+#endif
 
 #include <cstdio>
 #include <cstdlib>
@@ -15,7 +24,7 @@
 
 #include "vramwise/version.h"
 
-#if !defined(FAKE_TORCH_HEADERS) || CUDART_VERSION < 13000 || _GLIBCXX_USE_CXX11_ABI != 1
+#if !defined(FAKE_TORCH_HEADERS) || !HAS_RUNTIME || _GLIBCXX_USE_CXX11_ABI != 1
 #error compiled with other headers or flags than it should be
 #endif
 

@@ -1,7 +1,7 @@
 """A stand-in for PyTorch, with what our Python asks of it and nothing else.
 
-FAKE_TORCH_VERSION, FAKE_TORCH_CUDA (empty: built without) and FAKE_TORCH_DEVICES say what it is. Its
-headers and libraries are put beside it by the tests that compile.
+FAKE_TORCH_VERSION, FAKE_TORCH_CUDA (empty: built without), FAKE_TORCH_HIP (then it is for ROCm) and
+FAKE_TORCH_DEVICES say what it is. Its headers and libraries are put beside it by the tests that compile.
 """
 import os
 
@@ -16,7 +16,7 @@ class OutOfMemoryError(RuntimeError):
 
 class _C:
     """The parts of torch._C that are looked at."""
-    if version.cuda is not None:
+    if version.cuda is not None or version.hip is not None:
         @staticmethod
         def _cuda_getDeviceCount():
             raise AssertionError("this forbids forked children to use CUDA: nobody may call it")

@@ -4,7 +4,7 @@ import os
 from .. import OutOfMemoryError  # noqa: F401
 
 state = {"initialized": False, "bad_fork": False, "emptied": 0, "live": 0, "peak": 0,
-         "resets": 0}
+         "resets": 0, "allocations": 0}
 
 
 def is_initialized():
@@ -50,6 +50,10 @@ def max_memory_allocated(device):
 
 def memory_reserved(device):
     return 200
+
+
+def memory_stats(device):
+    return {"allocation.all.allocated": state["allocations"]}
 
 
 def mem_get_info(device):

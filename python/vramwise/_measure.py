@@ -1,0 +1,116 @@
+"""_measure.py - how memory is measured here.
+
+how() is the one place that decides. A Method is what the answer can do; Gpu asks PyTorch for its
+statistics. A method that needs no GPU, such as a step that is traced on fake tensors, is another
+subclass, and how() chooses it where there is no GPU: nothing else has to change.
+"""
+from __future__ import annotations
+
+import gc
+import os
+from typing import Any, Union
+
+HISTORY_ENTRIES = 200_000  # kept while a test runs: the last ones, some hundred bytes each
+
+
+class Unmeasurable(Exception):
+    """Memory cannot be measured here; the text says why."""
+
+
+class Method:
+    """A way to measure. Numbers are bytes of one device, and count from begin() on."""
+
+    name = ""  # for people: "GPU 0"
+
+    def begin(self) -> None:
+        """Forgets earlier peaks and counts."""
+        raise NotImplementedError
+
+    def current_bytes(self) -> int:
+        """What is alive now."""
+        raise NotImplementedError
+
+    def peak_bytes(self) -> int:
+        """The most that was alive at once since begin(), what was alive before included."""
+        raise NotImplementedError
+
+    def allocations(self) -> int:
+        """Requests since begin()."""
+        raise NotImplementedError
+
+    def keep_history(self) -> None:
+        """Remembers every request from now on, with the line that made it."""
+
+    def drop_history(self) -> None:
+        """Ends that."""
+
+    def write_recording(self, path: Union[str, "os.PathLike[str]"]) -> None:
+        """Writes the history as a recording. RuntimeError or OSError: there is none."""
+        raise RuntimeError("this way to measure has no history")
+
+
+class Gpu(Method):
+    """PyTorch's own statistics of the current device."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._device = torch.cuda.current_device()
+        self._first = 0
+        self._was_on = False
+        self._is_kept = False
+        self.name = f"GPU {self._device}"
+
+    def _requests(self) -> int:
+        return int(self._torch.cuda.memory_stats(self._device).get("allocation.all.allocated", 0))
+
+    def begin(self) -> None:
+        gc.collect()  # what is garbage already is not this test's
+        self._torch.cuda.reset_peak_memory_stats(self._device)
+        self._first = self._requests()
+
+    def current_bytes(self) -> int:
+        return int(self._torch.cuda.memory_allocated(self._device))
+
+    def peak_bytes(self) -> int:
+        return int(self._torch.cuda.max_memory_allocated(self._device))
+
+    def allocations(self) -> int:
+        return self._requests() - self._first
+
+    def keep_history(self) -> None:
+        from .torch import _record
+        self._was_on = _record.is_history_on(self._torch)
+        try:
+            _record.begin_history(self._torch, "python", HISTORY_ENTRIES)
+            self._is_kept = True
+        except RuntimeError:  # an allocator without one: numbers are still right
+            self._is_kept = False
+
+    def drop_history(self) -> None:
+        from .torch import _record
+        if self._is_kept:
+            _record.end_history(self._torch, self._was_on)
+            self._is_kept = False
+
+    def write_recording(self, path: Union[str, "os.PathLike[str]"]) -> None:
+        from .torch import _record
+        if not self._is_kept:
+            raise RuntimeError("this allocator keeps no history")
+        _record.write_snapshot(self._torch, path)
+
+
+def how() -> Method:
+    """The way to measure in this process. Unmeasurable: there is none."""
+    from . import _library
+    if _library.is_disabled():
+        raise Unmeasurable("VRAMWISE_DISABLE is set")
+    try:
+        import torch
+    except ImportError:
+        raise Unmeasurable("PyTorch is not installed") from None
+    from .torch._install import Stays, check_gpu
+    try:
+        check_gpu(torch)
+    except Stays as reason:
+        raise Unmeasurable(str(reason)) from None
+    return Gpu(torch)
