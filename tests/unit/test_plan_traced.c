@@ -210,11 +210,31 @@ static void kernels_take_what_the_rules_say(void **state)
         512 + rounded);
 }
 
+static void a_weight_of_a_plain_product_is_summed_over_images(void **state)
+{
+    (void)state;
+    vw__op_conv_shape shape = {.in = {.batch = 3, .channels = 16, .height = 8, .width = 8},
+                               .window = {.kernel = 1, .stride = 1},
+                               .out_channels = 32,
+                               .groups = 1};
+    assert_int_equal(vw__hidden_convolution(&shape, 2, VW__HIDDEN_RESULT).count, 0);
+    vw__hidden weight = vw__hidden_convolution(&shape, 2, VW__HIDDEN_WEIGHT_GRADIENT);
+    assert_int_equal(weight.steps[0].size_bytes, 3 * 16 * 32 * 4);
+    assert_int_equal(weight.count, 2);
+    assert_int_equal(weight.steps[1].size_bytes, 0); /* lets go of the first */
+    assert_int_equal(weight.steps[1].taken, 0);
+    shape.is_channels_last = true;
+    assert_int_equal(vw__hidden_convolution(&shape, 2, VW__HIDDEN_WEIGHT_GRADIENT).count, 0);
+}
+
 static void numbers_beyond_reason_are_capped(void **state)
 {
     (void)state;
     const vw__op_conv_shape image = {
-        .in = {UINT64_MAX, 3, 7, 7}, .window = {3, 1, 1}, .out_channels = UINT64_MAX, .groups = 1};
+        .in = {.batch = UINT64_MAX, .channels = 3, .height = 7, .width = 7},
+        .window = {.kernel = 3, .stride = 1, .padding = 1},
+        .out_channels = UINT64_MAX,
+        .groups = 1};
     const vw__hidden_heads heads = {.is_flash = true,
                                     .element_bytes = 2,
                                     .batch = UINT64_MAX,
@@ -401,6 +421,7 @@ int main(void)
         cmocka_unit_test(it_is_an_exact_recording_with_the_stacks_of_the_program),
         cmocka_unit_test(products_take_a_workspace_for_each_thread_once),
         cmocka_unit_test(kernels_take_what_the_rules_say),
+        cmocka_unit_test(a_weight_of_a_plain_product_is_summed_over_images),
         cmocka_unit_test(numbers_beyond_reason_are_capped),
         cmocka_unit_test(it_is_written_as_a_snapshot),
         cmocka_unit_test(without_a_wish_the_traced_size_is_planned),
