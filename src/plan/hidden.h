@@ -3,7 +3,7 @@
  * PyTorch's dispatcher sees the arguments and the results of an operator. Some kernels also take
  * buffers from the allocator while they run, or keep a workspace. These rules are the one place
  * that knows how many bytes that is: the operators of the tape (op_*.c) use them, and so do traces
- * of a program (traced.c), which name the operator and its numbers.
+ * of a program (traced_play.c), which name the operator and its numbers.
  *
  * A rule gives a short list of buffers in the order in which the kernel takes them. Sizes beyond 64
  * bits are UINT64_MAX, which nothing can allocate. */
