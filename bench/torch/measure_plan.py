@@ -171,6 +171,18 @@ KINDS |= {
     "vit-6l": ("ViT", dict(num_labels=1000, num_hidden_layers=6), "ViTForImageClassification"),
     "clip-b32": ("CLIP", {}, "CLIPModel"),
     "siglip-b16": ("Siglip", {}, "SiglipModel"),
+    "mpnet-6l": ("MPNet", dict(vocab_size=30527, max_position_embeddings=514, **MINI),
+                 "MPNetForMaskedLM"),
+    "m2m-100-4l": ("M2M100", dict(vocab_size=64000, **ENCODER_DECODER),
+                   "M2M100ForConditionalGeneration"),
+    "bart-classes": ("Bart", dict(num_labels=3, **ENCODER_DECODER),
+                     "BartForSequenceClassification"),
+    "swin-base": ("Swin", dict(num_labels=1000, embed_dim=128, depths=[2, 2, 18, 2],
+                               num_heads=[4, 8, 16, 32]), "SwinForImageClassification"),
+    "whisper-base": ("Whisper", dict(d_model=512, encoder_layers=6, decoder_layers=6,
+                                     encoder_attention_heads=8, decoder_attention_heads=8,
+                                     encoder_ffn_dim=2048, decoder_ffn_dim=2048),
+                     "WhisperForConditionalGeneration"),
     "whisper-tiny": ("Whisper", dict(d_model=384, encoder_layers=4, decoder_layers=4,
                                      encoder_attention_heads=6, decoder_attention_heads=6,
                                      encoder_ffn_dim=1536, decoder_ffn_dim=1536),
@@ -229,7 +241,9 @@ def loss_of(model, config, B: int, T: int, dtype):
         sound = torch.randn(B, FEATURES, FRAMES, device=DEVICE, dtype=dtype)
         return model(input_features=sound, labels=words()).loss
     if name.endswith("SequenceClassification"):
-        return model(input_ids=words(), labels=torch.randint(0, 2, (B,), device=DEVICE)).loss
+        ids = words()
+        ids[:, -1] = config.eos_token_id or 0  # Bart classifies what is before it
+        return model(input_ids=ids, labels=torch.randint(0, 2, (B,), device=DEVICE)).loss
     if name.endswith("TokenClassification"):
         return model(input_ids=words(), labels=words(2)).loss
     if name.endswith("QuestionAnswering"):
@@ -268,25 +282,31 @@ def optimizer_of(name: str, parameters, offload: str):
 
 
 def measure(kind: str, B: int, T: int, prec="fp32", opt="adamw", ckpt=False, attn="sdpa", mode="train",
-            accum=1, offload="none", sharding="none", master=False, generate=0,
+            accum=1, offload="none", sharding="none", master=False, generate=0, lora=0, static=False,
             snapshot="") -> dict:
     torch.cuda.reset_peak_memory_stats()
     has_16_bits = prec in ("bf16", "fp16") and not (master and sharding == "fsdp")
     model, config = build(kind, DTYPES[prec] if has_16_bits else torch.float32, attn)
+    params = sum(p.numel() for p in model.parameters())
+    if lora:
+        import peft
+        model = peft.get_peft_model(model, peft.LoraConfig(r=lora, lora_dropout=0.0))
     model.train(mode == "train")
     if ckpt:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     result = dict(kind=kind, B=B, T=T, prec=prec, opt=opt, ckpt=ckpt, attn=attn, mode=mode,
-                  accum=accum, params=sum(p.numel() for p in model.parameters()),
+                  accum=accum, params=params,
                   config=config.to_dict() if config else None)
     result.update({name: value for name, value in dict(
-        offload=offload, sharding=sharding, master=master, generate=generate).items()
+        offload=offload, sharding=sharding, master=master, generate=generate, lora=lora,
+        static=static).items()
         if value not in ("none", False, 0)})
     if sharding == "fsdp" or offload == "weights":
         shard(model, master, offload == "weights")
         gc.collect()
     result["weights"] = torch.cuda.memory_allocated()
-    optimizer = optimizer_of(opt, list(model.parameters()), offload) if mode == "train" else None
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = optimizer_of(opt, trained, offload) if mode == "train" else None
 
     def forward():
         with torch.autocast("cuda", dtype=DTYPES.get(prec), enabled=prec.startswith("amp")):
@@ -315,7 +335,8 @@ def measure(kind: str, B: int, T: int, prec="fp32", opt="adamw", ckpt=False, att
                 ids = torch.randint(1, 30000, (B, T), device=DEVICE)
                 model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=generate,
                                min_new_tokens=generate, do_sample=False, use_cache=True,
-                               pad_token_id=0)
+                               pad_token_id=0,
+                               **({"cache_implementation": "static"} if static else {}))
         elif mode == "infer":
             with torch.inference_mode():
                 forward().item()
@@ -410,9 +431,15 @@ NEWER = {  # batch, tokens or pixels
     "efficientnet_b0": (32, 224), "efficientnet_v2_s": (16, 224), "mobilenet_v2": (32, 224),
     "mobilenet_v3_large": (32, 224), "vgg16": (16, 224), "vgg16_bn": (16, 224),
     "densenet121": (16, 224),
+    "mpnet-6l": (16, 256), "m2m-100-4l": (8, 512), "bart-classes": (8, 256),
+    "swin-base": (16, 224), "whisper-base": (8, 128), "efficientnet_b4": (16, 224),
+    "resnet50": (32, 224),
 }
+EAGER = ("gptj-4l", "gpt-neo-4l")  # transformers has nothing else for them
 for newer, (batch, length) in NEWER.items():
-    CASES += [case(newer, batch, length), case(newer, batch, length, "amp-bf16")]
+    attention = {"attn": "eager"} if newer in EAGER else {}
+    CASES += [case(newer, batch, length, **attention),
+              case(newer, batch, length, "amp-bf16", **attention)]
 CASES += [
     case("bert-embedding", 256, 256, mode="infer"),
     case("t5-encoder", 32, 256, "bf16", mode="infer"),
@@ -430,6 +457,11 @@ CASES += [
     case("whisper-tiny", 4, 128, "fp32", mode="infer"),
     case("opt-6l", 8, 256, "bf16", mode="infer", generate=256),
     case("falcon-7b-4l", 8, 256, "bf16", mode="infer", generate=256),
+    case("llama-160m", 4, 1024, "amp-bf16", lora=16),
+    case("llama-160m", 4, 1024, "bf16", lora=16),
+    case("gpt2", 8, 512, "fp32", lora=8),
+    case("llama-160m", 4, 1024, "amp-bf16", ckpt=True, lora=16),
+    case("llama-160m", 8, 256, "bf16", mode="infer", generate=64, static=True),
 ]
 
 
