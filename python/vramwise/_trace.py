@@ -17,6 +17,7 @@ import traceback
 from typing import Any, List, Optional
 
 _UNTRACEABLE = 3
+_CARD = "VRAMWISE_TRACE_CARD"  # "rtx4090 89 25254407700": name, compute capability, bytes
 
 
 class EnoughSteps(BaseException):
@@ -62,7 +63,8 @@ def _traced(script: str, out: str, arguments: List[str], steps: int, share: floa
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     from .torch import _tracer, _tracer_rules
-    tracer = _tracer.Tracer(_tracer_rules.Card(), _tracer_rules.Policy(share))
+    tracer = _tracer.Tracer(_tracer_rules.stated_card(os.environ.get(_CARD)),
+                            _tracer_rules.Policy(share))
     status = 0
     with tracer.tracing():
         counted = _Counted(tracer.requests, steps)

@@ -182,7 +182,7 @@ def _sizes(batch_size: int, sequence: Optional[int], takes: int) -> Sizes:
     if takes >= 1:
         sizes.append((2 * batch_size, length))
     if takes >= 2 and length >= 2:
-        sizes.append((batch_size, length // 2))
+        sizes += [(batch_size, length // 2), (2 * batch_size, length // 2)]
     return sizes
 
 
@@ -251,5 +251,5 @@ def plan(step: Optional[Callable] = None, *, model: Optional[Callable] = None,
             raise ValueError("measure=True needs model= and batch=: a step of your own can be run by you")
         peak = _measured(torch, usual, sizes[0][:takes])
         result["measured"] = {"peak_bytes": peak,
-                              "error": result["peak_bytes"] / peak - 1 if peak else None}
+                              "error": result["peak_allocated_bytes"] / peak - 1 if peak else None}
     return result

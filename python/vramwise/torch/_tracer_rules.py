@@ -39,6 +39,17 @@ def card_of(card: Any) -> Card:
     return Card(known.name.decode(), divmod(known.compute_capability, 10), known.total_bytes)
 
 
+def stated_card(text: Optional[str]) -> Card:
+    """As the command line states it; "-" and 0 are not known."""
+    usual = Card()
+    if not text:
+        return usual
+    name, capability, total = text.split()
+    return Card(usual.name if name == "-" else name,
+                divmod(int(capability), 10) if int(capability) else usual.capability,
+                int(total) or usual.total_bytes)
+
+
 # ---- what kernels take beside their results --------------------------------------------------------
 
 _PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "_addmm_activation", "addbmm", "_scaled_mm", "_grouped_mm",
