@@ -136,6 +136,7 @@ static const command commands[] = {
         .usage =
             "usage: vramwise plan --model MODEL [OPTION...]\n"
             "       vramwise plan --from FILE --batch-now N [--batch N] [OPTION...]\n"
+            "       vramwise plan --trace SCRIPT [OPTION...] [-- ARGUMENT...]\n"
             "       vramwise plan --list [--json]\n"
             "\n"
             "Runs one step of a model with sizes in place of numbers. Shows the peak, its\n"
@@ -171,6 +172,9 @@ static const command commands[] = {
             "  --from FILE          a recording in place of a model: its largest step, or\n"
             "                       --step K, of --batch-now N and --seq-now N, at another\n"
             "                       --batch and --seq\n"
+            "  --trace SCRIPT       a training script in place of a model: Python runs it on\n"
+            "                       tensors without data for --steps N (default 3); no GPU\n"
+            "  --traced FILE        the same, from the file of a trace\n"
             "  --top N              the N fastest choices; default 10, 0 for all\n"
             "  --json               the plan, as one JSON object\n",
         .run = command_plan,

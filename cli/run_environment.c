@@ -128,13 +128,13 @@ const char *run_environment_place_recording(const char *record, char *place, siz
 
 /* ---- the variables --------------------------------------------------------------------------- */
 
-static bool put_in_front(const char *hook)
+bool run_environment_add_python_path(const char *folder)
 {
     const char *rest = getenv("PYTHONPATH");
     if (rest == NULL || rest[0] == '\0')
-        return setenv("PYTHONPATH", hook, 1) == 0;
+        return setenv("PYTHONPATH", folder, 1) == 0;
     char *both = NULL;
-    if (asprintf(&both, "%s:%s", hook, rest) < 0)
+    if (asprintf(&both, "%s:%s", folder, rest) < 0)
         return false;
     bool is_set = setenv("PYTHONPATH", both, 1) == 0;
     free(both);
@@ -178,7 +178,7 @@ static bool set_library_folder(void)
 bool run_environment_set(const char *hook, const char *run_folder_path, const run_wishes *wishes,
                          const char *place)
 {
-    return put_in_front(hook) && set_or_unset("VRAMWISE_RUN", run_folder_path) &&
+    return run_environment_add_python_path(hook) && set_or_unset("VRAMWISE_RUN", run_folder_path) &&
            set_or_unset("VRAMWISE_RUN_ALLOCATOR", wishes->allocator) &&
            set_or_unset("VRAMWISE_RUN_HISTORY", wishes->history) &&
            set_or_unset("VRAMWISE_SPILL", wishes->spill) &&

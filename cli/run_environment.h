@@ -22,6 +22,10 @@ bool run_environment_is_disabled(void);
  * environment in whose bin/ the program is. false: it was not found. */
 bool run_environment_find_hook(char *hook, size_t capacity);
 
+/* Puts a folder in front of PYTHONPATH, for this process and what it starts. false with errno: no
+ * memory for it. */
+bool run_environment_add_python_path(const char *folder);
+
 /* Stores the absolute path of where --record goes. Returns NULL, or the reason why nothing can be
  * recorded there: the folder is missing or not writable, or the path is not a regular file. A
  * symbolic link to a regular file is accepted; the recording replaces the link. */

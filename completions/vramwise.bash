@@ -62,7 +62,7 @@ _vramwise() {
     exporter) options='--help --listen' ;;
     plan) options='--accumulation --attention --batch --batch-now --card --checkpointing --from --fsdp
         --generate --gpus --head --help --image --inference --json --keep-graph --kv-dtype --list --lora --loss-chunks --master-weights
-        --model --offload --optimizer --precision --qlora --seq --seq-now --static-cache --step --top --without-loss --write-trace
+        --model --offload --optimizer --precision --qlora --seq --seq-now --static-cache --step --steps --top --trace --traced --without-loss --write-trace
         --zero' ;;
     replay) options='--card --conf --device --empty-cache --help --json --policy
         --smallest-card --spill --torch' ;;
@@ -87,7 +87,7 @@ _vramwise() {
     --conf | --device | --history | --interval | --pid | --top) ;;
     --listen | --metrics) _vramwise_words "$word" '0 17470 127.0.0.1:17470 0.0.0.0:17470' ;;
     --accumulation | --batch | --batch-now | --generate | --gpus | --image | --lora | --loss-chunks | \
-        --qlora | --seq | --seq-now | --step) ;;
+        --qlora | --seq | --seq-now | --step | --steps) ;;
     --model) _vramwise_files "$word" "$(_vramwise_listed models)" ;;
     --head) _vramwise_words "$word" 'auto causal-lm masked-lm seq2seq-lm sequence-classification token-classification
         question-answering image-classification encoder none' ;;
@@ -100,7 +100,9 @@ _vramwise() {
     --zero) _vramwise_words "$word" '1 2 3' ;;
     --empty-cache) _vramwise_words "$word" 'step phase never' ;;
     --max-growth) _vramwise_words "$word" '0 1% 2% 5%' ;;
-    --baseline | --expect | --output | --record | --write-baseline | --write-trace | -o) _vramwise_files "$word" ;;
+    --baseline | --expect | --output | --record | --trace | --traced | --write-baseline | --write-trace | -o)
+        _vramwise_files "$word"
+        ;;
     --policy) _vramwise_policies "$word" ;;
     --torch) _vramwise_words "$word" "$versions" ;;
     *)

@@ -22,6 +22,7 @@ EXEMPT = {
     "vw__host_memory_get_use": "tests count allocations and leaks",
     "vw__launch_gate_set_bounds": "tests shorten the time that a launch is held",
     "vw__plan_model_open_memory": "the fuzzer of config files has no file",
+    "vw__traced_open_memory": "the fuzzer of traces has no file",
     "vw__replay_play_count": "tests count how often a recording is replayed",
     "vw__setting_rows": "tests go through the table",
     "vw__nvml_driver_version": "the programs of tests/gpu print it",

@@ -356,7 +356,8 @@ VW_API const char *vw_plan_law_name(vw_plan_law law);
 /* One recorded step, scaled to another batch and another length. */
 typedef struct vw_plan_scaling {
     size_t struct_size;
-    uint64_t batch_now, batch;       /* samples in the recorded step, and in the wanted one */
+    uint64_t batch_now, batch;       /* samples in the recorded step, and in the wanted one; both 0:
+                                        unchanged */
     uint64_t sequence_now, sequence; /* their length in tokens; both 0: unchanged */
     uint64_t step;       /* the recorded step, from 0; VW_UNKNOWN: the complete one with the highest
                             peak */
@@ -385,6 +386,7 @@ typedef struct vw_plan_scaled {
     vw_plan_scaling scaling; /* with the step that was used */
     uint64_t step_count;     /* in the recording */
     const char *step_basis;  /* how steps were found */
+    bool is_traced;          /* by vw_plan_from_traced(): nothing was measured */
     uint64_t evidence_steps; /* steps of another size, to compare sizes with; 0: none */
 
     /* Other steps of the recording, predicted from the one used, with a batch and length concluded
@@ -413,7 +415,8 @@ typedef struct vw_plan_scaled {
     bool is_card_known;
     bool fits;
     int64_t margin_bytes;
-    uint64_t largest_batch;               /* that fits at the wanted length; 0: none */
+    uint64_t largest_batch; /* that fits at the wanted length; 0: none; VW_UNKNOWN: the
+                               recorded batch is not known */
     const vw_plan_scaled_choice *choices; /* if it does not fit: what helps, in the order in which
                                              to try it */
     size_t choice_count;
@@ -431,6 +434,53 @@ VW_API VW_MUST_CHECK vw_status vw_plan_from_recording(const vw_recording *record
                                                       const vw_plan_scaling *scaling,
                                                       vw_plan_scaled **out);
 VW_API void vw_plan_scaled_free(vw_plan_scaled *scaled); /* NULL does nothing */
+
+/* ---- from a trace -----------------------------------------------------------------------------
+ */
+
+/* The size of a traced step. */
+typedef struct vw_plan_traced_size {
+    uint64_t batch;    /* samples */
+    uint64_t sequence; /* their length in tokens; 0: they have none */
+} vw_plan_traced_size;
+
+/* A program's own steps, which PyTorch ran on tensors without data (`vramwise plan --trace`). The
+ * trace has the program's requests; those that kernels make by themselves (workspaces, buffers) are
+ * added, and all are played through PyTorch's allocator. */
+typedef struct vw_plan_traced {
+    const vw_recording *recording; /* for everything in analysis.h, doctor.h and view.h; its times
+                                      are made up */
+    const char *torch_version;     /* that ran the program; NULL: not stated */
+    const char *const *notes;      /* what the trace assumes or leaves out */
+    size_t note_count;
+    const vw_plan_traced_size *sizes; /* by step, as far as the trace states them */
+    size_t size_count;
+} vw_plan_traced;
+
+/* Opens the JSON file of a trace, plain or compressed; "-" is standard input. `card_name` is the
+ * card that the program would run on, as in vw_plan_card(); NULL: not known. Close it with
+ * vw_plan_traced_close().
+ *
+ * VW_ERR_FILE          cannot be read
+ * VW_ERR_CORRUPT_FILE  not a trace, cut short, or requests that contradict each other; the message
+ *                      has what was expected and found
+ * VW_ERR_UNSUPPORTED   of another version, too large, or more memory than a device could have
+ * VW_ERR_HOST_MEMORY */
+VW_API VW_MUST_CHECK vw_status vw_plan_traced_open(const char *path, const char *card_name,
+                                                   vw_plan_traced **out);
+VW_API void vw_plan_traced_close(vw_plan_traced *traced); /* NULL does nothing */
+
+/* Writes it as a PyTorch memory snapshot, as vw_plan_write_recording() does. VW_ERR_FILE,
+ * VW_ERR_HOST_MEMORY. */
+VW_API VW_MUST_CHECK vw_status vw_plan_traced_write(const vw_plan_traced *traced, const char *path);
+
+/* As vw_plan_from_recording(), and the trace's notes come first. A trace that states the sizes of
+ * its steps fills in what `scaling` leaves open: the step is one of the first step's size, and
+ * batch_now and sequence_now are its own. VW_ERR_INVALID_ARGUMENT also where another batch is
+ * wanted, and the traced one is not known. */
+VW_API VW_MUST_CHECK vw_status vw_plan_from_traced(const vw_plan_traced *traced,
+                                                   const vw_plan_scaling *scaling,
+                                                   vw_plan_scaled **out);
 
 /* Names of the enumerators, as in the lists above. */
 VW_API const char *vw_precision_name(vw_precision precision);

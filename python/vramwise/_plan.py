@@ -53,7 +53,7 @@ def _set_checkpointing(settings: _library.PlanSettings, given: Union[bool, int, 
     settings.checkpointing = _place("checkpointing", given, _CHECKPOINTINGS)
 
 
-def _known_card(card: Optional[Size]) -> Optional[_library.PlanCard]:
+def known_card(card: Optional[Size]) -> Optional[_library.PlanCard]:
     """The card of that name; None: it is none, but perhaps a size."""
     found = _library.analysis().vw_plan_card(_library.encoded(card)) if isinstance(card, str) \
         else None
@@ -62,7 +62,7 @@ def _known_card(card: Optional[Size]) -> Optional[_library.PlanCard]:
 
 def _set_card(settings: _library.PlanSettings, card: Optional[Size]) -> None:
     """A size, or a name: the library knows which names there are."""
-    known = _known_card(card)
+    known = known_card(card)
     if known is not None:
         settings.card_name = known.name
     else:
@@ -77,6 +77,12 @@ def scaling(batch_now: Optional[int], batch: Optional[int], sequence_now: Option
         raise ValueError("a recording needs batch_now: the batch that was recorded")
     if sequence is not None and sequence_now is None:
         raise ValueError("sequence needs sequence_now: the length that was recorded")
+    return _scaling(batch_now, batch, sequence_now, sequence, step, card, device)
+
+
+def _scaling(batch_now: Optional[int], batch: Optional[int], sequence_now: Optional[int],
+             sequence: Optional[int], step: Optional[int], card: Optional[Size],
+             device: int) -> _library.PlanScaling:
     if step is not None and (isinstance(step, bool) or not isinstance(step, int) or
                              not 0 <= step < 2**64 - 1):
         raise ValueError(f"step is a whole number from 0 on, not {step!r}")
@@ -88,10 +94,25 @@ def scaling(batch_now: Optional[int], batch: Optional[int], sequence_now: Option
     made.sequence = _count("sequence", sequence)
     if step is not None:
         made.step = step
-    known = _known_card(card)
+    known = known_card(card)
     made.card_bytes = known.total_bytes if known is not None else _library.size_bytes(card)
     made.device = device
     return made
+
+
+def plan_traced(path: str, *, batch: Optional[int] = None, sequence: Optional[int] = None,
+                card: Optional[Size] = None) -> Dict[str, Any]:
+    """`vramwise plan --traced FILE --json`: the step of a trace, at its own size or another."""
+    known = known_card(card)
+    traced = _library.made_from_file("vw_plan_traced_open", path,
+                                     known.name if known is not None else None)
+    try:
+        wanted = _scaling(None, batch, None, sequence, None, card, _library.BUSIEST_DEVICE)
+        result = _library.made_by("vw_plan_from_traced", traced, ctypes.byref(wanted))
+        return _library.report_data("vw_report_plan_scaled", "vw_plan_scaled_free", result,
+                                    file=path)
+    finally:
+        _library.analysis().vw_plan_traced_close(traced)
 
 
 # What may be said of a recording; everything else is of models.

@@ -1,4 +1,4 @@
-/* from_recording.c - a recorded run at another batch and another length.
+/* from_recording.c - a recorded or traced run, at another batch and another length.
  *
  * A plan from a recording needs no model: the requests of one step are there, to the byte and in
  * order, and only have to grow. The prediction is checked: steps of the same recording that have
@@ -14,8 +14,14 @@
 #include "plan/plan_device.h"
 #include "plan/recorded_step.h"
 #include "plan/techniques.h"
+#include "plan/traced.h"
 
-enum { MOST_CHECKED = 8, MOST_BATCH = 1 << 24, MOST_LENGTH = 1 << 26, MOST_NOTES = 16 };
+enum {
+    MOST_CHECKED = 8,
+    MOST_BATCH = 1 << 24,
+    MOST_LENGTH = 1 << 26,
+    MOST_NOTES = 16 + VW__TRACED_MOST_NOTES
+};
 
 /* The result. */
 typedef struct scaled_draft {
@@ -27,6 +33,8 @@ typedef struct scaled_draft {
 
 /* What the result is computed from. */
 typedef struct scaled_work {
+    const vw_recording *recording; /* borrowed */
+    const vw_plan_traced *traced;  /* borrowed; NULL: it was recorded */
     vw__plan_recorded_run run;
     uint64_t *peaks; /* owned; by step */
     vw__plan_step_question question;
@@ -61,18 +69,25 @@ static vw_status check_count(const char *name, uint64_t value, uint64_t most)
                     (unsigned long long)most, (unsigned long long)value);
 }
 
-static vw_status check_scaling(const vw_plan_scaling *given, vw_plan_scaling *out)
+static vw_status read_scaling(const vw_plan_scaling *given, vw_plan_scaling *out)
 {
     vw_plan_scaling_init(out);
-    VW__TRY(VW__STRUCT_IN(vw_plan_scaling, given, out));
-    VW__TRY(check_count("the recorded batch", out->batch_now, MOST_BATCH));
-    VW__TRY(check_count("the batch", out->batch, MOST_BATCH));
-    if (out->sequence_now == 0 && out->sequence == 0)
+    return VW__STRUCT_IN(vw_plan_scaling, given, out);
+}
+
+/* A batch that is not known does not change. */
+static vw_status check_sizes(vw_plan_scaling *scaling)
+{
+    if (scaling->batch_now != 0 || scaling->batch != 0) {
+        VW__TRY(check_count("the recorded batch", scaling->batch_now, MOST_BATCH));
+        VW__TRY(check_count("the batch", scaling->batch, MOST_BATCH));
+    }
+    if (scaling->sequence_now == 0 && scaling->sequence == 0)
         return VW_OK;
-    if (out->sequence == 0)
-        out->sequence = out->sequence_now; /* unchanged */
-    VW__TRY(check_count("the recorded length", out->sequence_now, MOST_LENGTH));
-    return check_count("the length", out->sequence, MOST_LENGTH);
+    if (scaling->sequence == 0)
+        scaling->sequence = scaling->sequence_now; /* unchanged */
+    VW__TRY(check_count("the recorded length", scaling->sequence_now, MOST_LENGTH));
+    return check_count("the length", scaling->sequence, MOST_LENGTH);
 }
 
 static vw_status choose_step(const scaled_work *work, vw_plan_scaling *scaling)
@@ -84,10 +99,48 @@ static vw_status choose_step(const scaled_work *work, vw_plan_scaling *scaling)
                         "steps are known by annotations, by an optimizer in the stacks, or by a "
                         "rhythm of live bytes");
     if (scaling->step == VW_UNKNOWN)
-        scaling->step = vw__plan_recorded_step_choose(&work->run, work->peaks);
+        scaling->step =
+            vw__plan_recorded_step_choose(&work->run, work->peaks, work->question.sizes);
     if (scaling->step >= step_count)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a step from 0 to %zu, found %llu",
                         step_count - 1, (unsigned long long)scaling->step);
+    return VW_OK;
+}
+
+/* The sizes that a trace states are those of its steps. */
+static vw_status take_traced_sizes(scaled_work *work)
+{
+    const vw_plan_traced *traced = work->traced;
+    if (traced == NULL || traced->size_count == 0)
+        return VW_OK;
+    if (traced->size_count != work->run.steps.end_count)
+        return vw__fail(VW_ERR_CORRUPT_FILE,
+                        "\"sizes\" of the trace: expected one for each of its %zu steps, found %zu",
+                        (size_t)work->run.steps.end_count, traced->size_count);
+    work->question.sizes = traced->sizes;
+    return VW_OK;
+}
+
+/* What the caller left open is as the step was traced. */
+static vw_status fill_in_sizes(const scaled_work *work, vw_plan_scaling *scaling)
+{
+    const vw_plan_traced_size *sizes = work->question.sizes;
+    if (work->traced == NULL)
+        return VW_OK;
+    if (sizes != NULL && scaling->batch_now == 0)
+        scaling->batch_now = sizes[scaling->step].batch;
+    if (sizes != NULL && scaling->sequence_now == 0)
+        scaling->sequence_now = sizes[scaling->step].sequence;
+    if (scaling->batch == 0)
+        scaling->batch = scaling->batch_now;
+    if (scaling->batch_now == 0 && scaling->batch != 0)
+        return vw__fail(
+            VW_ERR_INVALID_ARGUMENT,
+            "another batch needs the traced one (--batch-now), which the trace does not state");
+    if (scaling->sequence_now == 0 && scaling->sequence != 0)
+        return vw__fail(
+            VW_ERR_INVALID_ARGUMENT,
+            "another length needs the traced one (--seq-now), which the trace does not state");
     return VW_OK;
 }
 
@@ -98,9 +151,9 @@ static vw__plan_scale scale_for(const vw_plan_scaling *scaling, uint64_t batch)
 {
     double length =
         scaling->sequence_now == 0 ? 1 : (double)scaling->sequence / (double)scaling->sequence_now;
-    return (vw__plan_scale){.multiples = {.batch = (double)batch / (double)scaling->batch_now,
-                                          .length = length,
-                                          .second_length = length}};
+    double samples = scaling->batch_now == 0 ? 1 : (double)batch / (double)scaling->batch_now;
+    return (vw__plan_scale){
+        .multiples = {.batch = samples, .length = length, .second_length = length}};
 }
 
 static vw_status scale_all(scaled_work *work, const vw_plan_scaling *scaling,
@@ -216,6 +269,9 @@ static vw_status judge_card(const scaled_work *work, vw_plan_scaled *shown)
         return VW_OK;
     shown->fits = device_bytes_of(shown, shown->peak_allocated_bytes) <= shown->scaling.card_bytes;
     shown->margin_bytes = (int64_t)(shown->scaling.card_bytes - shown->peak_device_bytes);
+    shown->largest_batch = VW_UNKNOWN;
+    if (shown->scaling.batch_now == 0)
+        return VW_OK;
     return vw__plan_largest_that_fits(need_of_batch, &(batch_question){work, shown}, 1, MOST_BATCH,
                                       shown->scaling.card_bytes, &shown->largest_batch);
 }
@@ -353,6 +409,8 @@ static void note_the_evidence(scaled_draft *draft, const scaled_work *work)
 {
     const vw_plan_scaling *scaling = &draft->shown.scaling;
     bool is_longer = scaling->sequence != scaling->sequence_now;
+    if (!is_longer && scaling->batch == scaling->batch_now && !draft->shown.is_card_known)
+        return; /* nothing grows */
     if (work->laws.compared_count == 0)
         note(draft, "all steps of the recording are of the same size: what grows is told by what "
                     "blocks are for, and was not seen to grow");
@@ -368,6 +426,8 @@ static void note_the_batch(scaled_draft *draft, const scaled_work *work)
     uint64_t batch = draft->shown.scaling.batch_now;
     uint32_t begin, end;
     size_t count = 0, fitting = 0;
+    if (batch == 0)
+        return;
     vw__plan_recorded_step_range(run, work->question.step, &begin, &end);
     for (uint32_t i = begin; i < end; i++) {
         uint32_t place = run->lifetime_of[i];
@@ -406,8 +466,15 @@ static void note_doubts(scaled_draft *draft)
                         vw__human_size(shown->peak_if_square_bytes, peak)));
 }
 
+static void note_the_trace(scaled_draft *draft, const vw_plan_traced *traced)
+{
+    for (size_t i = 0; traced != NULL && i < traced->note_count; i++)
+        note(draft, vw__arena_copy(&draft->arena, traced->notes[i], strlen(traced->notes[i])));
+}
+
 static void add_notes(scaled_draft *draft, const scaled_work *work)
 {
+    note_the_trace(draft, work->traced);
     note_the_step(draft, work);
     note_the_evidence(draft, work);
     note_the_batch(draft, work);
@@ -453,6 +520,7 @@ static vw_status fill(scaled_work *work, scaled_draft *draft)
     VW__TRY(check_steps(work, shown));
     shown->step_count = work->run.steps.end_count;
     shown->step_basis = work->run.steps.basis;
+    shown->is_traced = work->traced != NULL;
     shown->evidence_steps = work->laws.compared_count;
     shown->now_peak_bytes = work->now.bytes;
     shown->peak_allocated_bytes = work->then.bytes;
@@ -470,45 +538,63 @@ static vw_status fill(scaled_work *work, scaled_draft *draft)
     return draft->has_failed ? vw__fail_host_memory(sizeof *draft, "a plan") : VW_OK;
 }
 
-static vw_status make(const vw_recording *recording, scaled_work *work, scaled_draft *draft)
+static vw_status make(scaled_work *work, scaled_draft *draft)
 {
     vw_plan_scaling *scaling = &draft->shown.scaling;
-    VW__TRY(vw__plan_recorded_run_init(&work->run, recording, scaling->device));
+    VW__TRY(vw__plan_recorded_run_init(&work->run, work->recording, scaling->device));
     size_t room = work->run.steps.end_count + 1;
     work->peaks = vw__host_alloc_zeroed(room, sizeof *work->peaks);
     if (work->peaks == NULL)
         return vw__fail_host_memory(room * sizeof *work->peaks, "the peaks of steps");
     VW__TRY(vw__plan_recorded_step_peaks(&work->run, work->peaks));
+    VW__TRY(take_traced_sizes(work));
     VW__TRY(choose_step(work, scaling));
-    work->question = (vw__plan_step_question){.step = (uint32_t)scaling->step,
-                                              .batch_now = scaling->batch_now,
-                                              .sequence_now = scaling->sequence_now,
-                                              .unseen_step = VW__PLAN_NO_STEP};
+    VW__TRY(fill_in_sizes(work, scaling));
+    VW__TRY(check_sizes(scaling));
+    work->question.step = (uint32_t)scaling->step;
+    work->question.batch_now = scaling->batch_now;
+    work->question.sequence_now = scaling->sequence_now;
+    work->question.unseen_step = VW__PLAN_NO_STEP;
     VW__TRY(vw__plan_step_laws_find(&work->run, &work->question, &work->laws));
     return fill(work, draft);
 }
 
-vw_status vw_plan_from_recording(const vw_recording *recording, const vw_plan_scaling *scaling,
-                                 vw_plan_scaled **out)
+static vw_status scale(scaled_work *work, const vw_plan_scaling *scaling, vw_plan_scaled **out)
 {
-    scaled_work work = {.peaks = NULL};
-    vw_plan_scaling checked;
-    VW__TRY(check_scaling(scaling, &checked));
     scaled_draft *draft = vw__host_alloc_zeroed(1, sizeof *draft);
     if (draft == NULL)
         return vw__fail_host_memory(sizeof *draft, "a plan");
     vw__arena_init(&draft->arena, VW__ARENA_NO_LIMIT);
-    draft->shown.scaling = checked;
-    vw_status status = make(recording, &work, draft);
-    vw__plan_scaled_step_deinit(&work.scaled);
-    vw__plan_step_laws_deinit(&work.laws);
-    vw__plan_recorded_run_deinit(&work.run);
-    vw__host_free(work.peaks);
+    draft->shown.scaling = *scaling;
+    vw_status status = make(work, draft);
+    vw__plan_scaled_step_deinit(&work->scaled);
+    vw__plan_step_laws_deinit(&work->laws);
+    vw__plan_recorded_run_deinit(&work->run);
+    vw__host_free(work->peaks);
     if (status == VW_OK)
         *out = &draft->shown;
     else
         vw_plan_scaled_free(&draft->shown);
     return status;
+}
+
+vw_status vw_plan_from_recording(const vw_recording *recording, const vw_plan_scaling *scaling,
+                                 vw_plan_scaled **out)
+{
+    scaled_work work = {.recording = recording};
+    vw_plan_scaling checked;
+    VW__TRY(read_scaling(scaling, &checked));
+    VW__TRY(check_sizes(&checked)); /* before the work */
+    return scale(&work, &checked, out);
+}
+
+vw_status vw_plan_from_traced(const vw_plan_traced *traced, const vw_plan_scaling *scaling,
+                              vw_plan_scaled **out)
+{
+    scaled_work work = {.recording = traced->recording, .traced = traced};
+    vw_plan_scaling checked;
+    VW__TRY(read_scaling(scaling, &checked));
+    return scale(&work, &checked, out);
 }
 
 void vw_plan_scaled_free(vw_plan_scaled *scaled)

@@ -6,6 +6,7 @@
 #ifndef VW_PLAN_OP_H
 #define VW_PLAN_OP_H
 
+#include "plan/hidden.h"
 #include "plan/tape.h"
 
 /* ---- one argument (op_pointwise.c) ----------------------------------------------------------- */
@@ -82,6 +83,9 @@ vw__tensor vw__op_bloom_gelu(vw__tape *tape, vw__tensor x); /* saves its argumen
 vw__tensor vw__op_gelu_new(vw__tape *tape, vw__tensor x);   /* transformers' own, in Python */
 
 /* ---- sums (op_matrix.c) ---------------------------------------------------------------------- */
+
+/* In a node: takes what a kernel takes beside its results. */
+void vw__node_take_hidden(vw__tape *tape, const vw__hidden *hidden);
 
 /* In a node: sums `rows` rows for the edge, with the buffer that PyTorch's kernel takes. */
 void vw__node_sum_rows_for(vw__tape *tape, size_t edge, uint64_t rows, uint64_t columns,

@@ -20,15 +20,11 @@ static vw__op_attention_kernel choose(vw__tensor query, vw__tensor mask,
     return shape->heads == shape->key_heads ? VW__OP_ATTENTION_EFFICIENT : VW__OP_ATTENTION_MATH;
 }
 
-/* Kernels that keep no probabilities compute them again in the derivative, and sum the query's
- * gradient in float32. */
 static void add_fused_derivative(vw__tape *tape, const vw__tensor *arguments,
                                  const vw__op_attention_shape *shape,
                                  vw__op_attention_kernel kernel)
 {
     uint64_t rows = shape->batch * shape->heads;
-    bool is_flash = kernel == VW__OP_ATTENTION_FLASH;
-    uint64_t length = up_to(shape->length, is_flash ? 128 : 32);
     for (size_t i = 0; i < 3; i++)
         vw__node_take_for(tape, i, arguments[i].elements, arguments[i].dtype);
     if (vw__node_wants(tape, 3)) { /* one for each sample, added up */
@@ -36,20 +32,16 @@ static void add_fused_derivative(vw__tape *tape, const vw__tensor *arguments,
                       arguments[3].dtype);
         vw__node_take_for(tape, 3, arguments[3].elements, arguments[3].dtype);
     }
-    uint16_t product = VW__NODE_NO_SLOT, sums = VW__NODE_NO_SLOT;
-    if (!is_flash) { /* grad * result, summed, and the sums in another order */
-        product = vw__node_take(tape, arguments[0].elements, VW__DTYPE_FLOAT32);
-        sums = vw__node_take(tape, rows * shape->length, VW__DTYPE_FLOAT32);
-    }
-    vw__node_take(tape, rows * length, VW__DTYPE_FLOAT32);
-    vw__node_let_go(tape, sums);
-    vw__node_let_go(tape, product);
-    vw__node_take(tape, vw__tape_times(tape, rows * length, up_to(shape->width, 32)),
-                  VW__DTYPE_FLOAT32);
-    if (is_flash && shape->key_heads < shape->heads) {
-        vw__node_take(tape, rows * shape->key_length * shape->width, arguments[1].dtype);
-        vw__node_take(tape, rows * shape->key_length * shape->width, arguments[2].dtype);
-    }
+    const vw__hidden buffers = vw__hidden_attention(
+        &(vw__hidden_heads){.is_flash = kernel == VW__OP_ATTENTION_FLASH,
+                            .element_bytes = vw__dtype_bytes(arguments[1].dtype),
+                            .batch = shape->batch,
+                            .heads = shape->heads,
+                            .key_heads = shape->key_heads,
+                            .length = shape->length,
+                            .key_length = shape->key_length,
+                            .width = shape->width});
+    vw__node_take_hidden(tape, &buffers);
 }
 
 static vw__tensor fused(vw__tape *tape, const vw__tensor *arguments,

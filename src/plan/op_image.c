@@ -1,20 +1,4 @@
-/* op_image.c - convolutions, batch norm and pools.
- *
- * cuDNN has no formula for its workspaces. What it took on Hopper in 30 steps of a ResNet-50, 24 of
- * a U-Net and 6 of a ViT (recorded allocations, cuDNN 9) has one reason nearly everywhere: its fast
- * kernels want channels last. A convolution of tensors in PyTorch's usual layout then copies its
- * image, its result and its weight (of 1x1 kernels both layouts are the same) to that layout and
- * back, in a workspace that holds these copies. The exceptions that were seen:
- *
- * - float32, where every plane has an even number of pixels, and windows do not overlap or there
- * are only a few channels: there are kernels for the usual layout;
- * - 16 bits, 1x1 convolutions that are plain matrix products, again of even planes;
- * - 16 bits, the gradient of such a convolution's weight, whatever the planes: one for each image,
- * in float32, which are summed. Weights of a million elements were seen to copy, of 400,000 not; of
- *   260,000 both, in a ResNet-50 with float16;
- * - one filter for each channel: PyTorch's own kernels.
- *
- * Splitting long sums adds a few per cent, which are left out. */
+/* op_image.c - convolutions, batch norm and pools. What cuDNN takes beside is in hidden.c. */
 #include "plan/op.h"
 #include "plan/op_image.h"
 
@@ -33,15 +17,10 @@ uint64_t vw__op_window_steps(const vw__op_window *window, uint64_t side)
     return side + padding < reach ? 0 : (side + padding - reach) / window->stride + 1;
 }
 
-static uint64_t dimensions_of(const vw__op_window *window)
-{
-    return window->dimensions > 0 ? window->dimensions : 2;
-}
-
 uint64_t vw__op_window_area(vw__tape *tape, const vw__op_window *window)
 {
     uint64_t area = 1;
-    for (uint64_t i = 0; i < dimensions_of(window); i++)
+    for (uint64_t i = 0; i < vw__op_window_dimensions(window); i++)
         area = vw__tape_times(tape, area, window->kernel);
     return area;
 }
@@ -49,7 +28,7 @@ uint64_t vw__op_window_area(vw__tape *tape, const vw__op_window *window)
 vw__op_image_shape vw__op_window_shape(const vw__op_window *window, const vw__op_image_shape *shape,
                                        uint64_t channels)
 {
-    const uint64_t dimensions = dimensions_of(window);
+    const uint64_t dimensions = vw__op_window_dimensions(window);
     vw__op_image_shape made = *shape;
     made.channels = channels;
     made.width = vw__op_window_steps(window, shape->width);
@@ -68,90 +47,25 @@ uint64_t vw__op_image_elements(vw__tape *tape, const vw__op_image_shape *shape)
     return vw__tape_times(tape, planes, vw__tape_times(tape, shape->height, shape->width));
 }
 
-enum { LANES = 8 };
-
-/* Channels last are read eight at a time; there is a kernel of its own for up to four. */
-static uint64_t padded_channels(uint64_t channels)
-{
-    enum { FEW = 4 };
-    return channels < FEW ? FEW : (channels + LANES - 1) / LANES * LANES;
-}
-
-static bool has_even_planes(const vw__op_conv_shape *shape)
-{
-    vw__op_image_shape out = vw__op_window_shape(&shape->window, &shape->in, shape->out_channels);
-    return shape->in.height % 2 * (shape->in.width % 2) == 0 &&
-           out.height % 2 * (out.width % 2) == 0;
-}
-
-static bool is_plain_product(const vw__op_window *window)
-{
-    return window->kernel == 1 && window->stride == 1 && window->padding == 0;
-}
-
-static bool overlaps(const vw__op_window *window)
-{
-    return window->kernel > window->stride;
-}
-
-/* Which convolutions copy: those that make the result and the image's gradient; the weight's. */
-typedef struct needs {
-    bool image, weight;
-} needs;
-
-static needs needs_copies(const vw__op_conv_shape *shape, vw__dtype dtype)
-{
-    if (shape->is_channels_last || (shape->groups > 1 && shape->groups == shape->in.channels))
-        return (needs){false, false};
-    bool is_even = has_even_planes(shape);
-    if (dtype == VW__DTYPE_FLOAT32) {
-        bool copies_image = !is_even || (overlaps(&shape->window) && shape->in.channels >= LANES);
-        return (needs){copies_image, copies_image};
-    }
-    return (needs){!is_even || !is_plain_product(&shape->window), true};
-}
-
-/* Elements of the three tensors with their channels last. */
-static uint64_t copies(vw__tape *tape, const vw__op_conv_shape *shape)
-{
-    vw__op_image_shape in = shape->in;
-    vw__op_image_shape out = vw__op_window_shape(&shape->window, &in, shape->out_channels);
-    uint64_t area = vw__op_window_area(tape, &shape->window);
-    in.channels = padded_channels(in.channels);
-    uint64_t sum = vw__op_image_elements(tape, &in) + vw__op_image_elements(tape, &out);
-    if (area > 1 && shape->groups > 0)
-        sum += vw__tape_times(tape, in.channels / shape->groups * area, shape->out_channels);
-    return sum;
-}
-
-/* Elements for the gradient of a weight. In 16 bits that of a plain product is made for each image,
- * in float32, and then summed; of large weights it is made of copies. */
-static uint64_t weight_workspace(vw__tape *tape, const vw__op_conv_shape *shape, vw__dtype dtype,
-                                 uint64_t copies_elements)
-{
-    enum { LARGE = 1 << 19 };
-    if (dtype == VW__DTYPE_FLOAT32 || !is_plain_product(&shape->window) || shape->groups != 1)
-        return copies_elements;
-    const uint64_t weight = vw__tape_times(tape, shape->in.channels, shape->out_channels);
-    return weight < LARGE ? vw__tape_times(tape, shape->in.batch, 2 * weight) : copies_elements;
-}
-
-static void take_workspace(vw__tape *tape, uint64_t elements, vw__dtype dtype)
+static void take_workspace(vw__tape *tape, const vw__hidden *hidden)
 {
     vw__tape_use before = vw__tape_set_use(tape, VW__TAPE_USE_WORKSPACE);
-    vw__tensor workspace = vw__tensor_new(tape, elements, dtype);
-    vw__tensor_drop(tape, &workspace);
+    for (size_t i = 0; i < hidden->count; i++) {
+        if (hidden->steps[i].size_bytes == 0)
+            continue;
+        vw__tensor workspace = vw__tensor_new(tape, hidden->steps[i].size_bytes, VW__DTYPE_BYTE);
+        vw__tensor_drop(tape, &workspace);
+    }
     vw__tape_set_use(tape, before);
 }
 
 /* The gradient of one operand, with a workspace that is freed before the next one's. */
-static void derive(vw__tape *tape, size_t edge, vw__tensor operand, uint64_t workspace_elements)
+static void derive(vw__tape *tape, size_t edge, vw__tensor operand, const vw__hidden *workspace)
 {
     if (!vw__node_wants(tape, edge))
         return;
     vw__node_take_for(tape, edge, operand.elements, operand.dtype);
-    if (workspace_elements > 0)
-        vw__node_let_go(tape, vw__node_take(tape, workspace_elements, operand.dtype));
+    vw__node_take_hidden(tape, workspace);
 }
 
 vw__tensor vw__op_conv(vw__tape *tape, vw__tensor x, vw__tensor weight, vw__tensor bias,
@@ -161,18 +75,20 @@ vw__tensor vw__op_conv(vw__tape *tape, vw__tensor x, vw__tensor weight, vw__tens
                                vw__op_autocast_lower(tape, bias)};
     vw__dtype dtype = arguments[0].dtype;
     vw__op_image_shape out = vw__op_window_shape(&shape->window, &shape->in, shape->out_channels);
-    needs needed = needs_copies(shape, dtype);
-    uint64_t size = copies(tape, shape);
+    uint64_t element_bytes = vw__dtype_bytes(dtype);
+    const vw__hidden workspaces[] = {
+        vw__hidden_convolution(shape, element_bytes, VW__HIDDEN_RESULT),
+        vw__hidden_convolution(shape, element_bytes, VW__HIDDEN_IMAGE_GRADIENT),
+        vw__hidden_convolution(shape, element_bytes, VW__HIDDEN_WEIGHT_GRADIENT)};
     vw__node_begin(tape, arguments, 3);
     vw__node_save(tape, arguments[0]);
     vw__node_save(tape, arguments[1]);
     vw__tensor made = vw__tensor_new(tape, vw__op_image_elements(tape, &out), dtype);
-    if (needed.image)
-        take_workspace(tape, size, dtype);
-    derive(tape, 0, arguments[0], needed.image ? size : 0);
-    derive(tape, 1, arguments[1], needed.weight ? weight_workspace(tape, shape, dtype, size) : 0);
+    take_workspace(tape, &workspaces[VW__HIDDEN_RESULT]);
+    derive(tape, 0, arguments[0], &workspaces[VW__HIDDEN_IMAGE_GRADIENT]);
+    derive(tape, 1, arguments[1], &workspaces[VW__HIDDEN_WEIGHT_GRADIENT]);
     if (vw__tensor_exists(bias))
-        derive(tape, 2, arguments[2], 0);
+        vw__node_take_for(tape, 2, bias.elements, arguments[2].dtype);
     vw__node_end(tape, &made, 1);
     for (size_t i = 0; i < 3; i++)
         vw__tensor_drop(tape, &arguments[i]);

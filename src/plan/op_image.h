@@ -14,6 +14,11 @@ typedef struct vw__op_window {
     bool is_transposed;  /* the image is its result's size, and the other way round */
 } vw__op_window;
 
+static inline uint64_t vw__op_window_dimensions(const vw__op_window *window)
+{
+    return window->dimensions > 0 ? window->dimensions : 2;
+}
+
 /* The length of the result along a side; 0 if the window does not fit. */
 uint64_t vw__op_window_steps(const vw__op_window *window, uint64_t side);
 /* The places under the window. */

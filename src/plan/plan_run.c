@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "plan/hidden.h"
 #include "plan/sharding.h"
 
 /* cuBLAS takes one for each thread that computes: the program's, and in training autograd's. They
@@ -11,8 +12,7 @@
 static void take_workspaces(vw__plan_run *run)
 {
     const size_t count = run->settings->mode == VW_PLAN_MODE_TRAIN ? 2 : 1;
-    const vw_plan_card_info *card = vw_plan_card(run->settings->card_name);
-    uint64_t size_bytes = card == NULL || card->has_large_workspace ? 32 << 20 : 8519680;
+    uint64_t size_bytes = vw__hidden_cublas_bytes(run->settings->card_name);
     vw__tape_use before = vw__tape_set_use(run->tape, VW__TAPE_USE_WORKSPACE);
     for (size_t i = 0; i < count; i++)
         (void)vw__tensor_new(run->tape, size_bytes, VW__DTYPE_BYTE);

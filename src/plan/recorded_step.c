@@ -90,11 +90,18 @@ vw_status vw__plan_recorded_step_peaks(const vw__plan_recorded_run *run, uint64_
     return VW_OK;
 }
 
-uint32_t vw__plan_recorded_step_choose(const vw__plan_recorded_run *run, const uint64_t *peaks)
+static bool is_first_size(const vw_plan_traced_size *sizes, uint32_t step)
 {
-    uint32_t best = run->steps.end_count > 1 ? 1 : 0;
-    for (uint32_t step = best + 1; step < run->steps.end_count; step++)
-        if (peaks[step] > peaks[best])
+    return sizes == NULL ||
+           (sizes[step].batch == sizes[0].batch && sizes[step].sequence == sizes[0].sequence);
+}
+
+uint32_t vw__plan_recorded_step_choose(const vw__plan_recorded_run *run, const uint64_t *peaks,
+                                       const vw_plan_traced_size *sizes)
+{
+    uint32_t best = 0;
+    for (uint32_t step = 1; step < run->steps.end_count; step++)
+        if (is_first_size(sizes, step) && (best == 0 || peaks[step] > peaks[best]))
             best = step;
     return best;
 }

@@ -48,8 +48,10 @@ VW_MUST_CHECK vw_status vw__plan_recorded_step_peaks(const vw__plan_recorded_run
                                                      uint64_t *peaks);
 
 /* The step with the highest peak. Not the first, which makes the model and the optimizer's state,
- * unless there is no other. */
-uint32_t vw__plan_recorded_step_choose(const vw__plan_recorded_run *run, const uint64_t *peaks);
+ * unless there is no other. With `sizes`, by step, only steps of the first one's size count: those
+ * are the program's, and others were traced to see what grows. */
+uint32_t vw__plan_recorded_step_choose(const vw__plan_recorded_run *run, const uint64_t *peaks,
+                                       const vw_plan_traced_size *sizes);
 
 /* A step as multiples of another. Samples may have two lengths, as those of an encoder and a
  * decoder do; more requests depend on the first. */
@@ -95,6 +97,7 @@ typedef struct vw__plan_step_question {
     uint64_t batch_now, sequence_now; /* 0: not known */
     uint32_t unseen_step;             /* not compared with; VW__PLAN_NO_STEP: all are */
     bool without_evidence;            /* compare with no other step */
+    const vw_plan_traced_size *sizes; /* by step; NULL: sizes have to be concluded */
 } vw__plan_step_question;
 
 /* VW_ERR_HOST_MEMORY. */

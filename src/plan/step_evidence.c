@@ -11,6 +11,8 @@
  * Samples may have two lengths. Where one leaves much unexplained, a second is tried: the ratio
  * that most of the unexplained requests have in common is that of its product with the batch.
  *
+ * A trace may state batch and length of its steps: then there is nothing to conclude.
+ *
  * What we did not do: trust the blocks of the data. Their role is known only where a stack shows
  * it, and a batch may consist of many. */
 #include <stdlib.h> /* qsort */
@@ -354,16 +356,32 @@ static void note_matches(vw__plan_step_evidence *evidence, uint32_t step,
     }
 }
 
+/* By what the trace states, or by what the sizes of requests have in common. */
+static void find_size(comparison *compared, uint32_t step)
+{
+    const vw_plan_traced_size *sizes = compared->question->sizes;
+    if (sizes != NULL) {
+        const vw_plan_traced_size *own = &sizes[compared->question->step], *other = &sizes[step];
+        compared->product = (double)other->batch / (double)own->batch;
+        if (own->sequence != 0)
+            compared->product *= (double)other->sequence / (double)own->sequence;
+        compared->second_product = compared->product;
+        compared->multiples = multiples_for(compared, (double)other->batch / (double)own->batch);
+        return;
+    }
+    compared->product = common_ratio(compared);
+    compared->second_product = compared->product;
+    find_multiples(compared);
+    find_second_length(compared);
+}
+
 static void compare_with(const vw__plan_recorded_run *run, uint32_t step, vw__plan_site *others,
                          comparison *compared, vw__plan_step_evidence *evidence)
 {
     size_t other_count = list_sites(run, step, others);
     find_pairs(evidence, others, other_count, compared);
     qsort(compared->pairs, compared->pair_count, sizeof *compared->pairs, compare_ratios);
-    compared->product = common_ratio(compared);
-    compared->second_product = compared->product;
-    find_multiples(compared);
-    find_second_length(compared);
+    find_size(compared, step);
     if (is_about(compared->product, 1) && is_about(compared->multiples.batch, 1) &&
         is_about(compared->second_product, 1))
         return; /* a step of the same size shows nothing */

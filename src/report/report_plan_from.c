@@ -19,34 +19,53 @@ static void say_verdict(vw__report *out, const vw_plan_scaled *scaled)
                        vw__report_size(scaled->peak_device_bytes).text);
 }
 
-static void say_table(vw__report *out, const char *title, const vw_plan_scaled_part *parts,
-                      size_t part_count)
+static const char *origin_of(const vw_plan_scaled *scaled)
 {
-    const vw__report_column columns[] = {{title, VW__REPORT_COLUMN_NAME},
-                                         {"recorded", VW__REPORT_COLUMN_NUMBER},
-                                         {"planned", VW__REPORT_COLUMN_NUMBER}};
+    return scaled->is_traced ? "traced" : "recorded";
+}
+
+/* A traced step that is planned as it is needs no second column. */
+static bool is_as_traced(const vw_plan_scaled *scaled)
+{
+    const vw_plan_scaling *scaling = &scaled->scaling;
+    return scaled->is_traced && scaling->batch == scaling->batch_now &&
+           scaling->sequence == scaling->sequence_now;
+}
+
+static void say_table(vw__report *out, const vw_plan_scaled *scaled, const char *title,
+                      const vw_plan_scaled_part *parts, size_t part_count)
+{
+    const bool has_two = !is_as_traced(scaled);
+    const vw__report_column columns[] = {
+        {title, VW__REPORT_COLUMN_NAME},
+        {has_two ? origin_of(scaled) : "planned", VW__REPORT_COLUMN_NUMBER},
+        {"planned", VW__REPORT_COLUMN_NUMBER}};
     vw__report_table table;
-    vw__report_table_init(&table, columns, 3);
+    vw__report_table_init(&table, columns, has_two ? 3 : 2);
     for (size_t i = 0; i < part_count; i++) {
         if (parts[i].now_bytes == 0 && parts[i].bytes == 0)
             continue;
         vw__report_table_row(&table, VW__REPORT_STYLE_PLAIN);
         vw__report_table_cell(&table, parts[i].name);
         vw__report_table_cell(&table, vw__report_size(parts[i].now_bytes).text);
-        vw__report_table_cell(&table, vw__report_size(parts[i].bytes).text);
+        if (has_two)
+            vw__report_table_cell(&table, vw__report_size(parts[i].bytes).text);
     }
     vw__report_table_end(&table, out);
 }
 
-static void say_sizes(vw__report *out, const vw_plan_scaling *scaling)
+static void say_sizes(vw__report *out, const vw_plan_scaled *scaled)
 {
-    if (scaling->sequence_now == 0)
-        vw__report_fact(out, "batch", "%s, recorded with %s", vw__report_count(scaling->batch).text,
-                        vw__report_count(scaling->batch_now).text);
+    const vw_plan_scaling *scaling = &scaled->scaling;
+    if (scaling->batch_now == 0)
+        vw__report_fact(out, "batch", "as traced");
+    else if (scaling->sequence_now == 0)
+        vw__report_fact(out, "batch", "%s, %s with %s", vw__report_count(scaling->batch).text,
+                        origin_of(scaled), vw__report_count(scaling->batch_now).text);
     else
-        vw__report_fact(out, "batch", "%s of %s tokens, recorded with %s of %s",
+        vw__report_fact(out, "batch", "%s of %s tokens, %s with %s of %s",
                         vw__report_count(scaling->batch).text,
-                        vw__report_count(scaling->sequence).text,
+                        vw__report_count(scaling->sequence).text, origin_of(scaled),
                         vw__report_count(scaling->batch_now).text,
                         vw__report_count(scaling->sequence_now).text);
 }
@@ -54,11 +73,12 @@ static void say_sizes(vw__report *out, const vw_plan_scaling *scaling)
 static void say_error(vw__report *out, const vw_plan_scaled *scaled)
 {
     if (scaled->checked_steps != 0)
-        vw__report_fact(out, "error", "%s to %s for %s of this recording, predicted unseen",
+        vw__report_fact(out, "error", "%s to %s for %s of this %s, predicted unseen",
                         vw__report_share(scaled->error_low).text,
                         vw__report_share(scaled->error_high).text,
-                        vw__report_counted(scaled->checked_steps, "other step").text);
-    else
+                        vw__report_counted(scaled->checked_steps, "other step").text,
+                        scaled->is_traced ? "trace" : "recording");
+    else if (!is_as_traced(scaled))
         vw__report_fact(out, "error", "not known: no step of another size to predict");
 }
 
@@ -106,19 +126,23 @@ static void say_scaled(vw__report *out, const void *content)
     const vw_plan_scaled *scaled = content;
     say_verdict(out, scaled);
     vw__report_blank(out);
-    say_table(out, "at the peak", scaled->parts, scaled->part_count);
+    say_table(out, scaled, "at the peak", scaled->parts, scaled->part_count);
     vw__report_blank(out);
-    say_table(out, "grows with", scaled->laws, VW_PLAN_LAW_COUNT);
+    say_table(out, scaled, "grows with", scaled->laws, VW_PLAN_LAW_COUNT);
     vw__report_blank(out);
-    say_sizes(out, &scaled->scaling);
+    say_sizes(out, scaled);
     vw__report_fact(out, "step", "%s of %s, by %s", vw__report_count(scaled->scaling.step).text,
                     vw__report_count(scaled->step_count).text, scaled->step_basis);
-    vw__report_fact(out, "peak", "%s allocated, in %s; recorded %s",
-                    vw__report_size(scaled->peak_allocated_bytes).text, scaled->peak_phase,
-                    vw__report_size(scaled->now_peak_bytes).text);
+    if (is_as_traced(scaled))
+        vw__report_fact(out, "peak", "%s allocated, in %s",
+                        vw__report_size(scaled->peak_allocated_bytes).text, scaled->peak_phase);
+    else
+        vw__report_fact(out, "peak", "%s allocated, in %s; %s %s",
+                        vw__report_size(scaled->peak_allocated_bytes).text, scaled->peak_phase,
+                        origin_of(scaled), vw__report_size(scaled->now_peak_bytes).text);
     vw__report_reserved(out, scaled->reserved_bytes);
     say_error(out, scaled);
-    if (scaled->is_card_known)
+    if (scaled->is_card_known && scaled->largest_batch != VW_UNKNOWN)
         vw__report_fact(out, "fitting", "a batch of at most %s, with everything else unchanged",
                         vw__report_count(scaled->largest_batch).text);
     say_choices(out, scaled);
@@ -182,6 +206,7 @@ static const vw__report_fields choice_fields =
 _Static_assert(offsetof(vw_plan_scaled, error_high) ==
                    offsetof(vw_plan_scaled, error_low) + sizeof(double),
                "the error band is a range");
+VW__REPORT_CONDITION(has_batch, vw_plan_scaled, scaling.batch_now != 0)
 VW__REPORT_CONDITION(has_length, vw_plan_scaled, scaling.sequence_now != 0)
 VW__REPORT_CONDITION(has_checked_steps, vw_plan_scaled, checked_steps != 0)
 VW__REPORT_CONDITION(is_card_known, vw_plan_scaled, is_card_known)
@@ -189,8 +214,9 @@ VW__REPORT_CONDITION(is_card_known, vw_plan_scaled, is_card_known)
 #define SCALED(kind, key, member) VW__REPORT_FIELD(kind, vw_plan_scaled, key, member)
 static const vw__report_field scaled_list[] = {
     {.key = "file", .kind = VW__REPORT_FIELD_FILE},
-    {SCALED(COUNT, "batch_now", scaling.batch_now)},
-    {SCALED(COUNT, "batch", scaling.batch)},
+    {SCALED(BOOLEAN, "traced", is_traced)},
+    {SCALED(COUNT, "batch_now", scaling.batch_now), .is_known = has_batch},
+    {SCALED(COUNT, "batch", scaling.batch), .is_known = has_batch},
     {SCALED(COUNT, "sequence_now", scaling.sequence_now), .is_known = has_length},
     {SCALED(COUNT, "sequence", scaling.sequence), .is_known = has_length},
     {SCALED(COUNT, "step", scaling.step)},

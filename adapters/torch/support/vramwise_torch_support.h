@@ -77,6 +77,16 @@ VW_API void *vramwise_plain_base(void *address, size_t *size_bytes);
 VW_API void vramwise_plain_empty_cache(void);
 VW_API void vramwise_plain_set_fraction(double fraction, int device);
 
+/* ---- plans traced without a GPU -------------------------------------------------------------- */
+
+/* A c10::impl::DeviceGuardImplInterface of a GPU on which nothing runs, for the entry of CUDA in
+ * PyTorch's registry of guards. Never freed. */
+VW_API const void *vramwise_still_guard(void);
+
+/* Has CUDA's hooks (at::detail::getCUDAHooks(), from PyTorch 2.8 on) say that CUDA is built in and
+ * its device has a context. For the rest of the process, which must have no GPU. */
+VW_API void vramwise_still_hooks(void *hooks);
+
 #ifdef __cplusplus
 }
 #endif

@@ -4,6 +4,7 @@
     record("run.pickle")         a recording of what happens inside a with block
     doctor()                     what holds this process's GPU memory, now
     fit_batch(step, batch)       a training step that splits its batch where memory runs out
+    plan(step)                   what a step will take, by running it on tensors without data
     publish()                    this process, for `vramwise top` and vramwise.jobs()
     safe_point()                 a moment in which live data may move
     spill(optimizer)             its state leaves the GPU first, where it is full
@@ -15,10 +16,12 @@ from __future__ import annotations
 
 from ._fit import Fitted, Fitter, fit_batch
 from ._install import ALLOCATORS, in_force, install, stats
+from ._plan import plan
 from ._publish import publish
 from ._record import doctor, record, safe_point
 from ._spill import spill
 from ._state import Installed, InstallError
+from ._tracer import Untraceable
 
-__all__ = ["ALLOCATORS", "Fitted", "Fitter", "InstallError", "Installed", "doctor", "fit_batch",
-           "in_force", "install", "publish", "record", "safe_point", "spill", "stats"]
+__all__ = ["ALLOCATORS", "Fitted", "Fitter", "InstallError", "Installed", "Untraceable", "doctor", "fit_batch",
+           "in_force", "install", "plan", "publish", "record", "safe_point", "spill", "stats"]

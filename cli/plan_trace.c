@@ -1,0 +1,266 @@
+/* plan_trace.c - starts Python on a script, waits for it, and says how it ended. */
+#include "plan_trace.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "vramwise/plan.h"
+
+#include "command.h"
+#include "recording_command.h"
+#include "run_environment.h"
+
+#define PYTHON "python3"
+#define MODULE "vramwise._trace"
+
+enum { PYTHON_SAID_WHY = 3 }; /* the module's status where a line cannot run without data */
+
+extern char **environ;
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+static int fail(const char *command_name, const char *what, const char *why)
+{
+    fprintf(stderr, "vramwise %s: ", command_name);
+    recording_command_print_safely(stderr, what);
+    fprintf(stderr, ": %s\n", why);
+    return EXIT_COULD_NOT;
+}
+
+/* How Python ended, as an exit status of ours. */
+static int judge_end(const char *command_name, const plan_trace_order *order, int ended)
+{
+    char why[160];
+    if (WIFSIGNALED(ended))
+        snprintf(why, sizeof why, "the traced program was ended by signal %d", WTERMSIG(ended));
+    else if (WEXITSTATUS(ended) == EXIT_DONE)
+        return EXIT_DONE;
+    else if (WEXITSTATUS(ended) == PYTHON_SAID_WHY)
+        snprintf(why, sizeof why, "could not be traced, for the reason above");
+    else
+        snprintf(why, sizeof why, "ended with status %d before it was traced, as shown above",
+                 WEXITSTATUS(ended));
+    return fail(command_name, order->script, why);
+}
+
+/* ---- the folder ------------------------------------------------------------------------------ */
+
+/* In TMPDIR or /tmp: a trace of a large model has some hundred megabytes. */
+static bool create_folder(plan_trace_file *file)
+{
+    const char *const parents[] = {getenv("TMPDIR"), "/tmp"};
+    for (size_t i = 0; i < sizeof parents / sizeof parents[0]; i++) {
+        if (parents[i] == NULL || parents[i][0] != '/')
+            continue;
+        int length =
+            snprintf(file->folder, sizeof file->folder, "%s/vramwise-plan.XXXXXX", parents[i]);
+        int whole = snprintf(file->path, sizeof file->path, "%s/vramwise-plan.XXXXXX/trace.json",
+                             parents[i]);
+        if (length < 0 || whole < 0 || (size_t)whole >= sizeof file->path)
+            continue;
+        if (mkdtemp(file->folder) == NULL) /* mode 0700 */
+            continue;
+        memcpy(file->path, file->folder, (size_t)length);
+        return true;
+    }
+    return false;
+}
+
+void plan_trace_remove(const plan_trace_file *file)
+{
+    (void)unlink(file->path);
+    (void)rmdir(file->folder);
+}
+
+/* ---- the environment ------------------------------------------------------------------------- */
+
+/* The package of this program comes first; without one beside it, the interpreter's own. */
+static bool set_python_path(void)
+{
+    char folder[PATH_MAX];
+    if (!run_environment_find_hook(folder, sizeof folder))
+        return true;
+    for (int i = 0; i < 2; i++) { /* .../vramwise/_start */
+        char *slash = strrchr(folder, '/');
+        if (slash == NULL)
+            return true;
+        *slash = '\0';
+    }
+    return run_environment_add_python_path(folder);
+}
+
+/* The card for which PyTorch chooses its kernels: "rtx4090 89 25757220864", with its compute
+ * capability. What is not known is "-" and 0. */
+static bool set_card(const plan_trace_order *order)
+{
+    const vw_plan_card_info *card = vw_plan_card(order->card_name);
+    char words[128];
+    if (order->card_bytes == 0)
+        return unsetenv("VRAMWISE_TRACE_CARD") == 0;
+    snprintf(words, sizeof words, "%s %u %" PRIu64, card != NULL ? card->name : "-",
+             card != NULL ? card->compute_capability : 0, order->card_bytes);
+    return setenv("VRAMWISE_TRACE_CARD", words, 1) == 0;
+}
+
+/* ---- the process ----------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t started; /* the process; 0: none */
+
+/* Whoever ends us ends the script, and we clean up after it. */
+static void pass_on(int signal_number)
+{
+    if (started != 0)
+        (void)kill((pid_t)started, signal_number);
+}
+
+enum { SIGNALS = 4 };
+static const int signals[SIGNALS] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
+
+/* How signals were before Python is started. */
+typedef struct signals_before {
+    struct sigaction actions[SIGNALS];
+    sigset_t mask;
+} signals_before;
+
+/* A terminal sends the first two to the script itself. The others wait until there is a process to
+ * pass them on to. */
+static void take_signals(signals_before *before)
+{
+    sigset_t held;
+    sigemptyset(&held);
+    for (size_t i = 0; i < SIGNALS; i++) {
+        struct sigaction taken = {.sa_handler = i < 2 ? SIG_IGN : pass_on};
+        sigemptyset(&taken.sa_mask);
+        (void)sigaction(signals[i], &taken, &before->actions[i]);
+        sigaddset(&held, signals[i]);
+    }
+    (void)sigprocmask(SIG_BLOCK, &held, &before->mask);
+}
+
+static void give_signals_back(const signals_before *before)
+{
+    for (size_t i = 0; i < SIGNALS; i++)
+        (void)sigaction(signals[i], &before->actions[i], NULL);
+}
+
+/* Python gets signals as they were. Returns 0 or an error number. */
+static int set_attributes(posix_spawnattr_t *attributes, const signals_before *before)
+{
+    sigset_t usual;
+    sigemptyset(&usual);
+    for (size_t i = 0; i < SIGNALS; i++)
+        if (before->actions[i].sa_handler != SIG_IGN)
+            sigaddset(&usual, signals[i]);
+    int error = posix_spawnattr_setsigdefault(attributes, &usual);
+    if (error == 0)
+        error = posix_spawnattr_setsigmask(attributes, &before->mask);
+    if (error == 0)
+        error =
+            posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+    return error;
+}
+
+/* Standard output is the plan's: the script's goes to standard error. Returns 0 or an error
+ * number. */
+static int spawn(char *const *words, const signals_before *before, pid_t *process)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    int error = posix_spawn_file_actions_init(&actions);
+    if (error != 0)
+        return error;
+    error = posix_spawnattr_init(&attributes);
+    if (error == 0) {
+        error = set_attributes(&attributes, before);
+        if (error == 0)
+            error = posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+        if (error == 0)
+            error = posix_spawnp(process, words[0], &actions, &attributes, words, environ);
+        posix_spawnattr_destroy(&attributes);
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+/* Returns 0 and how it ended, or an error number. */
+static int run_python(char *const *words, int *ended)
+{
+    signals_before before;
+    pid_t process = 0;
+    fflush(NULL);
+    take_signals(&before);
+    int error = spawn(words, &before, &process);
+    if (error == 0)
+        started = process;
+    (void)sigprocmask(SIG_SETMASK, &before.mask, NULL);
+    while (error == 0 && waitpid(process, ended, 0) < 0 && errno == EINTR)
+        continue;
+    started = 0;
+    give_signals_back(&before);
+    return error;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+/* Owned by the caller; the words are not. NULL: no memory. */
+static char **make_words(const plan_trace_order *order, const plan_trace_file *file)
+{
+    enum { MOST_OWN = 8 };
+    char **words = calloc(MOST_OWN + order->argument_count, sizeof *words);
+    size_t count = 0;
+    if (words == NULL)
+        return NULL;
+    words[count++] = (char *)PYTHON;
+    words[count++] = (char *)"-m";
+    words[count++] = (char *)MODULE;
+    if (order->steps != NULL) {
+        words[count++] = (char *)"--steps";
+        words[count++] = (char *)order->steps;
+    }
+    words[count++] = (char *)order->script;
+    words[count++] = (char *)file->path;
+    for (size_t i = 0; i < order->argument_count; i++)
+        words[count++] = order->arguments[i];
+    return words;
+}
+
+static int trace(const char *command_name, const plan_trace_order *order,
+                 const plan_trace_file *file)
+{
+    int ended = 0;
+    char **words = make_words(order, file);
+    if (words == NULL || !set_python_path() || !set_card(order)) {
+        free(words);
+        return fail(command_name, PYTHON, strerror(ENOMEM));
+    }
+    int error = run_python(words, &ended);
+    free(words);
+    if (error == ENOENT)
+        return fail(command_name, PYTHON, "not found in PATH: the script is traced by PyTorch");
+    if (error != 0)
+        return fail(command_name, PYTHON, strerror(error));
+    int exit_status = judge_end(command_name, order, ended);
+    if (exit_status == EXIT_DONE && access(file->path, R_OK) != 0)
+        return fail(command_name, order->script, "ended without a trace");
+    return exit_status;
+}
+
+int plan_trace_make(const char *command_name, const plan_trace_order *order, plan_trace_file *file)
+{
+    if (access(order->script, R_OK) != 0)
+        return fail(command_name, order->script, strerror(errno));
+    if (!create_folder(file))
+        return fail(command_name, "no folder for the trace", strerror(errno));
+    int exit_status = trace(command_name, order, file);
+    if (exit_status != EXIT_DONE)
+        plan_trace_remove(file);
+    return exit_status;
+}

@@ -1,0 +1,243 @@
+"""_tracer.py - a program's own steps, run on tensors without data, as a list of requests.
+
+Tensors of the GPU are PyTorch's fake tensors: they have shape, type and device, and no memory. A
+dispatch mode sees every operator; a storage that is new is a request, and the end of a storage (Python
+keeps its object as long as C++ needs it) is a free. Autograd, autocast, checkpoints and optimizers are
+PyTorch's own, so what is saved and when it goes is not modelled but happens.
+
+Tensors of the CPU are real: loaders, tokenizers and metrics run as ever. Only parameters are fake from
+the moment they are made (`torch.empty()` of a Linear costs nothing until it is filled), so that a model
+of any size can be made on any machine. What a program reads back from the GPU are ones.
+
+What no dispatch mode can see (workspaces and buffers inside kernels) is named here by the operator and
+its sizes; how many bytes that is, the planner in C knows (src/plan/hidden.h).
+"""
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import threading
+import weakref
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+from . import _tracer_rules as rules
+
+VERSION = 1
+MOST_FRAMES = 48
+MOST_READ_BYTES = 64 << 20  # of what is copied to the CPU, and becomes real
+_HERE = __file__.rpartition("/")[0]
+
+# The first number of an event in the file.
+ALLOC, FREE, HIDDEN, BEGIN, END = range(5)
+
+
+class Untraceable(Exception):
+    """An operator or a line at which fake tensors cannot go on."""
+
+
+class Requests:
+    """The list: what was asked for, from where, and when it went."""
+
+    def __init__(self) -> None:
+        self.events: List[list] = []
+        self.live_bytes = self.peak_bytes = 0
+        self.notes: Dict[str, int] = {}
+        self._slots = 0
+        self._frames: Dict[tuple, int] = {}
+        self._stacks: Dict[tuple, int] = {}
+
+    def alloc(self, size_bytes: int, stack: int) -> int:
+        slot = self._slots
+        self._slots += 1
+        self.events.append([ALLOC, slot, size_bytes, stack])
+        self.live_bytes += size_bytes
+        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
+        return slot
+
+    def free(self, slot: int, size_bytes: int) -> None:
+        self.events.append([FREE, slot])
+        self.live_bytes -= size_bytes
+
+    def hidden(self, kind: str, numbers: Tuple[int, ...], stack: int) -> None:
+        self.events.append([HIDDEN, kind, *numbers, stack])
+
+    def begin(self, name: str) -> None:
+        self.events.append([BEGIN, name])
+
+    def end(self, name: str) -> None:
+        self.events.append([END, name])
+
+    def note(self, text: str) -> None:
+        self.notes[text] = self.notes.get(text, 0) + 1
+
+    def stack(self, frames: List[tuple]) -> int:
+        key = tuple(self._frames.setdefault(frame, len(self._frames)) for frame in frames)
+        return self._stacks.setdefault(key, len(self._stacks))
+
+    def to_dict(self, **facts: Any) -> Dict[str, Any]:
+        return {"vramwise_trace": VERSION, **facts,
+                "notes": [{"text": text, "times": times} for text, times in self.notes.items()],
+                "frames": [list(frame) for frame in self._frames],
+                "stacks": [list(stack) for stack in self._stacks],
+                "events": self.events}
+
+    def write(self, path: str, **facts: Any) -> None:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(self.to_dict(**facts), file, separators=(",", ":"))
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith(_HERE) or "/torch/utils/_python_dispatch" in name \
+        or "/torch/_subclasses/" in name or "/torch/overrides.py" in name or name == "<frozen runpy>"
+
+
+def frames_of(frame: Any) -> List[tuple]:
+    """(file, line, function), the innermost first."""
+    found: List[tuple] = []
+    while frame is not None and len(found) < MOST_FRAMES:
+        code = frame.f_code
+        if not _is_ours(code.co_filename):
+            found.append((code.co_filename, frame.f_lineno, code.co_name))
+        frame = frame.f_back
+    return found
+
+
+class Tracer:
+    """Runs code on fake tensors and keeps the list. `card`: what the GPU can do (rules.Card)."""
+
+    def __init__(self, card: rules.Card, policy: rules.Policy) -> None:
+        import torch
+        from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+        self.torch, self.FakeTensor = torch, FakeTensor
+        self.card, self.policy = card, policy
+        self.requests = Requests()
+        self.fake = FakeTensorMode(allow_non_fake_inputs=True)
+        self._known: Dict[int, Any] = {}
+        self._main = threading.get_ident()
+        self._lock = threading.RLock()
+
+    # ---- storages ---------------------------------------------------------------------------
+
+    def see(self, tensor: Any, stack: Optional[int] = None) -> None:
+        """A tensor that an operator gave back, or that was there before."""
+        if not isinstance(tensor, self.FakeTensor) or tensor.device.type != "cuda":
+            return
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        with self._lock:
+            if key in self._known:
+                return
+            size = int(storage.nbytes())
+            if size == 0:
+                return
+            slot = self.requests.alloc(size, self.stack() if stack is None else stack)
+            self._known[key] = weakref.finalize(storage, self._gone, key, slot, size)
+            self._known[key].atexit = False
+
+    def _gone(self, key: int, slot: int, size: int) -> None:
+        with self._lock:
+            self._known.pop(key, None)
+            self.requests.free(slot, size)
+
+    def stack(self) -> int:
+        """Where we are. The derivative's thread has no frames of its own: its caller waits in
+        backward()."""
+        frames = frames_of(sys._getframe(1))
+        if threading.get_ident() != self._main:
+            frames += frames_of(sys._current_frames().get(self._main))
+        return self.requests.stack(frames[:MOST_FRAMES])
+
+    # ---- operators --------------------------------------------------------------------------
+
+    def run(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        made = self._run(func, args, kwargs)
+        for tensor in self.torch.utils._pytree.tree_leaves(made):
+            self.see(tensor)
+        self.policy.remember(func, args, made)
+        hidden = rules.hidden_by(func, args, kwargs, made)
+        if hidden is not None:
+            is_backward = threading.get_ident() != self._main or self.is_in_backward()
+            self.requests.hidden(hidden[0], (int(is_backward), *hidden[1:]), self.stack())
+        return made
+
+    def is_in_backward(self) -> bool:
+        return self.torch._C._current_graph_task_id() != -1
+
+    def _run(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        answer = self.policy.answer(self, func, args, kwargs)
+        if answer is not None:
+            return answer[0]
+        device = kwargs.get("device")
+        if kwargs.get("pin_memory"):
+            kwargs = dict(kwargs, pin_memory=False)
+        try:
+            if device is not None and self.torch.device(device).type == "cuda":
+                args = self.torch.utils._pytree.tree_map(self.faked, args)
+                with self.fake:
+                    return func(*args, **kwargs)
+            made = func(*args, **kwargs)
+        except Exception as error:
+            reason = rules.refusal(self, func, error)
+            if reason is None:
+                raise
+            raise Untraceable(reason) from error
+        if func is self.torch.ops.aten._to_copy.default and isinstance(made, self.FakeTensor) \
+                and made.device.type == "cpu" and made.nbytes <= MOST_READ_BYTES:
+            return self.torch.ones(made.shape, dtype=made.dtype)
+        return made
+
+    @contextlib.contextmanager
+    def tracing(self) -> Iterator["Tracer"]:
+        """What runs inside is traced."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(rules.pretended(self))
+            stack.enter_context(_functions(self))
+            stack.enter_context(_operators(self))
+            yield self
+
+    def faked(self, data: Any) -> Any:
+        """A real tensor without its data; anything else as it is."""
+        if not isinstance(data, self.torch.Tensor) or isinstance(data, self.FakeTensor):
+            return data
+        with _without_modes(self.torch):
+            return self.fake.from_tensor(data, static_shapes=True)
+
+
+@contextlib.contextmanager
+def _without_modes(torch: Any) -> Iterator[None]:
+    from torch.utils._python_dispatch import _disable_current_modes
+    with _disable_current_modes():
+        yield
+
+
+def _operators(tracer: Tracer) -> Any:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Operators(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            kwargs = kwargs or {}
+            if rules.is_composite(tracer.torch, func):  # not yet taken apart, as in inference_mode()
+                with self:
+                    made = func.decompose(*args, **kwargs)
+                if made is not NotImplemented:
+                    return made
+            return tracer.run(func, args, kwargs)
+
+    return Operators()
+
+
+def _functions(tracer: Tracer) -> Any:
+    from torch.overrides import TorchFunctionMode
+    replaced = rules.replaced_functions(tracer)
+
+    class Functions(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            kwargs = kwargs or {}
+            other: Optional[Callable] = replaced.get(func)
+            if other is not None:
+                return other(func, args, kwargs)
+            return func(*args, **kwargs)
+
+    return Functions()

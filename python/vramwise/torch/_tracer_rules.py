@@ -1,0 +1,592 @@
+"""_tracer_rules.py - what a tracer has to know of PyTorch: kernels, answers, and where CUDA is asked.
+
+    hidden_by()            operators whose kernels take memory that no dispatch mode sees
+    Policy                 what a program gets that asks a tensor without data for its data
+    replaced_functions()   functions that choose by device, which is chosen here by the card
+    pretended()            torch.cuda, as it is on a machine that has the card
+"""
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import math
+import operator
+import os
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+
+@dataclass(frozen=True)
+class Card:
+    """The GPU that is planned for."""
+    name: str = "NVIDIA H200"
+    capability: Tuple[int, int] = (9, 0)
+    total_bytes: int = 140 << 30
+    processors: int = 132
+
+    @property
+    def has_flash(self) -> bool:
+        return self.capability >= (8, 0)
+
+
+def card_of(card: Any) -> Card:
+    """The planner's card of that name; a size, or nothing: the one that most was measured on."""
+    from .. import _plan
+    known = _plan.known_card(card)
+    if known is None:
+        return Card()
+    return Card(known.name.decode(), divmod(known.compute_capability, 10), known.total_bytes)
+
+
+def stated_card(text: Optional[str]) -> Card:
+    """As the command line states it; "-" and 0 are not known."""
+    usual = Card()
+    if not text:
+        return usual
+    name, capability, total = text.split()
+    return Card(usual.name if name == "-" else name,
+                divmod(int(capability), 10) if int(capability) else usual.capability,
+                int(total) or usual.total_bytes)
+
+
+# ---- what kernels take beside their results --------------------------------------------------------
+
+_PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "_addmm_activation", "addbmm", "_scaled_mm", "_grouped_mm",
+             "linear", "linear_backward", "matmul"}
+
+
+def _itemsize(tensor: Any) -> int:
+    return tensor.element_size()
+
+
+def _sum_of_rows(args: tuple) -> Optional[tuple]:
+    """A sum over leading dimensions, as the gradients of biases are."""
+    x = args[0]
+    dims = args[1] if len(args) > 1 else None
+    if not dims or x.dim() == 0:
+        return None
+    dims = sorted(d % x.dim() for d in dims)
+    if dims != list(range(len(dims))) or len(dims) == x.dim():
+        return None
+    rows = math.prod(x.shape[:len(dims)])
+    return ("sum", rows, x.numel() // max(rows, 1))
+
+
+def _convolution(name: str, args: tuple) -> Optional[tuple]:
+    """(element bytes, batch, channels, height, width, filters, kernel, stride, padding, groups, and
+    which gradients are wanted: image 1, weight 2)"""
+    if name == "convolution":
+        x, weight, _, stride, padding, dilation, transposed, _, groups = args[:9]
+        wanted = 0
+    else:
+        _, x, weight, _, stride, padding, dilation, transposed, _, groups, mask = args[:11]
+        wanted = int(mask[0]) + 2 * int(mask[1])
+    if x.dim() != 4 or transposed or any(d != 1 for d in dilation) or \
+            weight.shape[2] != weight.shape[3]:
+        return None
+    return ("convolution", _itemsize(x), *x.shape, weight.shape[0], weight.shape[2], stride[0],
+            padding[0], groups, wanted)
+
+
+def _attention(name: str, args: tuple) -> Optional[tuple]:
+    """(is it flash, element bytes, batch, heads, key heads, length, key length, width)"""
+    query, key = args[1], args[2]
+    return ("attention", int("flash" in name or "cudnn" in name), _itemsize(query), query.shape[0],
+            query.shape[1], key.shape[1], query.shape[2], key.shape[2], query.shape[3])
+
+
+def hidden_by(func: Any, args: tuple, kwargs: dict, made: Any) -> Optional[tuple]:
+    """The kind and its sizes, as src/plan/hidden.h takes them; None: nothing is known."""
+    name = func._overloadpacket.__name__
+    first = next((a for a in args if hasattr(a, "device")), None)
+    if first is None or first.device.type != "cuda":
+        return None
+    if name in _PRODUCTS:
+        return ("matmul",)
+    if name == "sum" and func._overloadname == "dim_IntList":
+        return _sum_of_rows(args)
+    if name == "embedding_dense_backward":
+        return ("embedding", args[1].numel())
+    if name in ("convolution", "convolution_backward"):
+        return _convolution(name, args)
+    if name in ("_scaled_dot_product_flash_attention_backward",
+                "_scaled_dot_product_cudnn_attention_backward",
+                "_scaled_dot_product_efficient_attention_backward"):
+        return _attention(name, args)
+    return None
+
+
+# ---- data that is not there ------------------------------------------------------------------------
+
+_FALSE = {"any", "isnan", "isinf", "logical_not"}
+_COMPARED = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le,
+             "gt": operator.gt, "ge": operator.ge}
+_SAME = {"view", "detach", "_to_copy", "clone", "alias", "squeeze", "reshape"}
+
+
+def is_composite(torch: Any, func: Any) -> bool:
+    return func.namespace != "prim" and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
+
+
+class Policy:
+    """`share`: how many elements of a mask are taken to be set, from 0 to 1 (the worst case)."""
+
+    def __init__(self, share: float = 1.0) -> None:
+        if not 0.0 <= share <= 1.0:
+            raise ValueError(f"the share of a mask that is set is from 0 to 1, not {share}")
+        self.share = share
+
+    def answer(self, tracer: Any, func: Any, args: tuple, kwargs: dict) -> Optional[tuple]:
+        """(what the operator gives back,); None: it needs no data."""
+        rule = _ANSWERS.get(func._overloadpacket.__name__)
+        if rule is None or not any(isinstance(a, tracer.FakeTensor) for a in _flat(args)):
+            return None
+        return rule(self, tracer, func, args, kwargs)
+
+    def remember(self, func: Any, args: tuple, made: Any) -> None:
+        """What a single number is, where the operator that made it says so."""
+        name = func._overloadpacket.__name__
+        if not hasattr(made, "numel") or made.numel() != 1:
+            return
+        if name in ("full", "zeros", "full_like", "zeros_like", "ones", "ones_like"):
+            value = 0 if name.startswith("zeros") else 1 if name.startswith("ones") else args[1]
+            made._vramwise_value = value
+        elif name in _FALSE:
+            made._vramwise_value = False
+        elif name in _COMPARED and isinstance(args[1], (bool, int, float)):
+            made._vramwise_value = _COMPARED[name](getattr(args[0], "_vramwise_value", 1), args[1])
+        elif name in _SAME:
+            value = getattr(args[0], "_vramwise_value", None)
+            if value is not None:
+                made._vramwise_value = value
+
+    def count(self, elements: int) -> int:
+        return math.ceil(elements * self.share)
+
+
+def _flat(args: tuple) -> Iterator[Any]:
+    for a in args:
+        if isinstance(a, (list, tuple)):
+            yield from _flat(tuple(a))
+        else:
+            yield a
+
+
+def _number(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
+    tensor = args[0]
+    if getattr(tensor, "constant", None) is not None:
+        return (tensor.constant.item(),)
+    value = getattr(tensor, "_vramwise_value", None)
+    if value is None:
+        tracer.requests.note("a number was read from the GPU; it is taken to be 1")
+        value = 1
+    return (tracer.torch.tensor(value, dtype=tensor.dtype, device="cpu").item(),)
+
+
+def _equal(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
+    tracer.requests.note("two tensors of the GPU were compared; they are taken to be equal")
+    return (True,)
+
+
+def _empty(tracer: Any, like: Any, shape: tuple, dtype: Any = None) -> Any:
+    with tracer.fake:
+        return tracer.torch.empty(shape, dtype=dtype or like.dtype, device=like.device)
+
+
+def _note_mask(policy: Policy, tracer: Any, func: Any) -> None:
+    tracer.requests.note(f"{func._overloadpacket.__name__}() depends on data; "
+                         f"{policy.share:.0%} of its elements are taken to be set")
+
+
+def _nonzero(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
+    _note_mask(policy, tracer, func)
+    shape = (policy.count(args[0].numel()), args[0].dim())
+    return (_empty(tracer, args[0], shape, tracer.torch.int64),)
+
+
+def _masked_select(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
+    _note_mask(policy, tracer, func)
+    return (_empty(tracer, args[0], (policy.count(args[1].numel()),)),)
+
+
+def _is_mask(tracer: Any, index: Any) -> bool:
+    return index is not None and index.dtype in (tracer.torch.bool, tracer.torch.uint8)
+
+
+def _positions(policy: Policy, tracer: Any, func: Any, indices: list) -> list:
+    """Masks as PyTorch's kernel takes them: lists of positions, which take memory."""
+    found: List[Any] = []
+    for index in indices:
+        if not _is_mask(tracer, index):
+            found.append(index)
+            continue
+        _note_mask(policy, tracer, func)
+        shape = (policy.count(index.numel()),)
+        rows = _empty(tracer, index, (*shape, index.dim()), tracer.torch.int64)
+        tracer.see(rows)
+        found += rows.unbind(1)
+    return found
+
+
+def _index(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> Optional[tuple]:
+    if not any(_is_mask(tracer, i) for i in args[1]):
+        return None
+    return (func(args[0], _positions(policy, tracer, func, list(args[1]))),)
+
+
+def _index_put(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> Optional[tuple]:
+    if not any(_is_mask(tracer, i) for i in args[1]):
+        return None
+    _positions(policy, tracer, func, list(args[1]))
+    if func._overloadpacket.__name__.endswith("_"):
+        return (args[0],)
+    return (_empty(tracer, args[0], tuple(args[0].shape)),)
+
+
+def _unique(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
+    _note_mask(policy, tracer, func)
+    x, count, long = args[0], policy.count(args[0].numel()), tracer.torch.int64
+    return ((_empty(tracer, x, (count,)), _empty(tracer, x, tuple(x.shape), long),
+             _empty(tracer, x, (count,), long)),)
+
+
+def _bincount(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
+    least = kwargs.get("minlength", args[2] if len(args) > 2 else 0)
+    tracer.requests.note("bincount() depends on data; it is taken to be as short as it may be")
+    return (_empty(tracer, args[0], (max(least, 1),), tracer.torch.int64),)
+
+
+def _grouped_product(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
+    """PyTorch's own fake takes fewer types than the operator does."""
+    left, right = args[0], args[1]
+    groups = kwargs.get("offs", args[2] if len(args) > 2 else None)
+    shape: Tuple[int, ...] = (left.shape[-2], right.shape[-1])
+    if left.dim() == right.dim():
+        shape = ((groups.shape[0] if left.dim() == 2 else left.shape[0]), *shape)
+    return (_empty(tracer, left, shape, kwargs.get("out_dtype")),)
+
+
+_ANSWERS: Dict[str, Callable] = {
+    "_grouped_mm": _grouped_product,
+    "_local_scalar_dense": _number, "equal": _equal, "nonzero": _nonzero,
+    "masked_select": _masked_select, "index": _index, "index_put": _index_put,
+    "index_put_": _index_put, "_index_put_impl_": _index_put, "_unique2": _unique,
+    "unique_consecutive": _unique, "bincount": _bincount}
+
+
+def refusal(tracer: Any, func: Any, error: Exception) -> Optional[str]:
+    """Why an operator cannot run without data, and what helps; None: the error is the program's."""
+    kind = type(error).__name__
+    if kind not in ("DataDependentOutputException", "DynamicOutputShapeException",
+                    "UnsupportedOperatorException", "UnsupportedFakeTensorException"):
+        if not (isinstance(error, NotImplementedError) and "meta" in str(error).lower()):
+            return None
+    return (f"{func}: it has no fake (its result depends on data, or nobody has said its shape). "
+            "torch.library.register_fake() says what it gives back.")
+
+
+# ---- functions that choose by device ---------------------------------------------------------------
+
+def _lowered(torch: Any, tensors: tuple) -> tuple:
+    """As autocast casts the arguments of attention."""
+    if not torch.is_autocast_enabled("cuda"):
+        return tensors
+    dtype = torch.get_autocast_dtype("cuda")
+    return tuple(t.to(dtype) if t is not None and t.dtype.is_floating_point else t for t in tensors)
+
+
+def _attention_function(tracer: Any) -> Callable:
+    torch = tracer.torch
+    aten = torch.ops.aten
+
+    def arguments(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
+                  enable_gqa=False):
+        return query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
+
+    def choose(query, key, mask, enable_gqa) -> str:
+        cuda = torch.backends.cuda
+        if mask is not None and mask.dim() > 0 and mask.stride(-1) != 1:
+            return "math"
+        if query.dim() != 4 or 0 in query.shape:
+            return "math"
+        if query.dtype in (torch.float16, torch.bfloat16) and mask is None and \
+                query.shape[-1] <= 256 and tracer.card.has_flash and cuda.flash_sdp_enabled():
+            return "flash"
+        has_all = query.shape[1] == key.shape[1]
+        return "efficient" if has_all and cuda.mem_efficient_sdp_enabled() else "math"
+
+    def flash(query, key, value, dropout_p, is_causal, scale):
+        width = query.shape[-1]
+        scale = scale if scale is not None else 1.0 / math.sqrt(width)
+        if width % 8:
+            query, key, value = (torch.nn.functional.pad(t, (0, 8 - width % 8))
+                                 for t in (query, key, value))
+        made = aten._scaled_dot_product_flash_attention(query, key, value, dropout_p, is_causal,
+                                                        False, scale=scale)[0]
+        return made[..., :width] if width % 8 else made
+
+    def to_add(mask, query, key):
+        if mask is None:
+            return None
+        if mask.dtype == torch.bool:
+            opposite = mask.logical_not()
+            mask = torch.zeros_like(mask, dtype=query.dtype)
+            mask.masked_fill_(opposite, -math.inf)
+        length = mask.shape[-1]
+        if length % 16:
+            mask = torch.nn.functional.pad(mask, (0, 16 - length % 16))[..., :length]
+        return mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+
+    def attend(func, args, kwargs):
+        query, key, value, mask, dropout_p, is_causal, scale, gqa = arguments(*args, **kwargs)
+        if not isinstance(query, tracer.FakeTensor) or query.device.type != "cuda":
+            return func(*args, **kwargs)
+        query, key, value = _lowered(torch, (query, key, value))
+        if mask is not None and mask.dtype != torch.bool:
+            mask, = _lowered(torch, (mask,))
+        kind = choose(query, key, mask, gqa)
+        with torch.autocast("cuda", enabled=False):
+            if kind == "flash":
+                return flash(query, key, value, dropout_p, is_causal, scale)
+            if kind == "efficient":
+                wants = torch.is_grad_enabled() and any(
+                    t.requires_grad for t in (query, key, value))
+                return aten._scaled_dot_product_efficient_attention(
+                    query, key, value, to_add(mask, query, key), wants, dropout_p, is_causal,
+                    scale=scale)[0]
+            from torch.nn.attention import SDPBackend, sdpa_kernel
+            with sdpa_kernel(SDPBackend.MATH):
+                return func(query, key, value, mask, dropout_p, is_causal, scale=scale,
+                            enable_gqa=gqa)
+
+    return attend
+
+
+def _take_device(tracer: Any, tensor: Any, data: Any) -> None:
+    """`tensor.data = data` leaves a fake tensor on the device it was made for."""
+    if isinstance(tensor, tracer.FakeTensor) and isinstance(data, tracer.FakeTensor):
+        tensor.fake_device = data.fake_device
+
+
+def replaced_functions(tracer: Any) -> Dict[Any, Callable]:
+    torch = tracer.torch
+
+    def set_data(func, args, kwargs):
+        func(*args)
+        _take_device(tracer, *args)
+
+    def itself(func, args, kwargs):
+        return args[0]
+
+    def is_not(func, args, kwargs):
+        return False
+
+    return {torch.nn.functional.scaled_dot_product_attention: _attention_function(tracer),
+            torch.Tensor.data.__set__: set_data, torch.Tensor.pin_memory: itself,
+            torch.Tensor.is_pinned: is_not}
+
+
+# ---- CUDA on a machine without it ------------------------------------------------------------------
+
+class _Stream:
+    """A stream or an event: nothing runs, so nothing is waited for."""
+    stream_id = cuda_stream = priority = 0
+    device_index = 0
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def __enter__(self) -> "_Stream":
+        return self
+
+    def __exit__(self, *args: Any) -> None:
+        pass
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, other: Any) -> float:
+        return 1.0
+
+    def record_event(self, event: Any = None) -> Any:
+        return event or _Stream()
+
+    def __getattr__(self, name: str) -> Callable:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *args, **kwargs: None
+
+
+@dataclass(frozen=True)
+class _Properties:
+    name: str
+    major: int
+    minor: int
+    total_memory: int
+    multi_processor_count: int
+    warp_size: int = 32
+    gcnArchName: str = ""
+    regs_per_multiprocessor: int = 65536
+    max_threads_per_multi_processor: int = 2048
+    shared_memory_per_block_optin: int = 232448
+    L2_cache_size: int = 50 << 20
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    return None
+
+
+def _answering(value: Any) -> Callable:
+    return lambda *args, **kwargs: value
+
+
+def _cuda_names(tracer: Any) -> Dict[str, Any]:
+    torch, card, requests = tracer.torch, tracer.card, tracer.requests
+    properties = _Properties(card.name, *card.capability, card.total_bytes, card.processors)
+    stats = {"allocated_bytes.all.current": 0, "allocated_bytes.all.peak": 0}
+    live, peak = (lambda *a, **k: requests.live_bytes), (lambda *a, **k: requests.peak_bytes)
+    names: Dict[str, Any] = {name: _nothing for name in (
+        "_lazy_init", "init", "set_device", "synchronize", "empty_cache", "manual_seed",
+        "manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all", "set_stream",
+        "ipc_collect", "reset_peak_memory_stats", "reset_max_memory_allocated", "set_sync_debug_mode",
+        "set_per_process_memory_fraction", "_lazy_call")}
+    names.update({name: _Stream for name in ("Stream", "Event", "stream", "device", "device_of",
+                                             "StreamContext", "_DeviceGuard")})
+    names.update(
+        is_available=_answering(True), is_initialized=_answering(True), device_count=_answering(1),
+        current_device=_answering(0), get_device_name=_answering(card.name),
+        get_device_capability=_answering(card.capability),
+        get_device_properties=_answering(properties), is_bf16_supported=_answering(card.has_flash),
+        current_stream=_answering(_Stream()), default_stream=_answering(_Stream()),
+        is_current_stream_capturing=_answering(False), get_arch_list=_answering([]),
+        memory_allocated=live, max_memory_allocated=peak, memory_reserved=live,
+        max_memory_reserved=peak, memory_stats=_answering(stats),
+        mem_get_info=lambda *a, **k: (card.total_bytes - requests.live_bytes, card.total_bytes),
+        get_rng_state=lambda *a, **k: torch.zeros(16, dtype=torch.uint8),
+        get_rng_state_all=lambda *a, **k: [torch.zeros(16, dtype=torch.uint8)],
+        can_device_access_peer=_answering(False), initial_seed=_answering(0))
+    return names
+
+
+def _loaded(name: str) -> Any:
+    """A library of PyTorch's that this process has loaded."""
+    with open("/proc/self/maps", encoding="utf-8") as file:
+        for line in file:
+            path = line.rstrip("\n").rpartition(" ")[2]
+            if os.path.basename(path).startswith(name + ".so"):
+                return ctypes.CDLL(path)
+    raise OSError(f"{name} is not loaded")
+
+
+_CUDA = 1  # c10::DeviceType
+_is_still = False
+
+
+def _derives(tracer: Any) -> bool:
+    """Whether a derivative gets through PyTorch's engine."""
+    torch = tracer.torch
+    with tracer.fake, torch.enable_grad():
+        x = torch.ones(2, 2, device="cuda", requires_grad=True)
+        try:
+            (x @ x + x).sum().backward()
+        except RuntimeError:
+            return False
+    return True
+
+
+def _still(tracer: Any) -> None:
+    """PyTorch asks a device's guard for streams, also where nothing runs on them. A build without
+    CUDA, or one that finds no GPU, has none that answers: ours does, from now on. Must be called with
+    torch.cuda pretended."""
+    global _is_still
+    if _is_still:
+        return
+    from ._state import support_library
+    support = support_library()
+    support.vramwise_still_guard.restype = ctypes.c_void_p
+    registry = (ctypes.c_void_p * (_CUDA + 1)).in_dll(
+        _loaded("libc10"), "_ZN3c104impl26device_guard_impl_registryE")
+    registry[_CUDA] = support.vramwise_still_guard()
+    if not _derives(tracer):
+        hooks = _loaded("libtorch_cpu")._ZN2at6detail12getCUDAHooksEv
+        hooks.restype = ctypes.c_void_p
+        support.vramwise_still_hooks(ctypes.c_void_p(hooks()))
+        if not _derives(tracer):
+            raise RuntimeError(f"PyTorch {tracer.torch.__version__} cannot trace a backward pass "
+                               "where there is no GPU")
+    _is_still = True
+
+
+@contextlib.contextmanager
+def _replaced(targets: List[Tuple[Any, str, Any]]) -> Iterator[None]:
+    before = [(place, name, place.__dict__.get(name, _nothing)) for place, name, _ in targets]
+    for place, name, value in targets:
+        setattr(place, name, value)
+    try:
+        yield
+    finally:
+        for place, name, value in reversed(before):
+            if value is _nothing:
+                delattr(place, name)
+            else:
+                setattr(place, name, value)
+
+
+@contextlib.contextmanager
+def pretended(tracer: Any) -> Iterator[None]:
+    """torch.cuda with the card, parameters without data, and optimizers that take fake tensors for
+    what they are."""
+    torch = tracer.torch
+    targets: List[Tuple[Any, str, Any]] = []
+    has_gpu = torch.cuda.is_available()
+    if not has_gpu:
+        targets += [(torch.cuda, name, value) for name, value in _cuda_names(tracer).items()]
+        common = getattr(torch.cuda.amp, "common", None)
+        if common is not None:
+            targets.append((common, "amp_definitely_not_available", _answering(False)))
+        import torch._subclasses.fake_tensor as fake_tensors
+        targets += [(fake_tensors, name, _nothing) for name in ("init_gpu_context", "init_cuda_context")
+                    if hasattr(fake_tensors, name)]
+        targets.append((torch.Tensor, "pin_memory", lambda self, *a, **k: self))
+    new = torch.nn.Parameter.__new__
+
+    def new_parameter(cls: type, data: Any = None, requires_grad: bool = True) -> Any:
+        if data is None:
+            data = torch.empty(0)
+        return new(cls, tracer.faked(data), requires_grad)
+
+    swap = torch.utils.swap_tensors
+
+    def take(tensor: Any, other: Any) -> None:
+        """Module.to() exchanges fake parameters, which those with weak references refuse."""
+        if not isinstance(tensor, tracer.FakeTensor) or not isinstance(other, tracer.FakeTensor):
+            return swap(tensor, other)
+        tensor.data = other
+        return _take_device(tracer, tensor, other)
+
+    # By its name as well: inside of backward(), where checkpoints run it again, no function mode is on.
+    attention, attend = torch.nn.functional.scaled_dot_product_attention, _attention_function(tracer)
+    for place in (torch.nn.functional, torch._C._nn):
+        targets.append((place, "scaled_dot_product_attention",
+                        lambda *args, **kwargs: attend(attention, args, kwargs)))
+    # Libraries that ask whether a tensor is fake mean to be compiled, and take another way.
+    targets.append((torch._subclasses, "FakeTensor", type("FakeTensor", (), {})))
+    targets.append((torch.nn.Parameter, "__new__", staticmethod(new_parameter)))
+    targets.append((torch.utils, "swap_tensors", take))
+    optimizers = importlib.import_module("torch.optim.optimizer")
+    known = getattr(optimizers, "_foreach_supported_types", [])
+    known.append(tracer.FakeTensor)
+    lift = getattr(torch._C, "_only_lift_cpu_tensors", None)
+    was_lifting = lift() if lift is not None else False
+    if lift is not None:
+        torch._C._set_only_lift_cpu_tensors(True)
+    try:
+        with _replaced(targets), torch.autograd.set_multithreading_enabled(False):
+            if not has_gpu:
+                _still(tracer)
+            yield
+    finally:
+        known.remove(tracer.FakeTensor)
+        if lift is not None:
+            torch._C._set_only_lift_cpu_tensors(was_lifting)
