@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/human_units.h"
 #include "base/byte_buffer.h"
@@ -318,8 +319,6 @@ static bool send_quoted(const char *word, const vw_output *output)
 
 bool vw_write_shell_word(const char *word, const vw_output *output)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "_-+=.,/:@%";
-    bool is_plain = word[0] != '\0' && word[0] != '-' && word[strspn(word, plain)] == '\0';
+    const bool is_plain = word[0] != '-' && vw__ascii_is_shell_word(word);
     return is_plain ? send(output, word, strlen(word)) : send_quoted(word, output);
 }
