@@ -71,12 +71,10 @@ static const vw__remedy table[VW__REMEDY_COUNT] = {
             .cost = "about 3 % more time for each halving; batch norm, if there is one, sees the "
                     "smaller batch",
             .code = "loader = DataLoader(dataset, batch_size=$batch_size)\n"
-                    "for i, $sample in enumerate(loader):\n"
-                    "    loss = $loss / $parts\n"
-                    "    loss.backward()\n"
-                    "    if (i + 1) % $parts == 0:\n"
-                    "        optimizer.step()\n"
-                    "        optimizer.zero_grad()",
+                    "for i, $sample in enumerate(loader, start=1):\n"
+                    "    ($loss / $parts).backward()\n"
+                    "    if i % $parts == 0:\n"
+                    "        optimizer.step(); optimizer.zero_grad()",
             .slowdown = 1.03,
             .source = HALVING_SOURCE,
             .worth_percent = 90,
