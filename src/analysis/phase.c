@@ -74,7 +74,9 @@ static const char *const evaluation_words[] = {
 
 /* The same, as whole names: "test_backward" is a test of something else. */
 static const char *const evaluation_names[] = {
-    "test", "test_step", "test_epoch", "test_loop", "prediction_step", "prediction_loop",
+    "test",         "test_step",       "test_epoch",
+    "test_loop",    "prediction_step", "prediction_loop",
+    "predict_step", "predict_batch",
 };
 
 static bool is_evaluation(const char *function)
@@ -146,7 +148,7 @@ static const struct {
 };
 
 /* Tried after the moves to a device: model(x.to(device)) has both. */
-static const char *const forward_words[] = {"model(",   "net(",     "criterion(",
+static const char *const forward_words[] = {"model(",   "net(",     "self(", "criterion(",
                                             "loss_fn(", "forward(", "F."};
 
 /* What is moved, by a part of its name. */

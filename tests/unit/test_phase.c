@@ -48,6 +48,7 @@ static void lines_of_code_say_the_phase(void **state)
         {"rows = [a for i, a in enumerate(rows)]", VW__PHASE_OTHER},
         {"torch.save(model.state_dict(), path)", VW__PHASE_SAVING},
         {"out = model(x)", VW__PHASE_FORWARD},
+        {"logits = self(x)", VW__PHASE_FORWARD},
         {"main()", VW__PHASE_OTHER},
         {"", VW__PHASE_OTHER},
     };
@@ -75,6 +76,7 @@ static void functions_and_files_say_it_without_code(void **state)
         {"train.py", "validation_step", VW__PHASE_EVALUATION},
         {"train.py", "run_val", VW__PHASE_EVALUATION},
         {"train.py", "test_step", VW__PHASE_EVALUATION},
+        {"app.py", "predict_step", VW__PHASE_EVALUATION},
         {"test_model.py", "test_backward", VW__PHASE_OTHER},
         {"train.py", "interval", VW__PHASE_OTHER},
         {"train.py", "", VW__PHASE_OTHER},
