@@ -489,6 +489,26 @@ static const vw__remedy table[VW__REMEDY_COUNT] = {
             .code = "out = model.generate(**inputs, max_new_tokens=256)\n"
                     "# or a smaller cache: cache_implementation=\"offloaded\" or \"quantized\"",
         },
+    [VW__REMEDY_OFFLOAD_PIPELINE] =
+        {
+            .action = "keep waiting parts of the pipeline in host memory",
+            .cost = "some time for each image: parts are moved to the GPU and back",
+            .code = "pipe.enable_model_cpu_offload()  # in place of pipe.to(\"$module\")\n"
+                    "# ComfyUI: --lowvram; Stable Diffusion WebUI: --medvram",
+        },
+    [VW__REMEDY_TILED_DECODER] =
+        {
+            .action = "decode images in tiles, and one at a time",
+            .cost = "a little time; seams may show",
+            .code = "pipe.vae.enable_tiling()\n"
+                    "pipe.vae.enable_slicing()",
+        },
+    [VW__REMEDY_SMALLER_IMAGE] =
+        {
+            .action = "smaller images, or fewer at once",
+            .cost = "less detail; scale up afterwards",
+            .code = "images = pipe(prompt, height=512, width=512).images",
+        },
     [VW__REMEDY_DETACH_OUTPUTS] =
         {
             .action = "keep numbers, not tensors that hold their graph or the device's memory",
