@@ -193,6 +193,7 @@ void vw__report_append_spaces(vw__byte_buffer *buffer, size_t count)
 void vw__report_append_cut(const vw__report *report, vw__byte_buffer *out, const char *text,
                            size_t room_columns)
 {
+    enum { LONGEST_WORD_BYTES = 14 }; /* what is longer is no word but code or a path */
     const char *dots = report->form.has_utf8 ? "\xE2\x80\xA6" : "...";
     const size_t dots_columns = vw__report_columns_of(dots, strlen(dots));
     vw__byte_buffer shown;
@@ -204,10 +205,13 @@ void vw__report_append_cut(const vw__report *report, vw__byte_buffer *out, const
     if (is_cut) {
         const size_t kept_columns = room_columns > dots_columns ? room_columns - dots_columns : 0;
         const size_t within_bytes = vw__report_bytes_within(safe, size_bytes, kept_columns);
+        const size_t half_bytes = within_bytes / 2;
+        const size_t least_bytes =
+            half_bytes > LONGEST_WORD_BYTES ? within_bytes - LONGEST_WORD_BYTES : half_bytes;
         size_bytes = within_bytes;
-        while (size_bytes > within_bytes / 2 && safe[size_bytes] != ' ')
+        while (size_bytes > least_bytes && safe[size_bytes] != ' ')
             size_bytes--;
-        if (size_bytes <= within_bytes / 2)
+        if (size_bytes <= least_bytes)
             size_bytes = within_bytes;
         while (size_bytes > 0 && strchr(" ,;:(", safe[size_bytes - 1]) != NULL)
             size_bytes--;

@@ -154,6 +154,9 @@ static void long_code_gives_way_to_the_phase(void **state)
     assert_true(report_capture_width(&captured) <= SCREEN_COLUMNS);
     screen_of(&one.diagnosis, (vw_report_form){.width_columns = 30});
     assert_has("\nFailed at: gen.py:20: out =...\n");
+    at.code = "loss_of_this_step = torch.nn.functional.cross_entropy(logits, labels)";
+    screen_of(&one.diagnosis, (vw_report_form){0});
+    assert_has("20: loss_of_this_step = torch.nn.functional.c..., in inference\n");
     at.code = "x = f()";
     screen_of(&one.diagnosis, (vw_report_form){0});
     assert_has("\nFailed at: gen.py:20: x = f(), in inference\n");
