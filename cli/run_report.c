@@ -311,6 +311,18 @@ void run_report_leak(const run_leak_news *leak, const char *place, size_t other_
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
+/* " --card 24GiB", in the largest unit that says it without loss. */
+static void print_card(uint64_t total_bytes)
+{
+    const uint64_t mib = total_bytes >> 20;
+    if (total_bytes == RUN_NEWS_UNKNOWN)
+        fputs(" --card SIZE\n", stderr);
+    else if (mib % 1024 == 0)
+        fprintf(stderr, " --card %lluGiB\n", (unsigned long long)(mib / 1024));
+    else
+        fprintf(stderr, " --card %lluMiB\n", (unsigned long long)mib);
+}
+
 /* Two commands: the lines of a screen are few. */
 static void print_next_steps(const run_process *process)
 {
@@ -320,10 +332,7 @@ static void print_next_steps(const run_process *process)
     print_path(process->file);
     fputs("\n        vramwise tune ", stderr);
     print_path(process->file);
-    if (process->total_bytes != RUN_NEWS_UNKNOWN)
-        fprintf(stderr, " --card %lluMiB\n", (unsigned long long)(process->total_bytes >> 20));
-    else
-        fputs(" --card SIZE\n", stderr);
+    print_card(process->total_bytes);
 }
 
 static void name_others(run_news *news, bool is_over)

@@ -60,7 +60,10 @@ typedef struct job {
 
 static int could_not_start(const char *program, int reason)
 {
+    const size_t length = strlen(program);
     fprintf(stderr, "vramwise run: cannot start '%s': %s\n", program, strerror(reason));
+    if (length > 3 && strcmp(program + length - 3, ".py") == 0 && access(program, R_OK) == 0)
+        fprintf(stderr, "A script needs its interpreter: vramwise run python %s\n", program);
     return EXIT_COULD_NOT_START;
 }
 

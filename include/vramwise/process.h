@@ -37,6 +37,7 @@ typedef struct vw_process {
     long process;
     unsigned long user;                     /* that it runs as */
     char command[VW_PROCESS_TEXT_BYTES];    /* "python3 train.py --epochs 3"; cut to fit */
+    bool is_typable;                        /* no word of the command needs quotes in a shell */
     char executable[VW_PROCESS_PATH_BYTES]; /* its program's path */
     uint64_t age_seconds;
     uint64_t resident_bytes; /* of the machine's memory, now */

@@ -235,7 +235,7 @@ class _Watched:
         """Adds the doctor's report to that of a test that ran out of memory."""
         try:
             with self._recording() as recording:
-                text = str(recording.doctor())
+                text = recording.doctor().text  # a log cannot be asked for more
         except (RuntimeError, OSError) as error:
             text = f"no diagnosis: {error}"
         self._item.add_report_section("call", "vramwise", text)

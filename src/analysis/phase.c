@@ -2,8 +2,9 @@
  *
  * The innermost frame that marks a phase decides, with three exceptions. A frame of the backward
  * pass anywhere makes it that, unless the optimizer is at work inside (attribution.c has the same
- * rule, and the reason). A forward pass, or a batch on its way, inside of generate() or of an
- * evaluation belongs to those. And a loader may run inside any of them. */
+ * rule, and the reason). A forward pass, or a batch on its way, inside of generate(), of a
+ * diffusion pipeline or of an evaluation belongs to those. And a loader may run inside any of them.
+ */
 #include "analysis/phase.h"
 
 #include <string.h>
@@ -53,9 +54,9 @@ static const struct {
     {VW__PHASE_GENERATE, NULL, "infer"},
     {VW__PHASE_GENERATE, "transformers/generation/", NULL},
     {VW__PHASE_GENERATE, "transformers/pipelines/", NULL},
-    {VW__PHASE_GENERATE, "diffusers/pipelines/", NULL},
-    {VW__PHASE_GENERATE, "k_diffusion/sampling.py", NULL},
-    {VW__PHASE_GENERATE, "comfy/samplers.py", NULL},
+    {VW__PHASE_DIFFUSION, "diffusers/pipelines/", NULL},
+    {VW__PHASE_DIFFUSION, "k_diffusion/sampling.py", NULL},
+    {VW__PHASE_DIFFUSION, "comfy/samplers.py", NULL},
     {VW__PHASE_GENERATE, "text_generation_server/", NULL},
     {VW__PHASE_GENERATE, "vllm/", NULL},
     {VW__PHASE_GENERATE, "sglang/", NULL},
@@ -74,7 +75,9 @@ static const char *const evaluation_words[] = {
 
 /* The same, as whole names: "test_backward" is a test of something else. */
 static const char *const evaluation_names[] = {
-    "test", "test_step", "test_epoch", "test_loop", "prediction_step", "prediction_loop",
+    "test",         "test_step",       "test_epoch",
+    "test_loop",    "prediction_step", "prediction_loop",
+    "predict_step", "predict_batch",
 };
 
 static bool is_evaluation(const char *function)
@@ -146,7 +149,7 @@ static const struct {
 };
 
 /* Tried after the moves to a device: model(x.to(device)) has both. */
-static const char *const forward_words[] = {"model(",   "net(",     "criterion(",
+static const char *const forward_words[] = {"model(",   "net(",     "self(", "criterion(",
                                             "loss_fn(", "forward(", "F."};
 
 /* What is moved, by a part of its name. */
@@ -262,7 +265,10 @@ vw__phase vw__phase_of(uint8_t mark, uint32_t marks)
     if (has(marks, VW__PHASE_BACKWARD) && phase != VW__PHASE_OPTIMIZER)
         return VW__PHASE_BACKWARD;
     bool is_part = phase == VW__PHASE_FORWARD || phase == VW__PHASE_DATA ||
-                   phase == VW__PHASE_OTHER || phase == VW__PHASE_EVALUATION;
+                   phase == VW__PHASE_OTHER || phase == VW__PHASE_EVALUATION ||
+                   phase == VW__PHASE_GENERATE;
+    if (is_part && has(marks, VW__PHASE_DIFFUSION))
+        return VW__PHASE_DIFFUSION;
     if (is_part && has(marks, VW__PHASE_GENERATE))
         return VW__PHASE_GENERATE;
     return is_part && has(marks, VW__PHASE_EVALUATION) ? VW__PHASE_EVALUATION : phase;

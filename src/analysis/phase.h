@@ -20,6 +20,7 @@
     X(BACKWARD, "backward", "the backward pass")                                                   \
     X(OPTIMIZER, "optimizer", "the optimizer's step")                                              \
     X(GENERATE, "generate", "inference")                                                           \
+    X(DIFFUSION, "diffusion", "making an image")                                                   \
     X(EVALUATION, "evaluation", "evaluation")                                                      \
     X(LOADING, "loading", "loading weights")                                                       \
     X(DATA, "data", "moving a batch to the device")                                                \

@@ -1,4 +1,4 @@
-/* ascii.h - classes of ASCII characters.
+/* ascii.h - classes of ASCII characters, and of words made of them.
  *
  * isdigit() and its kin ask the locale, and want an unsigned char. Bytes above 127 belong to no
  * class here. */
@@ -6,6 +6,7 @@
 #define VW_BASE_ASCII_H
 
 #include <stdbool.h>
+#include <string.h>
 
 static inline bool vw__ascii_is_digit(char c)
 {
@@ -51,6 +52,14 @@ static inline int vw__ascii_hex_value(char c)
         return c - '0';
     char lower = (char)(c | 0x20);
     return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+/* True if a shell reads `text` as one word, as it stands. */
+static inline bool vw__ascii_is_shell_word(const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_-+=.,/:@%";
+    return text[0] != '\0' && text[strspn(text, plain)] == '\0';
 }
 
 #endif /* VW_BASE_ASCII_H */

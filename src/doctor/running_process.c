@@ -122,6 +122,13 @@ static bool has_framework(const vw_process *process, const char *framework)
     return false;
 }
 
+/* Neither the driver nor its libraries show it on a GPU: a launcher, a shell, a loader's worker. */
+static bool has_no_gpu_library(const process_case *seen)
+{
+    return seen->row == NULL && seen->process->are_libraries_known &&
+           seen->process->framework_count == 0;
+}
+
 static bool can_be_entered(const vw_process *process)
 {
     return process->python_major == 3 && process->python_minor >= FIRST_WITH_EXEC &&
@@ -141,9 +148,12 @@ static void add_ways_to_know(const process_case *seen, vw__diagnosis_finding *fi
         vw__diagnosis_advice(finding, "let the program publish its memory, step by step",
                              "two lines, and a restart",
                              "import vramwise.torch\nvramwise.torch.publish()");
+    if (has_no_gpu_library(seen))
+        vw__diagnosis_advice(finding, "see which processes hold GPU memory", "none",
+                             "vramwise top --once");
     vw__diagnosis_advice(
         finding, "start it under vramwise run the next time", "a restart",
-        process->command[0] == '\0' || strlen(process->command) > LONGEST_TYPED
+        !process->is_typable || strlen(process->command) > LONGEST_TYPED
             ? "vramwise run COMMAND"
             : vw__diagnosis_text(seen->draft, "vramwise run %s", process->command));
 }
@@ -329,9 +339,18 @@ static void add_host(const process_case *seen)
 static void conclude_unknown(const process_case *seen)
 {
     vw__diagnosis_draft *draft = seen->draft;
-    if (seen->row == NULL && seen->machine->gpu_trouble != NULL)
+    if (has_no_gpu_library(seen))
         vw__diagnosis_conclude(draft, VW_VERDICT_UNKNOWN, VW_CONFIDENCE_LOW,
-                               "What %s holds on a GPU is unknown: the driver does not say.",
+                               "No GPU memory shows: %s has loaded no GPU library that is known "
+                               "here%s.",
+                               seen->who,
+                               vw__doctor_knows(seen->process->child_count) &&
+                                       seen->process->child_count > 0
+                                   ? ", and its child processes are not part of it"
+                                   : "");
+    else if (seen->row == NULL && seen->machine->gpu_trouble != NULL)
+        vw__diagnosis_conclude(draft, VW_VERDICT_UNKNOWN, VW_CONFIDENCE_LOW,
+                               "What %s holds on a GPU is unknown: no GPU driver answers here.",
                                seen->who);
     else if (seen->row == NULL)
         vw__diagnosis_conclude(draft, VW_VERDICT_UNKNOWN, VW_CONFIDENCE_LOW,

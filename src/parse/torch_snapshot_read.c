@@ -59,8 +59,12 @@ static vw_status refuse(const uint8_t *bytes, size_t size_bytes)
     for (size_t i = 0; i < count; i++)
         shown[length++] = (char)(bytes[i] >= ' ' && bytes[i] <= '~' ? bytes[i] : ' ');
     shown[length] = '\0';
-    return vw__fail(VW_ERR_CORRUPT_FILE, "%s that begins \"%s\"; %s",
-                    bytes[0] == '<' ? "this is HTML or XML" : "this is text", shown, expected);
+    if (bytes[0] == '<')
+        return vw__fail(VW_ERR_CORRUPT_FILE, "this is HTML or XML that begins \"%s\"; %s", shown,
+                        expected);
+    return vw__fail(VW_ERR_CORRUPT_FILE,
+                    "this is text that begins \"%s\"; %s. 'vramwise doctor' reads errors and logs",
+                    shown, expected);
 }
 
 /* Detects the encoding by the first byte that is not white space. A pickle of protocol 2 and later

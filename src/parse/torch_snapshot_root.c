@@ -434,9 +434,9 @@ static vw_status read_dict(vw__snapshot_fold *fold, vw__value root)
     if (!vw__snapshot_has_field(&fields, VW__SNAPSHOT_KEY_SEGMENTS) &&
         !vw__snapshot_has_field(&fields, VW__SNAPSHOT_KEY_DEVICE_TRACES))
         return vw__fail(VW_ERR_CORRUPT_FILE,
-                        "not a memory snapshot: a dict of %zu keys, with neither segments nor "
+                        "not a memory snapshot: a dict of %zu key%s, with neither segments nor "
                         "device_traces among them",
-                        pair_count);
+                        pair_count, pair_count == 1 ? "" : "s");
     if (fields.unknown_count != 0)
         vw__snapshot_ignore_unknown(fold, pairs, pair_count);
     VW__TRY(read_segment_lists(fold, &fields));

@@ -47,6 +47,14 @@ static const vw__remedy_id for_generate[] = {
     VW__REMEDY_FSDP_INFERENCE,
 };
 
+/* Pipelines switch gradients off themselves, and use fused attention. */
+static const vw__remedy_id for_diffusion[] = {
+    VW__REMEDY_OFFLOAD_PIPELINE,
+    VW__REMEDY_TILED_DECODER,
+    VW__REMEDY_SMALLER_IMAGE,
+    VW__REMEDY_HALF_INFERENCE,
+};
+
 static const vw__remedy_id for_evaluation[] = {
     VW__REMEDY_INFERENCE_MODE, VW__REMEDY_DETACH_OUTPUTS, VW__REMEDY_SMALLER_BATCH,
     VW__REMEDY_DROP_VARIABLES, VW__REMEDY_EMPTY_CACHE,    VW__REMEDY_AUTOCAST_INFERENCE,
@@ -86,6 +94,10 @@ static const vw__remedy_list lists[VW__PHASE_COUNT] = {
         LIST("Beside the weights, inference holds keys and values of every token so far, for each "
              "sequence of the batch.",
              for_generate),
+    [VW__PHASE_DIFFUSION] =
+        LIST("A pipeline holds its text encoders, denoiser and decoder at once, and works with one "
+             "of them at a time; the decoder's activations grow with the pixels.",
+             for_diffusion),
     [VW__PHASE_EVALUATION] =
         LIST("An evaluation needs no graph; without no_grad() it keeps one like training does, and "
              "outputs that are collected keep theirs.",

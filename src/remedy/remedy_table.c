@@ -71,12 +71,10 @@ static const vw__remedy table[VW__REMEDY_COUNT] = {
             .cost = "about 3 % more time for each halving; batch norm, if there is one, sees the "
                     "smaller batch",
             .code = "loader = DataLoader(dataset, batch_size=$batch_size)\n"
-                    "for i, $sample in enumerate(loader):\n"
-                    "    loss = $loss / $parts\n"
-                    "    loss.backward()\n"
-                    "    if (i + 1) % $parts == 0:\n"
-                    "        optimizer.step()\n"
-                    "        optimizer.zero_grad()",
+                    "for i, $sample in enumerate(loader, start=1):\n"
+                    "    ($loss / $parts).backward()\n"
+                    "    if i % $parts == 0:\n"
+                    "        optimizer.step(); optimizer.zero_grad()",
             .slowdown = 1.03,
             .source = HALVING_SOURCE,
             .worth_percent = 90,
@@ -490,6 +488,26 @@ static const vw__remedy table[VW__REMEDY_COUNT] = {
             .cost = "answers may be cut; a cache on the host is slower, one in 4 bits less exact",
             .code = "out = model.generate(**inputs, max_new_tokens=256)\n"
                     "# or a smaller cache: cache_implementation=\"offloaded\" or \"quantized\"",
+        },
+    [VW__REMEDY_OFFLOAD_PIPELINE] =
+        {
+            .action = "keep waiting parts of the pipeline in host memory",
+            .cost = "some time for each image: parts are moved to the GPU and back",
+            .code = "pipe.enable_model_cpu_offload()  # in place of pipe.to(\"$module\")\n"
+                    "# ComfyUI: --lowvram; Stable Diffusion WebUI: --medvram",
+        },
+    [VW__REMEDY_TILED_DECODER] =
+        {
+            .action = "decode images in tiles, and one at a time",
+            .cost = "a little time; seams may show",
+            .code = "pipe.vae.enable_tiling()\n"
+                    "pipe.vae.enable_slicing()",
+        },
+    [VW__REMEDY_SMALLER_IMAGE] =
+        {
+            .action = "smaller images, or fewer at once",
+            .cost = "less detail; scale up afterwards",
+            .code = "images = pipe(prompt, height=512, width=512).images",
         },
     [VW__REMEDY_DETACH_OUTPUTS] =
         {

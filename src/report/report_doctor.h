@@ -67,7 +67,8 @@ typedef struct vw__report_doctor_others {
 void vw__report_doctor_find_others(const vw_diagnosis *diagnosis, vw__report_doctor_others *out);
 
 /* The best `most`: those that are enough, then those that may be; among equals the earlier ones,
- * since remedies come in the order in which to try them. The order stays. */
+ * since remedies come in the order in which to try them. Those that save nothing are left out. The
+ * order stays. */
 void vw__report_doctor_choose_others(const vw__report_doctor_others *all, size_t most,
                                      vw__report_doctor_others *out);
 

@@ -57,6 +57,12 @@ static unsigned rank_of(const vw_remedy *remedy)
     return remedy->enough == VW_ENOUGH_YES ? 0 : remedy->enough == VW_ENOUGH_UNKNOWN ? 1 : 2;
 }
 
+/* Good advice for the next run at best: it has no place on a screen about this one. */
+static bool saves_nothing(const vw_remedy *remedy)
+{
+    return remedy->saves_bytes == 0 && remedy->saves_at_most_bytes == 0;
+}
+
 void vw__report_doctor_choose_others(const vw__report_doctor_others *all, size_t most,
                                      vw__report_doctor_others *out)
 {
@@ -64,7 +70,7 @@ void vw__report_doctor_choose_others(const vw__report_doctor_others *all, size_t
     size_t chosen = 0;
     for (unsigned rank = 0; rank <= 2; rank++)
         for (size_t i = 0; i < all->count && chosen < most; i++)
-            if (rank_of(all->items[i]) == rank) {
+            if (rank_of(all->items[i]) == rank && !saves_nothing(all->items[i])) {
                 is_chosen[i] = true;
                 chosen++;
             }
@@ -146,22 +152,33 @@ static const vw__report_column other_columns[] = {
 };
 enum { OTHER_COLUMN_COUNT = sizeof other_columns / sizeof other_columns[0] };
 
-/* The columns that the cells beside the action leave to it. */
-static size_t action_columns(const vw__report_doctor_others *list, size_t width_columns)
+typedef struct room {
+    size_t action_columns; /* 0: too narrow for columns */
+    size_t cost_columns;
+} room;
+
+/* A long cost takes the columns that no action needs; where each needs more, the cost is cut. */
+static room room_for(const vw__report_doctor_others *list, size_t width_columns)
 {
     size_t columns[OTHER_COLUMN_COUNT] = {0}, taken_columns = 0;
     for (size_t i = 0; i < list->count; i++) {
+        columns[0] = wider(columns[0], vw__report_doctor_text(list->items[i]->action));
         columns[1] = wider(columns[1], short_savings(list->items[i]).text);
         columns[2] = wider(columns[2], short_cost(list->items[i]).text);
         columns[3] = wider(columns[3], vw__report_doctor_enough(list->items[i]->enough));
     }
-    if (columns[2] > LARGEST_COST_COLUMNS)
-        columns[2] = LARGEST_COST_COLUMNS;
+    const size_t least_cost_columns =
+        columns[2] < LARGEST_COST_COLUMNS ? columns[2] : LARGEST_COST_COLUMNS;
     for (size_t i = 1; i < OTHER_COLUMN_COUNT; i++)
         if (columns[i] > 0)
-            taken_columns += TABLE_GAP_COLUMNS + wider(columns[i], other_columns[i].title);
-    return width_columns > taken_columns + SMALLEST_ACTION_COLUMNS ? width_columns - taken_columns
-                                                                   : 0;
+            taken_columns += TABLE_GAP_COLUMNS + wider(i == 2 ? least_cost_columns : columns[i],
+                                                       other_columns[i].title);
+    if (width_columns <= taken_columns + SMALLEST_ACTION_COLUMNS)
+        return (room){0, least_cost_columns};
+    const size_t left_columns = width_columns - taken_columns;
+    const size_t named_columns = wider(columns[0], other_columns[0].title);
+    const size_t spare_columns = left_columns > named_columns ? left_columns - named_columns : 0;
+    return (room){left_columns - spare_columns, least_cost_columns + spare_columns};
 }
 
 static void add_cut_cell(vw__report *part, vw__report_table *table, const char *text,
@@ -176,16 +193,16 @@ static void add_cut_cell(vw__report *part, vw__report_table *table, const char *
     vw__byte_buffer_deinit(&cell);
 }
 
-/* In a window too narrow for columns, `room_columns` is 0 and the action stands alone. */
+/* In a window too narrow for columns the action stands alone. */
 static void add_other(vw__report *part, vw__report_table *table, const vw_remedy *remedy,
-                      size_t room_columns)
+                      room given)
 {
-    const bool has_columns = room_columns > 0;
+    const bool has_columns = given.action_columns > 0;
     vw__report_table_row(table, VW__REPORT_STYLE_PLAIN);
     add_cut_cell(part, table, vw__report_doctor_text(remedy->action),
-                 has_columns ? room_columns : part->form.width_columns);
+                 has_columns ? given.action_columns : part->form.width_columns);
     vw__report_table_cell(table, has_columns ? short_savings(remedy).text : "");
-    add_cut_cell(part, table, has_columns ? short_cost(remedy).text : "", LARGEST_COST_COLUMNS);
+    add_cut_cell(part, table, has_columns ? short_cost(remedy).text : "", given.cost_columns);
     vw__report_table_cell(table, has_columns ? vw__report_doctor_enough(remedy->enough) : "");
 }
 
@@ -194,10 +211,10 @@ void vw__report_doctor_say_others(vw__report *report, const vw__report_doctor_ot
     vw__report_table table;
     if (list->count == 0)
         return;
-    const size_t room_columns = action_columns(list, report->form.width_columns);
+    const room given = room_for(list, report->form.width_columns);
     vw__report_blank(report);
     vw__report_table_init(&table, other_columns, OTHER_COLUMN_COUNT);
     for (size_t i = 0; i < list->count; i++)
-        add_other(report, &table, list->items[i], room_columns);
+        add_other(report, &table, list->items[i], given);
     vw__report_table_end(&table, report);
 }

@@ -156,27 +156,42 @@ static const char *without_folders(const char *file)
     return last != NULL ? last + 1 : file;
 }
 
-/* "Failed at: train.py:88: loss.backward(), in the backward pass", in one line. */
+/* The columns of ", in the backward pass" at the end of a line that begins with `place`; 0 where a
+ * window is too narrow for both and something between them. */
+static size_t phase_columns(const vw__report *part, const vw__byte_buffer *place, const char *phase)
+{
+    enum { LEAST_BETWEEN = 12 };
+    const size_t columns = strlen(phase);
+    const size_t taken =
+        vw__report_columns_of(vw__byte_buffer_text(place), place->size_bytes) + LEAST_BETWEEN;
+    return taken + columns <= part->form.width_columns ? columns : 0;
+}
+
+/* "Failed at: train.py:88: loss.backward(), in the backward pass", in one line. Long code is cut
+ * rather than the phase. */
 static void say_failed_at(screen *page)
 {
     const vw_failed_at *at = page->diagnosis->failed_at;
     vw__report *part = begin_section(page, SECTION_FAILED);
     if (at == NULL)
         return;
-    const char *phase = words_of_phase(at->phase);
+    const char *words = words_of_phase(at->phase);
+    vw__report_text phase = {""};
     vw__byte_buffer line;
     vw__byte_buffer_init(&line);
+    if (words[0] != '\0')
+        snprintf(phase.text, sizeof phase.text, ", in %s", words);
     vw__append_format(&line, "Failed at: %s", without_folders(at->file));
     if (at->line >= 0)
         vw__append_format(&line, ":%d", at->line);
+    const size_t kept_columns = phase_columns(part, &line, phase.text);
     if (at->code != NULL)
         vw__append_format(&line, ": %s", at->code);
     else if (at->function != NULL)
         vw__append_format(&line, " %s", at->function);
-    if (phase[0] != '\0')
-        vw__append_format(&line, ", in %s", phase);
     vw__report_append_cut(part, &part->buffer, vw__byte_buffer_text(&line),
-                          part->form.width_columns);
+                          part->form.width_columns - kept_columns);
+    vw__append_text(&part->buffer, kept_columns > 0 ? phase.text : "");
     vw__report_blank(part);
     if (line.has_failed)
         part->buffer.has_failed = true;

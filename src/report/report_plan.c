@@ -476,6 +476,10 @@ static void say_plan(vw__report *out, const void *content)
     if (plan->caution != NULL)
         vw__report_say(out, VW__REPORT_STYLE_YELLOW, "%s", plan->caution);
     say_verdict(out, plan);
+    if (plan->is_card_known && plan->largest_batch > 0)
+        vw__report_say(out, VW__REPORT_STYLE_PLAIN,
+                       "the largest batch that fits is %s, with everything else unchanged",
+                       vw__report_count(plan->largest_batch).text);
     vw__report_blank(out);
     vw__report_plan_bar(out, plan);
     vw__report_blank(out);
@@ -484,9 +488,6 @@ static void say_plan(vw__report *out, const void *content)
     say_peak(out, plan);
     vw__report_reserved(out, plan->reserved_bytes);
     say_error(out, plan);
-    if (plan->is_card_known && plan->largest_batch > 0)
-        vw__report_fact(out, "batch", "at most %s, with everything else unchanged",
-                        vw__report_count(plan->largest_batch).text);
     say_layers(out, plan);
     say_choices(out, plan);
     if (plan->note_count > 0)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/human_units.h"
 #include "base/byte_buffer.h"
@@ -192,6 +193,7 @@ void vw__report_append_spaces(vw__byte_buffer *buffer, size_t count)
 void vw__report_append_cut(const vw__report *report, vw__byte_buffer *out, const char *text,
                            size_t room_columns)
 {
+    enum { LONGEST_WORD_BYTES = 14 }; /* what is longer is no word but code or a path */
     const char *dots = report->form.has_utf8 ? "\xE2\x80\xA6" : "...";
     const size_t dots_columns = vw__report_columns_of(dots, strlen(dots));
     vw__byte_buffer shown;
@@ -203,10 +205,13 @@ void vw__report_append_cut(const vw__report *report, vw__byte_buffer *out, const
     if (is_cut) {
         const size_t kept_columns = room_columns > dots_columns ? room_columns - dots_columns : 0;
         const size_t within_bytes = vw__report_bytes_within(safe, size_bytes, kept_columns);
+        const size_t half_bytes = within_bytes / 2;
+        const size_t least_bytes =
+            half_bytes > LONGEST_WORD_BYTES ? within_bytes - LONGEST_WORD_BYTES : half_bytes;
         size_bytes = within_bytes;
-        while (size_bytes > within_bytes / 2 && safe[size_bytes] != ' ')
+        while (size_bytes > least_bytes && safe[size_bytes] != ' ')
             size_bytes--;
-        if (size_bytes <= within_bytes / 2)
+        if (size_bytes <= least_bytes)
             size_bytes = within_bytes;
         while (size_bytes > 0 && strchr(" ,;:(", safe[size_bytes - 1]) != NULL)
             size_bytes--;
@@ -318,8 +323,6 @@ static bool send_quoted(const char *word, const vw_output *output)
 
 bool vw_write_shell_word(const char *word, const vw_output *output)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "_-+=.,/:@%";
-    bool is_plain = word[0] != '\0' && word[0] != '-' && word[strspn(word, plain)] == '\0';
+    const bool is_plain = word[0] != '-' && vw__ascii_is_shell_word(word);
     return is_plain ? send(output, word, strlen(word)) : send_quoted(word, output);
 }

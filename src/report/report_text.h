@@ -115,7 +115,7 @@ size_t vw__report_bytes_within(const char *bytes, size_t size_bytes, size_t most
 void vw__report_append_spaces(vw__byte_buffer *buffer, size_t count);
 
 /* Appends `text`, fit to be shown, in at most `room_columns`: where it is longer, its end gives way
- * to dots, back to the end of a word. */
+ * to dots, back to the end of a word. Code and paths are cut wherever the room ends. */
 void vw__report_append_cut(const vw__report *report, vw__byte_buffer *out, const char *text,
                            size_t room_columns);
 

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "watch/process_parts.h"
@@ -179,6 +180,15 @@ static const char *base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
+/* Can the command be typed again as it is shown, with spaces between its words? */
+static bool is_typable(const char *bytes, size_t length)
+{
+    size_t at = 0;
+    while (at < length && vw__ascii_is_shell_word(bytes + at))
+        at += strnlen(bytes + at, length - at) + 1;
+    return length > 0 && at >= length;
+}
+
 /* Told by its command line: python -X disable-remote-debug. */
 static bool has_switch(const char *bytes, size_t length, const char *wanted)
 {
@@ -199,6 +209,7 @@ static void read_program(const look *at)
     size_t length = read_text(open_file(at, "cmdline"), bytes, sizeof bytes);
     out->is_debugging_off = has_switch(bytes, length, "disable-remote-debug") ||
                             has_switch(bytes, length, "disable_remote_debug");
+    out->is_typable = is_typable(bytes, length);
     length = vw__watch_process_join(bytes, length);
     if (length >= sizeof out->command)
         length = sizeof out->command - 1;

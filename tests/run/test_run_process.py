@@ -23,6 +23,14 @@ class GoingWrong(RunCase):
         result = self.run_it("--", "no-such-program", VRAMWISE_DISABLE="1")
         self.assertEqual(result.returncode, 125)
 
+    def test_a_script_without_its_interpreter_is_told_how_to_start(self):
+        self.script("print('started')\n")
+        result = self.run_it("train.py")
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("A script needs its interpreter: vramwise run python train.py\n", result.stderr)
+        result = self.run_it("no-such-script.py")
+        self.assertNotIn("interpreter", result.stderr)
+
     def test_a_crash_in_the_handler_is_one_line_and_the_job_ends_as_it_would_have(self):
         result = self.run_python(FAILS, FAKE_TORCH_CRASH="1")
         self.assertEqual(result.returncode, 1)

@@ -24,7 +24,7 @@ class Watching(RunCase):
         self.assertIn("Verdict: fragmentation, high confidence, from a recording", report)
         (name,) = self.files("vramwise-oom-train-*.pickle")
         self.assertIn(f"the snapshot is {name}", report)
-        self.assertIn(f"vramwise tune {name} --card 8192MiB", report)
+        self.assertIn(f"vramwise tune {name} --card 8GiB", report)
         with open(self.here / name, "rb") as file:
             self.assertIn("device_traces", pickle.load(file))
         self.assertEqual(result.stdout, "")

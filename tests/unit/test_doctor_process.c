@@ -27,6 +27,7 @@ static void make(made *out)
     out->process = (vw_process){
         .process = PROCESS,
         .command = "python3 train.py",
+        .is_typable = true,
         .executable = "/usr/bin/python3.11",
         .age_seconds = 7200,
         .resident_bytes = 3 * GIB,
@@ -131,6 +132,41 @@ static void the_facts_are_told_and_what_would_tell_more(void **state)
                              "child processes."));
     assert_true(has_remedy(found, "unknown", "vramwise.torch.publish()"));
     assert_true(has_remedy(found, "unknown", "vramwise run python3 train.py"));
+    vw_diagnosis_free(found);
+}
+
+/* Pasted without its quotes, it would be another command. */
+static void a_command_that_needs_quotes_is_not_offered_to_be_typed(void **state)
+{
+    made one;
+    (void)state;
+    make(&one);
+    snprintf(one.process.command, sizeof one.process.command, "python3 -c import time; f()");
+    one.process.is_typable = false;
+    vw_diagnosis *found = diagnose(&one);
+    assert_true(has_remedy(found, "unknown", "vramwise run COMMAND"));
+    assert_false(has_remedy(found, "unknown", "import time"));
+    vw_diagnosis_free(found);
+}
+
+static void a_process_without_a_gpu_library_is_said_to_be_one(void **state)
+{
+    made one;
+    (void)state;
+    make(&one);
+    one.process.framework_count = 0;
+    vw_diagnosis *found = diagnose(&one); /* the driver lists it: it holds memory all the same */
+    assert_null(strstr(found->sentence, "loaded no GPU library"));
+    vw_diagnosis_free(found);
+    one.rows[0].process = 1;
+    found = diagnose(&one);
+    assert_non_null(strstr(found->sentence, "process 4711 (python3 train.py) has loaded no GPU"));
+    assert_non_null(strstr(found->sentence, "child processes are not part of it"));
+    assert_string_equal(found->findings[0].remedies[0].how, "vramwise top --once");
+    vw_diagnosis_free(found);
+    one.process.child_count = 0;
+    found = diagnose(&one);
+    assert_null(strstr(found->sentence, "child processes"));
     vw_diagnosis_free(found);
 }
 
@@ -301,6 +337,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_facts_are_told_and_what_would_tell_more),
+        cmocka_unit_test(a_command_that_needs_quotes_is_not_offered_to_be_typed),
+        cmocka_unit_test(a_process_without_a_gpu_library_is_said_to_be_one),
         cmocka_unit_test(entering_is_offered_where_python_lets_itself_be_entered),
         cmocka_unit_test(others_that_fill_the_card_are_named_the_largest_first),
         cmocka_unit_test(a_card_that_the_process_itself_fills_is_told_as_full),

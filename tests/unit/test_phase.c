@@ -48,6 +48,7 @@ static void lines_of_code_say_the_phase(void **state)
         {"rows = [a for i, a in enumerate(rows)]", VW__PHASE_OTHER},
         {"torch.save(model.state_dict(), path)", VW__PHASE_SAVING},
         {"out = model(x)", VW__PHASE_FORWARD},
+        {"logits = self(x)", VW__PHASE_FORWARD},
         {"main()", VW__PHASE_OTHER},
         {"", VW__PHASE_OTHER},
     };
@@ -65,7 +66,7 @@ static void functions_and_files_say_it_without_code(void **state)
         {"/x/site-packages/torch/optim/adamw.py", "step", VW__PHASE_OPTIMIZER},
         {"/x/site-packages/torch/autograd/graph.py", "_engine_run_backward", VW__PHASE_BACKWARD},
         {"/x/site-packages/transformers/generation/utils.py", "_sample", VW__PHASE_GENERATE},
-        {"C:\\p\\site-packages\\diffusers\\pipelines\\flux.py", "__call__", VW__PHASE_GENERATE},
+        {"C:\\p\\site-packages\\diffusers\\pipelines\\flux.py", "__call__", VW__PHASE_DIFFUSION},
         {"/x/site-packages/torch/nn/modules/module.py", "_call_impl", VW__PHASE_FORWARD},
         {"/x/site-packages/torch/nn/modules/module.py", "_apply", VW__PHASE_LOADING},
         {"/x/site-packages/torch/nn/modules/module.py", "state_dict", VW__PHASE_SAVING},
@@ -75,6 +76,7 @@ static void functions_and_files_say_it_without_code(void **state)
         {"train.py", "validation_step", VW__PHASE_EVALUATION},
         {"train.py", "run_val", VW__PHASE_EVALUATION},
         {"train.py", "test_step", VW__PHASE_EVALUATION},
+        {"app.py", "predict_step", VW__PHASE_EVALUATION},
         {"test_model.py", "test_backward", VW__PHASE_OTHER},
         {"train.py", "interval", VW__PHASE_OTHER},
         {"train.py", "", VW__PHASE_OTHER},
@@ -101,6 +103,13 @@ static void a_stack_has_one_phase(void **state)
                      VW__PHASE_EVALUATION);
     assert_int_equal(vw__phase_of(VW__PHASE_FORWARD, BIT(GENERATE) | BIT(EVALUATION)),
                      VW__PHASE_GENERATE);
+    /* a text encoder's or a denoiser's part of an image */
+    assert_int_equal(vw__phase_of(VW__PHASE_FORWARD, BIT(FORWARD) | BIT(DIFFUSION)),
+                     VW__PHASE_DIFFUSION);
+    assert_int_equal(vw__phase_of(VW__PHASE_GENERATE, BIT(GENERATE) | BIT(DIFFUSION)),
+                     VW__PHASE_DIFFUSION);
+    assert_int_equal(vw__phase_of(VW__PHASE_LOADING, BIT(LOADING) | BIT(DIFFUSION)),
+                     VW__PHASE_LOADING);
     assert_int_equal(vw__phase_of(VW__PHASE_SAVING, BIT(SAVING) | BIT(EVALUATION)),
                      VW__PHASE_SAVING);
     assert_int_equal(vw__phase_of(0, 0), VW__PHASE_OTHER);

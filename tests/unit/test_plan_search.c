@@ -358,12 +358,12 @@ static void the_code_of_a_loss_in_chunks_is_the_models_own(void **state)
 static void the_code_of_a_loss_is_that_of_transformers_or_the_readers_own(void **state)
 {
     (void)state;
-    static const char *const transformers = "loss = model(**batch).loss",
-                             *const own = "loss = criterion(model(inputs), labels)";
+    static const char *const transformers = "model(**batch).loss",
+                             *const own = "criterion(model(inputs), labels)";
     static const vw_precision precisions[] = {VW_PRECISION_AMP_BF16, VW_PRECISION_AMP_FP16};
     vw_plan_settings to = {.batch = 4, .accumulation = 8};
     code_has(VW__PLAN_CHANGE_BATCH, "gpt2", &to, "for i, batch in", own);
-    code_has(VW__PLAN_CHANGE_BATCH, "gpt2", &to, "loss = model(**batch).loss / 8", own);
+    code_has(VW__PLAN_CHANGE_BATCH, "gpt2", &to, "(model(**batch).loss / 8).backward()", own);
     code_has(VW__PLAN_CHANGE_BATCH, "resnet50", &to, "for i, (inputs, labels) in", transformers);
     code_has(VW__PLAN_CHANGE_BATCH, "resnet50", &to, "criterion(model(inputs), labels) / 8",
              transformers);

@@ -122,6 +122,7 @@ static void all_that_is_there_is_read(void **state)
     assert_int_equal(found.process, MADE);
     assert_int_equal(found.user, 1234); /* the effective one */
     assert_string_equal(found.command, "python3.14 train.py --name a b");
+    assert_false(found.is_typable); /* "a b" is one word */
     assert_string_equal(found.executable, "/opt/env/bin/python3.14");
     assert_int_equal(found.age_seconds, 3600);
     assert_int_equal(found.resident_bytes, 20 * 1024);

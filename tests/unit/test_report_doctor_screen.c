@@ -137,6 +137,31 @@ static void the_places_of_the_first_finding_that_has_some_are_named(void **state
 
 /* ---- the other remedies ---------------------------------------------------------------------- */
 
+static void long_code_gives_way_to_the_phase(void **state)
+{
+    vw_failed_at at = {.file = "/home/ada/gen.py",
+                       .line = 20,
+                       .function = "main",
+                       .code = "out = model.generate(**inputs, max_new_tokens=512, do_sample=True)",
+                       .phase = "generate"};
+    made one;
+    (void)state;
+    make(&one, 1);
+    one.diagnosis.failed_at = &at;
+    screen_of(&one.diagnosis, (vw_report_form){0});
+    assert_has("\nFailed at: gen.py:20: out = model.generate(**inputs...");
+    assert_has("..., in inference\n");
+    assert_true(report_capture_width(&captured) <= SCREEN_COLUMNS);
+    screen_of(&one.diagnosis, (vw_report_form){.width_columns = 30});
+    assert_has("\nFailed at: gen.py:20: out =...\n");
+    at.code = "loss_of_this_step = torch.nn.functional.cross_entropy(logits, labels)";
+    screen_of(&one.diagnosis, (vw_report_form){0});
+    assert_has("20: loss_of_this_step = torch.nn.functional.c..., in inference\n");
+    at.code = "x = f()";
+    screen_of(&one.diagnosis, (vw_report_form){0});
+    assert_has("\nFailed at: gen.py:20: x = f(), in inference\n");
+}
+
 static void remedies_beyond_the_screen_are_counted_and_the_best_stay(void **state)
 {
     made many;
@@ -190,8 +215,7 @@ static void bytes_time_and_enough_are_short(void **state)
         {0, SAMPLE_GIB, VW_ENOUGH_UNKNOWN, "none (item() waits)", "up to 1.00 GiB none"},
         {SAMPLE_GIB, VW_UNKNOWN, VW_ENOUGH_UNKNOWN, "about a day", "1.00 GiB or more about a day"},
         {VW_UNKNOWN, VW_UNKNOWN, VW_ENOUGH_UNKNOWN, "one more loop over everything there is",
-         "one more loop..."},
-        {0, 0, VW_ENOUGH_UNKNOWN, "", "0 B"},
+         "one more loop over everything there is"},
     };
     (void)state;
     for (size_t i = 0; i < SAMPLE_COUNT(cases); i++) {
@@ -206,6 +230,32 @@ static void bytes_time_and_enough_are_short(void **state)
         snprintf(line, sizeof line, "\nremedy 1, %s\n", cases[i].line);
         assert_shows(line);
     }
+}
+
+/* A long cost has the columns that the actions leave. */
+static void a_long_cost_is_cut_only_where_an_action_needs_its_room(void **state)
+{
+    made two;
+    (void)state;
+    make(&two, 2);
+    two.remedies[1].cost = "a copy to the host and back for each of the outputs";
+    screen_of(&two.diagnosis, (vw_report_form){0});
+    assert_shows("\nremedy 1, 1.00 GiB a copy to the host and back for each of the outputs\n");
+    two.remedies[1].action = "recompute activations in the backward pass (checkpointing)";
+    screen_of(&two.diagnosis, (vw_report_form){0});
+    assert_shows("\nrecompute activations in the backward pass... 1.00 GiB a copy to the...\n");
+    assert_true(report_capture_width(&captured) <= SCREEN_COLUMNS);
+}
+
+static void a_remedy_that_saves_nothing_is_left_to_the_whole_report(void **state)
+{
+    made three;
+    (void)state;
+    make(&three, 3);
+    three.remedies[1].saves_bytes = three.remedies[1].saves_at_most_bytes = 0;
+    screen_of(&three.diagnosis, (vw_report_form){0});
+    assert_lacks("remedy 1,");
+    assert_shows("\nremedy 2, 1.00 GiB none\n\n--all shows the code of these and 1 more remedy.");
 }
 
 static void a_long_action_is_cut_at_a_word(void **state)
@@ -337,9 +387,12 @@ int main(void)
         cmocka_unit_test(json_is_complete_whatever_the_lines),
         cmocka_unit_test(the_last_line_is_there_only_if_something_was_left_out),
         cmocka_unit_test(the_places_of_the_first_finding_that_has_some_are_named),
+        cmocka_unit_test(long_code_gives_way_to_the_phase),
         cmocka_unit_test(remedies_beyond_the_screen_are_counted_and_the_best_stay),
         cmocka_unit_test(no_remedy_is_listed_twice_and_the_first_not_again),
         cmocka_unit_test(bytes_time_and_enough_are_short),
+        cmocka_unit_test(a_long_cost_is_cut_only_where_an_action_needs_its_room),
+        cmocka_unit_test(a_remedy_that_saves_nothing_is_left_to_the_whole_report),
         cmocka_unit_test(a_long_action_is_cut_at_a_word),
         cmocka_unit_test(enough_is_said_once),
         cmocka_unit_test(every_window_and_every_limit_is_kept),

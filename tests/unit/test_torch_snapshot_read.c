@@ -574,6 +574,7 @@ static void other_values_are_refused_by_kind(void **state)
 {
     (void)state;
     assert_refused("{}", "not a memory snapshot: a dict of 0 keys");
+    assert_refused("{'a': 1}", "not a memory snapshot: a dict of 1 key, ");
     assert_refused("{'a': 1, 'b': 2}", "not a memory snapshot: a dict of 2 keys");
     assert_refused("['a']", "not a memory snapshot: item 0: expected a segment");
     assert_refused("{'action': 'snapshot'}", "found a trace entry");
