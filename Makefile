@@ -25,7 +25,8 @@ c_files = $(shell find include src cli adapters examples tests bench -name '*.[c
 .PHONY: all program run setup test test-quick test-release test-viewer test-viewer-beside test-clang \
 	test-asan test-tsan test-sanitized release-program \
 	checks mutants bench bench-plan bench-plan-from bench-viewer doctor-accuracy fuzz viewer viewer-packages \
-	check-viewer check-adapter site install wheel test-wheel sdist deb test-deb test-debian13-torch release \
+	check-viewer check-adapter site install wheel test-wheel sdist deb test-deb test-debian13-torch test-traced \
+	release \
 	uninstall format check-format tidy clean help
 
 ## make             builds the libraries and the program: build/vramwise
@@ -245,6 +246,10 @@ deb:
 ## make test-deb    those packages installed, used and removed again in a bare Debian 12
 test-deb: deb
 	@tests/install/test_deb.sh
+
+## make test-traced  plans by tracing with the PyTorch of Debian 13, without a GPU, in a root of 2 GB
+test-traced: program
+	@tests/install/try_traced.sh
 
 ## make test-debian13-torch  the adapter with the PyTorch 2.6 of Debian 13, in a root of 5 GB
 test-debian13-torch: program

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""traced_torch.py - what try_traced.sh runs beside a real PyTorch without a GPU: plans by tracing."""
+import sys
+import unittest
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import vramwise.torch
+from vramwise.torch import _tracer, _tracer_rules
+
+MIB = 1 << 20
+
+
+class Block(nn.Module):
+    def __init__(self, width: int, heads: int, is_checkpointed: bool) -> None:
+        super().__init__()
+        self.heads, self.is_checkpointed = heads, is_checkpointed
+        self.before, self.after = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def inner(self, x):
+        batch, length, width = x.shape
+        q, k, v = self.qkv(self.before(x)).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        held = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(held.transpose(1, 2).reshape(batch, length, width))
+        return x + self.down(F.gelu(self.up(self.after(x))))
+
+    def forward(self, x):
+        return checkpoint(self.inner, x, use_reentrant=False) if self.is_checkpointed else self.inner(x)
+
+
+class Model(nn.Module):
+    def __init__(self, is_checkpointed: bool = False, layers: int = 6) -> None:
+        super().__init__()
+        self.words = nn.Embedding(5000, 512)
+        self.blocks = nn.ModuleList(Block(512, 8, is_checkpointed) for _ in range(layers))
+        self.head = nn.Linear(512, 5000, bias=False)
+        self.head.weight = self.words.weight
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for block in self.blocks:
+            x = block(x)
+        return F.cross_entropy(self.head(x).flatten(0, 1), ids.flatten())
+
+
+def batch(size: int, length: int):
+    return torch.randint(0, 5000, (size, length))
+
+
+def planned(**settings) -> dict:
+    given = dict(model=Model, batch=batch, optimizer=torch.optim.AdamW, batch_size=8, sequence=256)
+    return vramwise.torch.plan(**dict(given, **settings))
+
+
+def traced(function, share: float = 1.0) -> _tracer.Tracer:
+    tracer = _tracer.Tracer(_tracer_rules.Card(), _tracer_rules.Policy(share))
+    with tracer.tracing():
+        function()
+    return tracer
+
+
+class Plans(unittest.TestCase):
+    def test_weights_gradients_and_states_are_what_they_must_be(self) -> None:
+        parameters = sum(p.numel() for p in Model().parameters())
+        parts = planned()["parts"]
+        for name, copies in (("weights", 1), ("optimizer", 2)):
+            self.assertAlmostEqual(parts[name] / (4 * parameters * copies), 1,
+                                   delta=0.02, msg=name)
+
+    def test_settings_change_the_peak_as_they_do_on_a_gpu(self) -> None:
+        usual = planned()["peak_allocated_bytes"]
+        self.assertLess(planned(precision="amp-bf16")["peak_allocated_bytes"], usual)
+        self.assertLess(planned(model=lambda: Model(True))["peak_allocated_bytes"], usual)
+        self.assertLess(planned(optimizer=None)["peak_allocated_bytes"], usual / 2)
+        self.assertGreater(planned(batch_size=16)["peak_allocated_bytes"], 1.5 * usual)
+
+    def test_a_largest_batch_is_found(self) -> None:
+        plan = planned(card="24GiB")
+        self.assertTrue(plan["fits"])
+        self.assertGreater(plan["largest_batch"], 64)
+        self.assertGreater(plan["evidence_steps"], 0)
+
+    def test_optimizers_take_the_way_they_take_on_a_gpu(self) -> None:
+        peaks = {name: planned(optimizer=lambda p, kw=kw: torch.optim.AdamW(p, **kw), batch_size=1,
+                               sequence=8)["peak_allocated_bytes"]
+                 for name, kw in (("foreach", {}), ("fused", {"fused": True}),
+                                  ("loop", {"foreach": False}))}
+        # The roots of all second moments at once, of one parameter, or of none.
+        parameters = sum(p.numel() for p in Model().parameters())
+        self.assertLess(peaks["fused"], peaks["foreach"] - 2 * parameters)
+        self.assertLess(peaks["loop"], peaks["foreach"] - 2 * parameters)
+
+    def test_a_model_of_any_size_takes_no_memory(self) -> None:
+        class Huge(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.layers = nn.ModuleList(nn.Linear(16384, 16384) for _ in range(40))
+
+            def forward(self, x):
+                for layer in self.layers:
+                    x = layer(x)
+                return x.square().mean()
+
+        plan = planned(model=Huge, batch=lambda size: torch.randn(size, 16384), precision="bf16")
+        self.assertGreater(plan["peak_allocated_bytes"], 40 * 16384 * 16384 * 2 * 4)
+
+    def test_a_step_of_ones_own_leaves_the_model_as_it_was(self) -> None:
+        model = Model(layers=1)
+        optimizer = torch.optim.AdamW(model.parameters())
+        weight = model.head.weight
+
+        def step(size: int) -> None:
+            model(batch(size, 64).to("cuda")).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        plan = vramwise.torch.plan(step, batch_size=4)
+        self.assertGreater(plan["peak_allocated_bytes"], 4 * 5000 * 512 * 4)
+        self.assertIs(model.head.weight, weight)
+        self.assertIs(model.words.weight, weight)
+        self.assertEqual((weight.device.type, type(weight).__name__), ("cpu", "Parameter"))
+        self.assertEqual(len(optimizer.state), 0)
+        self.assertFalse(torch.cuda.is_available())
+
+    def test_wrong_use_is_refused(self) -> None:
+        for words, settings in (("step=, or model= and batch=", dict(model=None)),
+                                ("precision is one of", dict(precision="fp8")),
+                                ("no loss", dict(model=lambda: nn.Linear(4, 4),
+                                                 batch=lambda: torch.randn(2, 4)))):
+            with self.assertRaisesRegex(ValueError, words):
+                planned(**settings)
+        with self.assertRaisesRegex(ValueError, "refers to no torch.nn.Module"):
+            vramwise.torch.plan(lambda: None)
+
+
+class Tensors(unittest.TestCase):
+    def test_everything_is_let_go(self) -> None:
+        def run() -> None:
+            model = Model(layers=2).to("cuda")
+            for _ in range(2):
+                model(batch(2, 32).to("cuda")).backward()
+                model.zero_grad()
+
+        tracer = traced(run)
+        frees = sum(event[0] == _tracer.FREE for event in tracer.requests.events)
+        self.assertEqual(tracer.requests.live_bytes, 0)
+        self.assertEqual(frees, sum(event[0] == _tracer.ALLOC for event in tracer.requests.events))
+
+    def test_data_that_is_not_there(self) -> None:
+        shapes = []
+
+        def run() -> None:
+            x = torch.ones(100, device="cuda")
+            self.assertEqual(x.sum().item(), 1)
+            self.assertFalse(torch.isnan(x).any())
+            self.assertEqual(torch.zeros((), device="cuda").item(), 0)
+            self.assertEqual(x.cpu().numpy().shape, (100,))
+            shapes.extend((x[x > 0].shape[0], torch.nonzero(x).shape[0], torch.unique(x).shape[0]))
+
+        tracer = traced(run, share=0.25)
+        self.assertEqual(shapes, [25, 25, 25])
+        self.assertTrue(any("depends on data" in note for note in tracer.requests.notes))
+
+    def test_an_operator_without_a_fake_is_named(self) -> None:
+        library = torch.library.Library("traced_test", "DEF")
+        library.define("odd(Tensor x) -> Tensor")
+        library.impl("odd", lambda x: x, "CPU")
+        with self.assertRaisesRegex(_tracer.Untraceable, "traced_test.odd"):
+            traced(lambda: torch.ops.traced_test.odd(torch.ones(3, device="cuda")))
+
+    def test_the_cpu_is_real(self) -> None:
+        def run() -> None:
+            self.assertEqual(torch.arange(10).sum().item(), 45)
+            self.assertEqual(torch.tensor([1.0, 2.0]).tolist(), [1.0, 2.0])
+
+        self.assertEqual(traced(run).requests.events, [])
+
+
+if __name__ == "__main__":
+    print("torch", torch.__version__)
+    sys.exit(not unittest.main(exit=False, verbosity=1).result.wasSuccessful())
