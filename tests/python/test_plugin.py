@@ -156,7 +156,7 @@ class Plugin(unittest.TestCase):
         """, status=1)
         self.assertRegex(shown, r"-+ Captured vramwise call -+\n")
         self.assertIn("OutOfMemoryError", shown)
-        self.assertRegex(shown, r"Where: .*test_mine.py:9 test_fails\n")
+        self.assertRegex(shown, r"test_mine.py:9 test_fails: 64\.0 MiB")
 
     def test_the_fixture_measures_a_test_and_blocks_of_it(self):
         shown = self.pytest("""

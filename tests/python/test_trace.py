@@ -12,8 +12,10 @@ import unittest
 from contextlib import redirect_stderr
 from pathlib import Path
 
-from vramwise import _trace
-from vramwise.torch import _plan, _tracer, _tracer_rules
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+
+from vramwise import _trace  # noqa: E402
+from vramwise.torch import _plan, _tracer, _tracer_rules  # noqa: E402
 
 
 class List(unittest.TestCase):
