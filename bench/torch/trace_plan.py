@@ -3,7 +3,8 @@
     python3 trace_plan.py OUT [PART OF] [--only WORDS] [--newer]
 
 Runs the code that was measured on tensors without data, and writes a trace for each case to the folder
-OUT. A line of JSON a case: what the trace holds, or why there is none.
+OUT. A line of JSON a case: what the trace holds, or why there is none. Shards, which need a process group,
+and generation, token by token, are left out.
 """
 import argparse
 import contextlib
@@ -65,7 +66,7 @@ def main() -> int:
     os.makedirs(arguments.out, exist_ok=True)
     cases = [c for c in measure_plan.CASES[measure_plan.FIRST_NEWER if arguments.newer else 0:]
              if arguments.only in measure_plan.name_of(c) and "sharding" not in c[1]
-             and c[1].get("offload") != "weights"]
+             and c[1].get("offload") != "weights" and not c[1].get("generate")]
     for chosen in cases[arguments.part::arguments.of]:
         gc.collect()
         name = measure_plan.name_of(chosen)
