@@ -37,8 +37,10 @@ def _known_arguments(function: Any, wanted: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def is_history_on(torch: Any) -> bool:
-    """Whether PyTorch keeps a history now."""
-    return bool(getattr(torch._C, "_cuda_isHistoryEnabled", lambda: False)())
+    """Whether PyTorch keeps a history now. Before CUDA starts there is no allocator to ask, and
+    PyTorch would go down with the question."""
+    is_on = getattr(torch._C, "_cuda_isHistoryEnabled", None)
+    return is_on is not None and torch.cuda.is_initialized() and bool(is_on())
 
 
 def begin_history(torch: Any, stacks: str, max_entries: int) -> None:
