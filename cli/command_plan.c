@@ -8,7 +8,6 @@
 
 #include "vramwise/plan.h"
 #include "vramwise/report.h"
-#include "vramwise/units.h"
 
 #include "arguments.h"
 #include "command.h"
@@ -23,8 +22,6 @@ typedef struct plan_order {
     vw_plan_settings settings;
     vw_plan_scaling scaling;
 } plan_order;
-
-#define MOST_NAMES 64
 
 /* What was given, as words. */
 typedef struct given {
@@ -165,33 +162,6 @@ static bool read_checkpointing(const char *command_name, const given *words,
     return true;
 }
 
-/* ---- the card -------------------------------------------------------------------------------- */
-
-static bool read_card(const char *command_name, const char *text, vw_plan_settings *settings)
-{
-    const char *names[MOST_NAMES];
-    const vw_plan_card_info *card;
-    size_t count = 0;
-    if (text == NULL)
-        return true;
-    card = vw_plan_card(text);
-    if (card != NULL) {
-        settings->card_name = card->name;
-        settings->card_bytes = card->total_bytes;
-        return true;
-    }
-    if (vw_parse_size(text, &settings->card_bytes) == VW_OK &&
-        settings->card_bytes >= ARGUMENTS_LEAST_SIZE_BYTES)
-        return true;
-    for (; count < MOST_NAMES && (card = vw_plan_card_number(count)) != NULL; count++)
-        names[count] = card->name;
-    const char *nearest = arguments_nearest(text, names, count);
-    arguments_refuse(command_name,
-                     "--card: expected a size such as 24GiB or a card such as %s, not '%s'",
-                     nearest != NULL ? nearest : "rtx4090", text);
-    return false;
-}
-
 /* ---- several together ------------------------------------------------------------------------ */
 
 static bool read_lengths(const char *command_name, const given *words, vw_plan_settings *settings)
@@ -286,7 +256,8 @@ static bool read_settings(const char *command_name, const given *words, vw_plan_
            read_checkpointing(command_name, words, settings) &&
            read_lora(command_name, words, settings) &&
            read_sharding(command_name, words, settings) &&
-           read_card(command_name, words->card, settings);
+           recording_command_read_card(command_name, words->card, &settings->card_bytes,
+                                       &settings->card_name);
 }
 
 /* ---- a recording ----------------------------------------------------------------------------- */
@@ -343,20 +314,16 @@ static bool check_scaling(const char *command_name, const given *words)
 
 static bool read_scaling(const char *command_name, const given *words, vw_plan_scaling *scaling)
 {
-    vw_plan_settings settings = {.card_bytes = 0};
     vw_plan_scaling_init(scaling);
     if (!check_scaling(command_name, words) ||
         !read_count(command_name, "batch-now", words->batch_now, &scaling->batch_now))
         return false;
     scaling->batch = scaling->batch_now;
-    if (!read_count(command_name, "batch", words->batch, &scaling->batch) ||
-        !read_count(command_name, "seq-now", words->sequence_now, &scaling->sequence_now) ||
-        !read_count(command_name, "seq", words->sequence, &scaling->sequence) ||
-        !read_number(command_name, "step", words->step, &scaling->step) ||
-        !read_card(command_name, words->card, &settings))
-        return false;
-    scaling->card_bytes = settings.card_bytes;
-    return true;
+    return read_count(command_name, "batch", words->batch, &scaling->batch) &&
+           read_count(command_name, "seq-now", words->sequence_now, &scaling->sequence_now) &&
+           read_count(command_name, "seq", words->sequence, &scaling->sequence) &&
+           read_number(command_name, "step", words->step, &scaling->step) &&
+           recording_command_read_card(command_name, words->card, &scaling->card_bytes, NULL);
 }
 
 /* Words that have no sense without a recording. */

@@ -86,7 +86,7 @@ static const command commands[] = {
         .name = "doctor",
         .summary = "which kind of out-of-memory it is, and what gives the bytes back",
         .usage =
-            "usage: vramwise doctor [FILE|-|--pid PID [--attach]] [--all] [--card SIZE]\n"
+            "usage: vramwise doctor [FILE|-|--pid PID [--attach]] [--all] [--card CARD]\n"
             "                       [--torch VERSION] [--json]\n"
             "\n"
             "Reads an error message, a log with one in it, a log of steps with their memory,\n"
@@ -102,7 +102,8 @@ static const command commands[] = {
             "  --all             the whole report: why, the evidence, every remedy's code\n"
             "  --attach          with --pid: enter the process, a Python of 3.14 or newer,\n"
             "                    for a snapshot of its GPU memory, and examine that\n"
-            "  --card SIZE       judge as if the card had SIZE, such as 24GiB, and no limit\n"
+            "  --card CARD       judge as if it were that card, such as 24GiB or rtx4090, and no\n"
+            "                    limit\n"
             "  --pid PID         examine a running process, best one under 'vramwise run',\n"
             "                    instead of a file\n"
             "  --torch VERSION   use the rules of that version, such as 2.4\n"
@@ -140,8 +141,8 @@ static const command commands[] = {
             "\n"
             "Runs one step of a model with sizes in place of numbers. Shows the peak, its\n"
             "parts and its place, and what makes it fit on a card. MODEL is a config.json, a\n"
-            "folder that holds one, '-', or a name of --list. Exits with 1 if it does not fit\n"
-            "on the card, or only barely.\n"
+            "folder that holds one, '-', a name of --list or of huggingface.co. Exits with 1\n"
+            "if it does not fit on the card, or only barely.\n"
             "\n"
             "  --batch N            samples of a micro-batch on one GPU; default 1\n"
             "  --seq N, --image N   tokens, or pixels of a side; default: the model's own\n"
@@ -189,7 +190,8 @@ static const command commands[] = {
                  "  --policy P,...    a comma-separated list of native, expandable, recorded,\n"
                  "                    vramwise, vramwise:rescue and vramwise:tight\n"
                  "  --conf STRING     as PYTORCH_CUDA_ALLOC_CONF; may be repeated\n"
-                 "  --card SIZE       what the card has for PyTorch, such as 24GiB\n"
+                 "  --card CARD       the memory for PyTorch, such as 24GiB, or a card such as\n"
+                 "                    rtx4090: all of it\n"
                  "  --smallest-card   also find the smallest card on which each run completes\n"
                  "  --spill SIZE      let live memory go to so much host memory rather than fail:\n"
                  "                    how much would move, how often, what a step would cost\n"
@@ -280,14 +282,14 @@ static const command commands[] = {
         .name = "tune",
         .summary = "the allocator settings with which a recording fits a card",
         .usage =
-            "usage: vramwise tune FILE --card SIZE [--torch VERSION] [--device N] [--json]\n"
+            "usage: vramwise tune FILE --card CARD [--torch VERSION] [--device N] [--json]\n"
             "\n"
             "Tries settings of PYTORCH_CUDA_ALLOC_CONF on the requests of a PyTorch memory\n"
             "snapshot, each by a replay, and names the best for a card with SIZE for PyTorch;\n"
             "where none fits, vramwise's own engine if that does. Exits with 1 if that does\n"
             "not fit either.\n"
             "\n"
-            "  --card SIZE       the memory to fit into, such as 24GiB\n"
+            "  --card CARD       the memory to fit into: 24GiB, or a card such as rtx4090\n"
             "  --torch VERSION   use the rules of that version, such as 2.4\n"
             "  --device N        which device; default: the one with the most events\n"
             "  --json            the numbers, as one JSON object\n",

@@ -81,7 +81,7 @@ _vramwise() {
     --allocator) _vramwise_words "$word" 'pytorch torch vramwise vramwise:rescue vramwise:tight' ;;
     --attention) _vramwise_words "$word" 'eager sdpa flash' ;;
     --card)
-        [[ $command == plan ]] && cards+=" $(_vramwise_listed cards)"
+        cards+=" $(_vramwise_listed cards)"
         _vramwise_words "$word" "$cards"
         ;;
     --conf | --device | --history | --interval | --pid | --top) ;;

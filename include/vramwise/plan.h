@@ -167,9 +167,11 @@ VW_API void vw_plan_settings_init(vw_plan_settings *settings);
 typedef struct vw_plan_model vw_plan_model; /* opaque */
 
 /* A built-in name ("gpt2", "llama-3-8b", "resnet50"), a config.json of transformers, a folder that
- * holds one, or a description of layers in JSON (vramwise-plan(1)); "-" is standard input.
+ * holds one, a description of layers in JSON (vramwise-plan(1)), or a name of huggingface.co
+ * ("meta-llama/Llama-3.1-8B"): a snapshot in its cache, or else the built-in model of that name; "-"
+ * is standard input. Of a model of several parts the text part is planned.
  *
- * VW_ERR_FILE          neither a known name nor a file
+ * VW_ERR_FILE          neither a known name nor a file; the message says which file to fetch
  * VW_ERR_CORRUPT_FILE  not JSON, or not a model; the message has what was expected and found
  * VW_ERR_UNSUPPORTED   an unknown architecture, or unreasonable values; the message names them
  * VW_ERR_HOST_MEMORY */
@@ -190,8 +192,15 @@ typedef struct vw_plan_card_info {
     bool has_large_workspace;    /* cuBLAS: 32 MiB instead of 8 (compute capability 9 and later) */
     unsigned compute_capability; /* 75 of a T4, 90 of an H100 */
 } vw_plan_card_info;
-VW_API const vw_plan_card_info *vw_plan_card(const char *name);     /* NULL: unknown */
+/* Ignores case, spaces, hyphens, underscores and the maker: "NVIDIA A100-SXM4-80GB", as the driver
+ * writes it, is "a100-80g". NULL: unknown. */
+VW_API const vw_plan_card_info *vw_plan_card(const char *name);
 VW_API const vw_plan_card_info *vw_plan_card_number(size_t number); /* NULL after the last */
+
+/* Reads a card's name or its size ("24GiB"), as every `--card` takes them. `*card` is NULL for a
+ * size. VW_ERR_INVALID_ARGUMENT: neither; the message has the nearest name. */
+VW_API VW_MUST_CHECK vw_status vw_plan_card_read(const char *text, uint64_t *total_bytes,
+                                                 const vw_plan_card_info **card);
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 

@@ -10,7 +10,7 @@ import ctypes
 import json
 import os
 import threading
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 from . import _paths
 
@@ -176,7 +176,8 @@ _SIGNATURES: Dict[str, tuple] = {
     "vw_doctor_recording": (ctypes.c_int, [_P, ctypes.POINTER(DoctorOptions), _OUT]),
     "vw_diagnosis_free": (None, [_P]),
     "vw_plan_settings_init": (None, [ctypes.POINTER(PlanSettings)]),
-    "vw_plan_card": (ctypes.POINTER(PlanCard), [ctypes.c_char_p]),
+    "vw_plan_card_read": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint64),
+                                         ctypes.POINTER(ctypes.POINTER(PlanCard))]),
     "vw_plan_model_open": (ctypes.c_int, [ctypes.c_char_p, _OUT]),
     "vw_plan_model_close": (None, [_P]),
     "vw_plan_make": (ctypes.c_int, [_P, ctypes.POINTER(PlanSettings),
@@ -237,13 +238,16 @@ def analysis() -> ctypes.CDLL:
     return load("vramwise-analysis")
 
 
+def _last_error() -> str:
+    return load("vramwise").vw_last_error().decode("utf-8", "replace")
+
+
 def check(status: int) -> None:
     """Raises what the library says about a status that is not VW_OK."""
     if status == 0:
         return
     core = load("vramwise")
-    text = core.vw_last_error().decode("utf-8", "replace")
-    raise VramwiseError(text or core.vw_status_message(status).decode(),
+    raise VramwiseError(_last_error() or core.vw_status_message(status).decode(),
                         core.vw_status_name(status).decode())
 
 
@@ -277,6 +281,21 @@ def size_bytes(size: Optional[Size]) -> int:
             value.value == 0:
         raise ValueError(f"a size is a number of bytes or a text like '24GiB', not {size!r}")
     return value.value
+
+
+def card_read(card: Optional[Size]) -> Tuple[int, Optional[bytes]]:
+    """A card by its size or its name ("rtx4090"): the bytes it has, and the name where it has one."""
+    if not isinstance(card, str):
+        return size_bytes(card), None
+    size, known = ctypes.c_uint64(), ctypes.POINTER(PlanCard)()
+    if analysis().vw_plan_card_read(encoded(card), ctypes.byref(size), ctypes.byref(known)) != 0:
+        raise ValueError(f"card: {_last_error()}")
+    return size.value, known.contents.name if known else None
+
+
+def card_bytes(card: Optional[Size]) -> int:
+    """The bytes that a card has, by its size or its name; None is 0."""
+    return card_read(card)[0]
 
 
 def size_text(size: int) -> str:

@@ -53,22 +53,6 @@ def _set_checkpointing(settings: _library.PlanSettings, given: Union[bool, int, 
     settings.checkpointing = _place("checkpointing", given, _CHECKPOINTINGS)
 
 
-def _known_card(card: Optional[Size]) -> Optional[_library.PlanCard]:
-    """The card of that name; None: it is none, but perhaps a size."""
-    found = _library.analysis().vw_plan_card(_library.encoded(card)) if isinstance(card, str) \
-        else None
-    return found.contents if found else None
-
-
-def _set_card(settings: _library.PlanSettings, card: Optional[Size]) -> None:
-    """A size, or a name: the library knows which names there are."""
-    known = _known_card(card)
-    if known is not None:
-        settings.card_name = known.name
-    else:
-        settings.card_bytes = _library.size_bytes(card)
-
-
 def scaling(batch_now: Optional[int], batch: Optional[int], sequence_now: Optional[int],
             sequence: Optional[int], step: Optional[int], card: Optional[Size],
             device: int) -> _library.PlanScaling:
@@ -88,8 +72,7 @@ def scaling(batch_now: Optional[int], batch: Optional[int], sequence_now: Option
     made.sequence = _count("sequence", sequence)
     if step is not None:
         made.step = step
-    known = _known_card(card)
-    made.card_bytes = known.total_bytes if known is not None else _library.size_bytes(card)
+    made.card_bytes = _library.card_bytes(card)
     made.device = device
     return made
 
@@ -128,7 +111,8 @@ def plan(model: Union[None, str, "os.PathLike[str]"] = None, *, batch: Optional[
          sequence_now: Optional[int] = None, step: Optional[int] = None) -> Dict[str, Any]:
     """What a run will take, and what makes it fit; no GPU is needed.
 
-    `model` is a built-in name (plan_models()), a config.json or a folder that holds one. `card` is a
+    `model` is a built-in name (plan_models()), a config.json, a folder that holds one, or a name of
+    huggingface.co (a snapshot in its cache, else the built-in model of that name). `card` is a
     size ("24GiB", or bytes) or a name ("rtx4090"). `checkpointing` is True, "selective", or k for
     every k-th block. Inference is with labels, as in an evaluation, unless `without_loss`.
     `precision` is "fp32" where none is given; in inference that of the file, and autocast with
@@ -174,7 +158,7 @@ def plan(model: Union[None, str, "os.PathLike[str]"] = None, *, batch: Optional[
     settings.head = _place("head", head, _HEADS)
     settings.kv_dtype = _place("kv_dtype", kv_dtype, _KV_DTYPES)
     settings.has_static_cache = static_cache
-    _set_card(settings, card)
+    settings.card_bytes, settings.card_name = _library.card_read(card)
     return _planned(os.fspath(model), settings, choices)
 
 

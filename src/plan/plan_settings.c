@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/nearest_name.h"
 #include "base/struct_size.h"
 #include "plan/plan_model.h"
 
@@ -324,11 +323,7 @@ static vw_status check_sequence(const vw_plan_model *model, vw_plan_settings *se
 
 static vw_status refuse_card(const char *name)
 {
-    const char *names[64];
-    size_t count = 0;
-    for (const vw_plan_card_info *card; count < 64 && (card = vw_plan_card_number(count)) != NULL;)
-        names[count++] = card->name;
-    const char *nearest = vw__nearest_name(name, names, count);
+    const char *nearest = vw__plan_card_nearest(name);
     return vw__fail(VW_ERR_INVALID_ARGUMENT, "card: '%s' is not known%s%s%s", name,
                     nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
                     nearest != NULL ? "'?" : "");

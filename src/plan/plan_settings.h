@@ -64,6 +64,9 @@ typedef enum vw__plan_card_ability {
 /* True of a card that is not known. */
 bool vw__plan_card_has(const char *card_name, vw__plan_card_ability ability);
 
+/* The name most like that one; NULL: none is. */
+const char *vw__plan_card_nearest(const char *name);
+
 /* ---- plan_notes.c ---------------------------------------------------------------------------- */
 
 enum { VW__PLAN_MOST_NOTES = 20 };

@@ -133,7 +133,7 @@ static void what_has_no_sense_for_the_model_is_refused(void **state)
             settings.image = 225);
     REFUSED(vit, "loss chunks: ", settings.loss_chunks = 8);
     REFUSED(vit, "generate: ", settings.mode = VW_PLAN_MODE_INFERENCE, settings.generate = 8);
-    REFUSED(t5, "flash-attn does not take", settings.precision = VW_PRECISION_BF16,
+    REFUSED(t5, "which flash-attn does not", settings.precision = VW_PRECISION_BF16,
             settings.attention = VW_ATTENTION_FLASH);
     REFUSED(gpt2, "positions for 1024 tokens and no more, found 1025", settings.sequence = 1025);
     REFUSED(gpt2, "1024 tokens and no more, found 1000 and 25 generated", settings.sequence = 1000,
