@@ -119,7 +119,9 @@ class PlanSettings(ctypes.Structure):
                 ("is_quantized", ctypes.c_bool), ("gpus", ctypes.c_uint64),
                 ("sharding", ctypes.c_int), ("card_bytes", ctypes.c_uint64),
                 ("card_name", ctypes.c_char_p), ("head", ctypes.c_int),
-                ("kv_dtype", ctypes.c_int), ("has_static_cache", ctypes.c_bool)]
+                ("kv_dtype", ctypes.c_int), ("has_static_cache", ctypes.c_bool),
+                ("lora_targets", ctypes.c_char_p), ("has_fused_loss", ctypes.c_bool),
+                ("padding", ctypes.c_uint64)]
 
 
 class PlanOptions(ctypes.Structure):

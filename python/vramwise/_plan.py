@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import inspect
 import os
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Dict, Iterable, List, Optional, Union
 
 from . import _library
 from ._library import Size
@@ -16,7 +16,7 @@ from ._library import Size
 _MODES = ("train", "inference", "keep-graph")
 _PRECISIONS = ("fp32", "tf32", "amp-bf16", "amp-fp16", "bf16", "fp16", "auto")
 _OPTIMIZERS = ("sgd", "sgd-m", "adamw", "adamw-fused", "adamw-loop", "adafactor", "adam8bit",
-               "paged-adam8bit")
+               "paged-adam8bit", "lion", "muon", "galore", "apollo")
 _CHECKPOINTINGS = ("none", "full", "every", "selective")
 _ATTENTIONS = ("sdpa", "eager", "flash")
 _OFFLOADS = ("none", "optimizer", "weights", "spill")
@@ -51,6 +51,16 @@ def _set_checkpointing(settings: _library.PlanSettings, given: Union[bool, int, 
     if given == "every":
         raise ValueError("checkpointing every k-th block is given as k")
     settings.checkpointing = _place("checkpointing", given, _CHECKPOINTINGS)
+
+
+def _targets(given: Union[None, str, Iterable[str]]) -> Optional[bytes]:
+    """Modules that LoRA adapts, as C takes them: with commas between."""
+    if given is None:
+        return None
+    targets = _library.encoded(given if isinstance(given, str) else ",".join(given))
+    if not targets:
+        raise ValueError("lora_targets is 'all-linear', or names of modules")
+    return targets
 
 
 def scaling(batch_now: Optional[int], batch: Optional[int], sequence_now: Optional[int],
@@ -103,8 +113,9 @@ def plan(model: Union[None, str, "os.PathLike[str]"] = None, *, batch: Optional[
          image: Optional[int] = None, card: Optional[Size] = None, precision: str = "auto",
          master_weights: bool = False, optimizer: str = "adamw", offload: str = "none",
          checkpointing: Union[bool, int, str] = False, accumulation: int = 1,
-         attention: str = "sdpa", loss_chunks: int = 1, lora: Optional[int] = None,
-         qlora: Optional[int] = None, mode: str = "train", without_loss: bool = False,
+         attention: str = "sdpa", loss_chunks: int = 1, fused_loss: bool = False,
+         padding: Union[bool, int] = False, lora: Optional[int] = None,
+         qlora: Optional[int] = None, lora_targets: Union[None, str, Iterable[str]] = None, mode: str = "train", without_loss: bool = False,
          generate: Optional[int] = None, kv_dtype: str = "auto", static_cache: bool = False,
          gpus: int = 1, sharding: str = "none", head: str = "auto", choices: bool = True,
          from_recording: Any = None, batch_now: Optional[int] = None,
@@ -116,7 +127,8 @@ def plan(model: Union[None, str, "os.PathLike[str]"] = None, *, batch: Optional[
     size ("24GiB", or bytes) or a name ("rtx4090"). `checkpointing` is True, "selective", or k for
     every k-th block. Inference is with labels, as in an evaluation, unless `without_loss`.
     `precision` is "fp32" where none is given; in inference that of the file, and autocast with
-    `qlora`. `head` is that of the file's class. With choices=False the search for what makes it fit
+    `qlora`. `lora_targets` is "all-linear" or names of modules; `padding` is True, or the multiple
+    that samples are padded to. `head` is that of the file's class. With choices=False the search for what makes it fit
     is left out.
 
     With `from_recording` (a file, its bytes, or what load() returned) in place of a model it is one
@@ -153,6 +165,9 @@ def plan(model: Union[None, str, "os.PathLike[str]"] = None, *, batch: Optional[
     settings.loss_chunks = _count("loss_chunks", loss_chunks)
     settings.lora_rank = _count("lora", lora) or _count("qlora", qlora)
     settings.is_quantized = qlora is not None
+    settings.lora_targets = _targets(lora_targets)
+    settings.has_fused_loss = fused_loss
+    settings.padding = int(padding) if isinstance(padding, bool) else _count("padding", padding)
     settings.gpus = _count("gpus", gpus)
     settings.sharding = _place("sharding", sharding, _SHARDINGS)
     settings.head = _place("head", head, _HEADS)
