@@ -224,14 +224,22 @@ static vw_status refuse_published(const char *name)
     return status;
 }
 
+/* A missing file, and no name of the hub's. */
+static bool is_json(const char *name)
+{
+    static const char ending[] = ".json";
+    const size_t length = strlen(name), size = sizeof ending - 1;
+    return length > size && strcmp(name + length - size, ending) == 0;
+}
+
 static vw_status refuse_name(const char *name)
 {
+    if (strchr(name, '/') != NULL && vw__model_hub_is_name(name) && !is_json(name))
+        return refuse_published(name);
     const char *nearest = nearest_known(name);
     if (nearest != NULL)
         return vw__fail(VW_ERR_FILE, "%s: neither a built-in model nor a file; did you mean '%s'?",
                         name, nearest);
-    if (strchr(name, '/') != NULL && vw__model_hub_is_name(name))
-        return refuse_published(name);
     return vw__fail(VW_ERR_FILE,
                     "%s: neither a built-in model (vramwise plan --list) nor a file; a model of "
                     "huggingface.co is called ORGANISATION/NAME",
@@ -287,8 +295,8 @@ static vw_status open_published(const char *name, vw_plan_model **out)
         return refuse_name(name);
     vw_status status = vw__plan_model_note(
         *out,
-        "planned as the built-in %s; which type its weights are published in is not built in, "
-        "--precision says it",
+        "planned as the built-in %s; the type of its published weights is not built in: "
+        "--precision chooses it",
         known);
     if (status != VW_OK)
         vw_plan_model_close(*out);

@@ -178,6 +178,7 @@ static void what_is_nowhere_is_named_with_the_file_to_fetch(void **state)
     assert_refused("one/escaping", folder);
     assert_refused("gtp2", "did you mean 'gpt2'?");
     assert_refused("something-else", "ORGANISATION/NAME");
+    assert_refused("models/config.json", "nor a file");
 }
 
 static bool open_and_close(void *context)
