@@ -112,19 +112,18 @@ static void find_space(vw__plan_run *run, const vw__plan_stepped *item)
     drop_all(run, &made);
 }
 
-/* The gradient in the space, the root and the quotient there; back in full. GaLore multiplies what
- * comes back, APOLLO the gradient itself. */
+/* The gradient in the space, the root and the quotient there; then two in full: GaLore multiplies
+ * what comes back, APOLLO scales the gradient itself, and limits that. */
 static void step_low_rank(vw__plan_run *run, const vw__plan_stepped *item)
 {
     heap made = {.count = 0};
     const sides of = sides_of(item);
-    const bool is_galore = run->settings->optimizer == VW_OPTIMIZER_GALORE;
-    if (is_galore)
+    if (run->settings->optimizer == VW_OPTIMIZER_GALORE)
         find_space(run, item);
     for (unsigned i = 0; i < 3; i++)
         take(run, &made, vw__tape_times(run->tape, of.large, low_rank(of)), item->dtype);
-    for (unsigned i = 0; i < (is_galore ? 2U : 1U); i++)
-        take(run, &made, item->elements, item->dtype);
+    take(run, &made, item->elements, item->dtype);
+    take(run, &made, item->elements, item->dtype);
     drop_all(run, &made);
 }
 
