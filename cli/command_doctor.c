@@ -189,7 +189,7 @@ int command_doctor(int argc, char **argv)
         return arguments_refuse(argv[0], "expected a file or --pid, not both");
     if (pid != NULL && !arguments_read_process(argv[0], "--pid: ", pid, &process))
         return EXIT_WRONG_USAGE;
-    if (card != NULL && !recording_command_read_size(argv[0], "card", card, &order.card_bytes))
+    if (!recording_command_read_card(argv[0], card, &order.card_bytes, NULL))
         return EXIT_WRONG_USAGE;
     if (has_attach && pid == NULL)
         return arguments_refuse(argv[0], "--attach needs --pid");

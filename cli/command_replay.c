@@ -152,8 +152,7 @@ int command_replay(int argc, char **argv)
     if (!add_policies(&order, argv[0], policies) ||
         !read_empty_cache(&order, argv[0], empty_cache) ||
         !recording_command_read_device(argv[0], device, &order.options.device) ||
-        (card != NULL &&
-         !recording_command_read_size(argv[0], "card", card, &order.options.card_bytes)) ||
+        !recording_command_read_card(argv[0], card, &order.options.card_bytes, NULL) ||
         (spill != NULL &&
          !recording_command_read_size(argv[0], "spill", spill, &order.options.spill_bytes)))
         return EXIT_WRONG_USAGE;

@@ -1,4 +1,4 @@
-/* command_tune.c - `vramwise tune FILE --card SIZE`: the setting under which it fits. */
+/* command_tune.c - `vramwise tune FILE --card CARD`: the setting under which it fits. */
 #include <stdbool.h>
 
 #include "vramwise/analysis.h"
@@ -58,8 +58,9 @@ int command_tune(int argc, char **argv)
                              &path))
         return EXIT_WRONG_USAGE;
     if (card == NULL)
-        return arguments_refuse(argv[0], "--card is needed: the memory to fit into, such as 24GiB");
-    if (!recording_command_read_size(argv[0], "card", card, &order.card_bytes) ||
+        return arguments_refuse(argv[0],
+                                "--card is needed: what to fit into, such as 24GiB or rtx4090");
+    if (!recording_command_read_card(argv[0], card, &order.card_bytes, NULL) ||
         !recording_command_read_device(argv[0], device, &order.device))
         return EXIT_WRONG_USAGE;
     return show_tuning(argv[0], path, &order, has_json);

@@ -5,22 +5,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "vramwise/units.h"
-
 #include "arguments.h"
 #include "command.h"
 #include "recording_command.h"
-
-#define MOST_NAMES 64
 
 /* What was given, as words. */
 typedef struct given {
     const char *batch, *sequence, *image, *accumulation, *generate, *loss_chunks, *gpus;
     const char *precision, *optimizer, *offload, *checkpointing, *attention, *card;
-    const char *lora, *qlora, *zero, *top, *head, *kv_dtype;
+    const char *lora, *qlora, *lora_targets, *zero, *top, *head, *kv_dtype, *padding;
     const char *batch_now, *sequence_now, *step; /* of a recording */
     bool has_checkpointing, has_master_weights, is_inference, keeps_graph, is_fsdp;
-    bool without_loss, has_static_cache;
+    bool without_loss, has_static_cache, has_fused_loss, has_padding;
 } given;
 
 /* ---- one at a time --------------------------------------------------------------------------- */
@@ -46,27 +42,41 @@ static bool read_count(const char *command_name, const char *option, const char 
     return false;
 }
 
-/* Words for precision that people know from elsewhere, and what to say to them. */
-static const char *advice_on_precision(const char *text)
+/* Words that people know from elsewhere, and what to say to them. */
+static const char *advice_on(const char *option, const char *text)
 {
     static const char packed[] =
         "weights in 8 or 4 bits come with the model's file, or with --qlora";
     static const struct {
-        const char *word, *advice;
+        const char *option, *word, *advice;
     } known[] = {
-        {"float32", "fp32 is its name here"},
-        {"float16", "fp16 is its name here"},
-        {"half", "fp16 is its name here"},
-        {"bfloat16", "bf16 is its name here"},
-        {"mixed", "amp-bf16 and amp-fp16 are autocast"},
-        {"amp", "amp-bf16 and amp-fp16 are autocast"},
-        {"fp8", packed},
-        {"int8", packed},
-        {"int4", packed},
-        {"nf4", packed},
+        {"precision", "float32", "fp32 is its name here"},
+        {"precision", "float16", "fp16 is its name here"},
+        {"precision", "half", "fp16 is its name here"},
+        {"precision", "bfloat16", "bf16 is its name here"},
+        {"precision", "mixed", "amp-bf16 and amp-fp16 are autocast"},
+        {"precision", "amp", "amp-bf16 and amp-fp16 are autocast"},
+        {"precision", "fp8", packed},
+        {"precision", "int8", packed},
+        {"precision", "int4", packed},
+        {"precision", "nf4", packed},
+        {"optimizer", "adam", "adamw takes the same"},
+        {"optimizer", "nadam", "adamw takes about the same"},
+        {"optimizer", "adamw_torch", "adamw is its name here"},
+        {"optimizer", "adamw_torch_fused", "adamw-fused is its name here"},
+        {"optimizer", "adamw8bit", "adam8bit takes the same"},
+        {"optimizer", "adamw_8bit", "adam8bit takes the same"},
+        {"optimizer", "adamw_bnb_8bit", "adam8bit takes the same"},
+        {"optimizer", "paged_adamw_8bit", "paged-adam8bit takes the same"},
+        {"optimizer", "galore_adamw", "galore is its name here"},
+        {"optimizer", "apollo_adamw", "apollo is its name here"},
+        {"optimizer", "momentum", "sgd-m is its name here"},
+        {"attention", "flash_attention_2", "flash is its name here"},
+        {"attention", "flash2", "flash is its name here"},
+        {"kv-dtype", "fp32", "auto keeps keys and values as they are computed"},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strcmp(known[i].word, text) == 0)
+        if (strcmp(known[i].option, option) == 0 && strcmp(known[i].word, text) == 0)
             return known[i].advice;
     return NULL;
 }
@@ -80,7 +90,7 @@ static void refuse_word(const char *command_name, const char *option, const char
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
                                  names[i]);
     const char *nearest = arguments_nearest(text, names, name_count);
-    const char *advice = strcmp(option, "precision") == 0 ? advice_on_precision(text) : NULL;
+    const char *advice = advice_on(option, text);
     if (advice != NULL)
         arguments_refuse(command_name, "--%s: '%s' is not one of %s; %s", option, text, known,
                          advice);
@@ -152,31 +162,11 @@ static bool read_checkpointing(const char *command_name, const given *words,
     return true;
 }
 
-/* ---- the card -------------------------------------------------------------------------------- */
-
-static bool read_card(const char *command_name, const char *text, vw_plan_settings *settings)
+/* Alone: to the longest sample of a batch. */
+static bool read_padding(const char *command_name, const given *words, vw_plan_settings *settings)
 {
-    const char *names[MOST_NAMES];
-    const vw_plan_card_info *card;
-    size_t count = 0;
-    if (text == NULL)
-        return true;
-    card = vw_plan_card(text);
-    if (card != NULL) {
-        settings->card_name = card->name;
-        settings->card_bytes = card->total_bytes;
-        return true;
-    }
-    if (vw_parse_size(text, &settings->card_bytes) == VW_OK &&
-        settings->card_bytes >= ARGUMENTS_LEAST_SIZE_BYTES)
-        return true;
-    for (; count < MOST_NAMES && (card = vw_plan_card_number(count)) != NULL; count++)
-        names[count] = card->name;
-    const char *nearest = arguments_nearest(text, names, count);
-    arguments_refuse(command_name,
-                     "--card: expected a size such as 24GiB or a card such as %s, not '%s'",
-                     nearest != NULL ? nearest : "rtx4090", text);
-    return false;
+    settings->padding = words->has_padding ? 1 : 0;
+    return read_count(command_name, "padding", words->padding, &settings->padding);
 }
 
 /* ---- several together ------------------------------------------------------------------------ */
@@ -229,6 +219,11 @@ static bool read_lora(const char *command_name, const given *words, vw_plan_sett
                          "--qlora is --lora with frozen weights in 4 bits: expected one");
         return false;
     }
+    if (words->lora_targets != NULL && words->lora_targets[0] == '\0') {
+        arguments_refuse(command_name, "--lora-targets: expected all-linear, or names of modules");
+        return false;
+    }
+    settings->lora_targets = words->lora_targets;
     settings->is_quantized = words->qlora != NULL;
     return read_count(command_name, "lora", words->lora, &settings->lora_rank) &&
            read_count(command_name, "qlora", words->qlora, &settings->lora_rank);
@@ -262,6 +257,7 @@ static bool read_settings(const char *command_name, const given *words, vw_plan_
     vw_plan_settings_init(settings);
     settings->has_master_weights = words->has_master_weights;
     settings->has_static_cache = words->has_static_cache;
+    settings->has_fused_loss = words->has_fused_loss;
     return read_lengths(command_name, words, settings) &&
            read_mode(command_name, words, settings) &&
            read_precision(command_name, words->precision, &settings->precision) &&
@@ -271,9 +267,11 @@ static bool read_settings(const char *command_name, const given *words, vw_plan_
            read_head(command_name, words->head, &settings->head) &&
            read_kv_dtype(command_name, words->kv_dtype, &settings->kv_dtype) &&
            read_checkpointing(command_name, words, settings) &&
+           read_padding(command_name, words, settings) &&
            read_lora(command_name, words, settings) &&
            read_sharding(command_name, words, settings) &&
-           read_card(command_name, words->card, settings);
+           recording_command_read_card(command_name, words->card, &settings->card_bytes,
+                                       &settings->card_name);
 }
 
 /* ---- a recording ----------------------------------------------------------------------------- */
@@ -289,6 +287,7 @@ static const char *option_of_models(const given *words)
         {"attention", words->attention != NULL},
         {"checkpointing", words->has_checkpointing},
         {"fsdp", words->is_fsdp},
+        {"fused-loss", words->has_fused_loss},
         {"generate", words->generate != NULL},
         {"gpus", words->gpus != NULL},
         {"head", words->head != NULL},
@@ -297,10 +296,12 @@ static const char *option_of_models(const given *words)
         {"keep-graph", words->keeps_graph},
         {"kv-dtype", words->kv_dtype != NULL},
         {"lora", words->lora != NULL},
+        {"lora-targets", words->lora_targets != NULL},
         {"loss-chunks", words->loss_chunks != NULL},
         {"master-weights", words->has_master_weights},
         {"offload", words->offload != NULL},
         {"optimizer", words->optimizer != NULL},
+        {"padding", words->has_padding},
         {"precision", words->precision != NULL},
         {"qlora", words->qlora != NULL},
         {"static-cache", words->has_static_cache},
@@ -349,14 +350,12 @@ static bool read_scaling(const char *command_name, const given *words, plan_orde
         !read_count(command_name, "batch-now", words->batch_now, &scaling->batch_now))
         return false;
     scaling->batch = scaling->batch_now;
-    if (!read_count(command_name, "batch", words->batch, &scaling->batch) ||
-        !read_count(command_name, "seq-now", words->sequence_now, &scaling->sequence_now) ||
-        !read_count(command_name, "seq", words->sequence, &scaling->sequence) ||
-        !read_number(command_name, "step", words->step, &scaling->step) ||
-        !read_card(command_name, words->card, &order->settings))
-        return false;
-    scaling->card_bytes = order->settings.card_bytes;
-    return true;
+    return read_count(command_name, "batch", words->batch, &scaling->batch) &&
+           read_count(command_name, "seq-now", words->sequence_now, &scaling->sequence_now) &&
+           read_count(command_name, "seq", words->sequence, &scaling->sequence) &&
+           read_number(command_name, "step", words->step, &scaling->step) &&
+           recording_command_read_card(command_name, words->card, &scaling->card_bytes,
+                                       &order->settings.card_name);
 }
 
 /* Words that have no sense without a recording. */
@@ -465,6 +464,7 @@ int plan_arguments_read(int argc, char **argv, plan_order *order)
          .value = &words.checkpointing},
         {.name = "from", .value = &order->from},
         {.name = "fsdp", .is_given = &words.is_fsdp},
+        {.name = "fused-loss", .is_given = &words.has_fused_loss},
         {.name = "generate", .value = &words.generate},
         {.name = "gpus", .value = &words.gpus},
         {.name = "head", .value = &words.head},
@@ -475,11 +475,13 @@ int plan_arguments_read(int argc, char **argv, plan_order *order)
         {.name = "kv-dtype", .value = &words.kv_dtype},
         {.name = "list", .is_given = &order->has_list},
         {.name = "lora", .value = &words.lora},
+        {.name = "lora-targets", .value = &words.lora_targets},
         {.name = "loss-chunks", .value = &words.loss_chunks},
         {.name = "master-weights", .is_given = &words.has_master_weights},
         {.name = "model", .value = &order->model},
         {.name = "offload", .value = &words.offload},
         {.name = "optimizer", .value = &words.optimizer},
+        {.name = "padding", .is_given = &words.has_padding, .value = &words.padding},
         {.name = "precision", .value = &words.precision},
         {.name = "qlora", .value = &words.qlora},
         {.name = "seq", .value = &words.sequence},

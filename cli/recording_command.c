@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "vramwise/plan.h"
 #include "vramwise/units.h"
 
 #include "arguments.h"
@@ -133,6 +134,23 @@ bool recording_command_read_size(const char *command_name, const char *option, c
         return false;
     }
     *size_bytes = size;
+    return true;
+}
+
+bool recording_command_read_card(const char *command_name, const char *text, uint64_t *size_bytes,
+                                 const char **name)
+{
+    const vw_plan_card_info *card;
+    if (text == NULL)
+        return true;
+    if (vw_plan_card_read(text, size_bytes, &card) != VW_OK) {
+        arguments_refuse(command_name, "--card: %s", vw_last_error());
+        return false;
+    }
+    if (card == NULL)
+        return recording_command_read_size(command_name, "card", text, size_bytes);
+    if (name != NULL)
+        *name = card->name;
     return true;
 }
 

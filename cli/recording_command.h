@@ -44,6 +44,11 @@ extern const vw_output recording_command_output;
 bool recording_command_read_size(const char *command_name, const char *option, const char *text,
                                  uint64_t *size_bytes);
 
+/* Reads a card's name or size given to --card; NULL leaves all as it is. `*name` becomes that of a
+ * built-in card; it may be NULL: not wanted. */
+bool recording_command_read_card(const char *command_name, const char *text, uint64_t *size_bytes,
+                                 const char **name);
+
 /* Reads the number of a device given to --device; VW_BUSIEST_DEVICE for NULL. */
 bool recording_command_read_device(const char *command_name, const char *text, int *device);
 

@@ -61,8 +61,8 @@ _vramwise() {
     doctor) options='--all --attach --card --help --json --pid --torch' ;;
     exporter) options='--help --listen' ;;
     plan) options='--accumulation --attention --batch --batch-now --card --checkpointing --from --fsdp
-        --generate --gpus --head --help --image --inference --json --keep-graph --kv-dtype --list --lora --loss-chunks --master-weights
-        --model --offload --optimizer --precision --qlora --seq --seq-now --static-cache --step --steps --top --trace --traced --without-loss --write-trace
+        --fused-loss --generate --gpus --head --help --image --inference --json --keep-graph --kv-dtype --list --lora --lora-targets --loss-chunks --master-weights
+        --model --offload --optimizer --padding --precision --qlora --seq --seq-now --static-cache --step --steps --top --trace --traced --without-loss --write-trace
         --zero' ;;
     replay) options='--card --conf --device --empty-cache --help --json --policy
         --smallest-card --spill --torch' ;;
@@ -81,7 +81,7 @@ _vramwise() {
     --allocator) _vramwise_words "$word" 'pytorch torch vramwise vramwise:rescue vramwise:tight' ;;
     --attention) _vramwise_words "$word" 'eager sdpa flash' ;;
     --card)
-        [[ $command == plan ]] && cards+=" $(_vramwise_listed cards)"
+        cards+=" $(_vramwise_listed cards)"
         _vramwise_words "$word" "$cards"
         ;;
     --conf | --device | --history | --interval | --pid | --top) ;;
@@ -94,7 +94,8 @@ _vramwise() {
     --spill) _vramwise_words "$word" '4GiB 8GiB 16GiB 32GiB 64GiB' ;;
     --on-leak) _vramwise_words "$word" 'warn snapshot stop' ;;
     --offload) _vramwise_words "$word" 'optimizer weights spill' ;;
-    --optimizer) _vramwise_words "$word" 'sgd sgd-m adamw adamw-fused adamw-loop adafactor adam8bit paged-adam8bit' ;;
+    --optimizer) _vramwise_words "$word" 'sgd sgd-m adamw adamw-fused adamw-loop adafactor adam8bit paged-adam8bit lion muon galore apollo' ;;
+    --lora-targets) _vramwise_words "$word" 'all-linear' ;;
     --precision) _vramwise_words "$word" 'fp32 tf32 amp-bf16 amp-fp16 bf16 fp16 auto' ;;
     --kv-dtype) _vramwise_words "$word" 'auto bf16 fp16 fp8 int8 int4' ;;
     --zero) _vramwise_words "$word" '1 2 3' ;;

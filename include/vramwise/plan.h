@@ -45,7 +45,11 @@ extern "C" {
     X(ADAMW_LOOP, "adamw-loop") /* foreach=False */                                                \
     X(ADAFACTOR, "adafactor")   /* torch.optim.Adafactor */                                        \
     X(ADAM_8BIT, "adam8bit")    /* bitsandbytes */                                                 \
-    X(PAGED_ADAM_8BIT, "paged-adam8bit")
+    X(PAGED_ADAM_8BIT, "paged-adam8bit")                                                           \
+    X(LION, "lion")     /* lion-pytorch */                                                         \
+    X(MUON, "muon")     /* torch.optim.Muon, and AdamW for what is no inner matrix */              \
+    X(GALORE, "galore") /* GaLoreAdamW of rank 128 */                                              \
+    X(APOLLO, "apollo") /* APOLLOAdamW of rank 128 */
 
 #define VW_CHECKPOINTING_LIST(X)                                                                   \
     X(NONE, "none")                                                                                \
@@ -151,11 +155,15 @@ typedef struct vw_plan_settings {
     bool is_quantized;    /* QLoRA: the frozen weights in 4 bits */
     uint64_t gpus;        /* each runs a micro-batch */
     vw_sharding sharding;
-    uint64_t card_bytes;   /* 0 = unknown */
-    const char *card_name; /* "h200", from vw_plan_card(); NULL */
-    vw_plan_head head;     /* AUTO: the model's */
-    vw_kv_dtype kv_dtype;  /* of the cache, with `generate` */
-    bool has_static_cache; /* made for all tokens at once (StaticCache); else it grows */
+    uint64_t card_bytes;      /* 0 = unknown */
+    const char *card_name;    /* "h200", from vw_plan_card(); NULL */
+    vw_plan_head head;        /* AUTO: the model's */
+    vw_kv_dtype kv_dtype;     /* of the cache, with `generate` */
+    bool has_static_cache;    /* made for all tokens at once (StaticCache); else it grows */
+    const char *lora_targets; /* "all-linear", or modules as "q_proj,v_proj"; NULL: PEFT's usual */
+    bool has_fused_loss;      /* head and loss in one kernel, without all logits (Liger's) */
+    uint64_t padding; /* samples are padded to a multiple of so many tokens, and a mask comes
+                         with them; 1: to the longest; 0: no padding */
 } vw_plan_settings;
 
 /* Sets the defaults: training with AdamW, precision AUTO (float32 in training), SDPA attention, one
@@ -167,9 +175,11 @@ VW_API void vw_plan_settings_init(vw_plan_settings *settings);
 typedef struct vw_plan_model vw_plan_model; /* opaque */
 
 /* A built-in name ("gpt2", "llama-3-8b", "resnet50"), a config.json of transformers, a folder that
- * holds one, or a description of layers in JSON (vramwise-plan(1)); "-" is standard input.
+ * holds one, a description of layers in JSON (vramwise-plan(1)), or a name of huggingface.co
+ * ("meta-llama/Llama-3.1-8B"): a snapshot in its cache, or else the built-in model of that name;
+ * "-" is standard input. Of a model of several parts the text part is planned.
  *
- * VW_ERR_FILE          neither a known name nor a file
+ * VW_ERR_FILE          neither a known name nor a file; the message says which file to fetch
  * VW_ERR_CORRUPT_FILE  not JSON, or not a model; the message has what was expected and found
  * VW_ERR_UNSUPPORTED   an unknown architecture, or unreasonable values; the message names them
  * VW_ERR_HOST_MEMORY */
@@ -190,8 +200,15 @@ typedef struct vw_plan_card_info {
     bool has_large_workspace;    /* cuBLAS: 32 MiB instead of 8 (compute capability 9 and later) */
     unsigned compute_capability; /* 75 of a T4, 90 of an H100 */
 } vw_plan_card_info;
-VW_API const vw_plan_card_info *vw_plan_card(const char *name);     /* NULL: unknown */
+/* Ignores case, spaces, hyphens, underscores and the maker: "NVIDIA A100-SXM4-80GB", as the driver
+ * writes it, is "a100-80g". NULL: unknown. */
+VW_API const vw_plan_card_info *vw_plan_card(const char *name);
 VW_API const vw_plan_card_info *vw_plan_card_number(size_t number); /* NULL after the last */
+
+/* Reads a card's name or its size ("24GiB"), as every `--card` takes them. `*card` is NULL for a
+ * size. VW_ERR_INVALID_ARGUMENT: neither; the message has the nearest name. */
+VW_API VW_MUST_CHECK vw_status vw_plan_card_read(const char *text, uint64_t *total_bytes,
+                                                 const vw_plan_card_info **card);
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
@@ -232,6 +249,7 @@ typedef struct vw_plan {
     bool has_own_precision;      /* neither given nor the default: the basis is worth saying */
     const char *precision_basis; /* why that precision: "given", "torch_dtype of the file", ... */
     const char *quantization;    /* of the frozen weights: "awq, 4 bits"; NULL: none */
+    const char *lora_modules;    /* that LoRA adapts: "q_proj, v_proj"; NULL without it */
 
     uint64_t peak_allocated_bytes; /* of a step after the first: max_memory_allocated() */
     uint64_t peak_device_bytes;    /* the process on the card: reserved, context and resident_bytes;

@@ -126,7 +126,7 @@ def diagnosis_from(data: Dict[str, Any], text: str, short: str) -> Diagnosis:
 def options(card: Optional[Size], torch_version: Optional[str]) -> _library.DoctorOptions:
     """vw_doctor_options."""
     return _library.DoctorOptions(struct_size=ctypes.sizeof(_library.DoctorOptions),
-                                  card_bytes=_library.size_bytes(card),
+                                  card_bytes=_library.card_bytes(card),
                                   torch_version=_library.encoded(torch_version))
 
 
@@ -170,7 +170,7 @@ def doctor(path_or_text: Union[str, bytes, "os.PathLike[str]"], *, card: Optiona
 
     Takes the name of a file (a recording, a step log, any text with an error in it), or the text
     itself; a string of one word, or one that ends like a file's name, is taken for a name, and a
-    Path always is. `card`: judge as if the card had so much ("24GiB", or bytes) and no limit.
+    Path always is. `card`: judge as if it were that one ("24GiB", bytes, or "rtx4090") and no limit.
     """
     chosen = options(card, torch_version)
     if isinstance(path_or_text, (str, os.PathLike)) and \

@@ -10,7 +10,7 @@ import ctypes
 import json
 import os
 import threading
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 from . import _paths
 
@@ -119,7 +119,9 @@ class PlanSettings(ctypes.Structure):
                 ("is_quantized", ctypes.c_bool), ("gpus", ctypes.c_uint64),
                 ("sharding", ctypes.c_int), ("card_bytes", ctypes.c_uint64),
                 ("card_name", ctypes.c_char_p), ("head", ctypes.c_int),
-                ("kv_dtype", ctypes.c_int), ("has_static_cache", ctypes.c_bool)]
+                ("kv_dtype", ctypes.c_int), ("has_static_cache", ctypes.c_bool),
+                ("lora_targets", ctypes.c_char_p), ("has_fused_loss", ctypes.c_bool),
+                ("padding", ctypes.c_uint64)]
 
 
 class PlanOptions(ctypes.Structure):
@@ -176,7 +178,8 @@ _SIGNATURES: Dict[str, tuple] = {
     "vw_doctor_recording": (ctypes.c_int, [_P, ctypes.POINTER(DoctorOptions), _OUT]),
     "vw_diagnosis_free": (None, [_P]),
     "vw_plan_settings_init": (None, [ctypes.POINTER(PlanSettings)]),
-    "vw_plan_card": (ctypes.POINTER(PlanCard), [ctypes.c_char_p]),
+    "vw_plan_card_read": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint64),
+                                         ctypes.POINTER(ctypes.POINTER(PlanCard))]),
     "vw_plan_model_open": (ctypes.c_int, [ctypes.c_char_p, _OUT]),
     "vw_plan_model_close": (None, [_P]),
     "vw_plan_make": (ctypes.c_int, [_P, ctypes.POINTER(PlanSettings),
@@ -240,13 +243,16 @@ def analysis() -> ctypes.CDLL:
     return load("vramwise-analysis")
 
 
+def _last_error() -> str:
+    return load("vramwise").vw_last_error().decode("utf-8", "replace")
+
+
 def check(status: int) -> None:
     """Raises what the library says about a status that is not VW_OK."""
     if status == 0:
         return
     core = load("vramwise")
-    text = core.vw_last_error().decode("utf-8", "replace")
-    raise VramwiseError(text or core.vw_status_message(status).decode(),
+    raise VramwiseError(_last_error() or core.vw_status_message(status).decode(),
                         core.vw_status_name(status).decode())
 
 
@@ -280,6 +286,21 @@ def size_bytes(size: Optional[Size]) -> int:
             value.value == 0:
         raise ValueError(f"a size is a number of bytes or a text like '24GiB', not {size!r}")
     return value.value
+
+
+def card_read(card: Optional[Size]) -> Tuple[int, Optional[bytes]]:
+    """A card by its size or its name ("rtx4090"): the bytes it has, and the name where it has one."""
+    if not isinstance(card, str):
+        return size_bytes(card), None
+    size, known = ctypes.c_uint64(), ctypes.POINTER(PlanCard)()
+    if analysis().vw_plan_card_read(encoded(card), ctypes.byref(size), ctypes.byref(known)) != 0:
+        raise ValueError(f"card: {_last_error()}")
+    return size.value, known.contents.name if known else None
+
+
+def card_bytes(card: Optional[Size]) -> int:
+    """The bytes that a card has, by its size or its name; None is 0."""
+    return card_read(card)[0]
 
 
 def size_text(size: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import inspect
 import os
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Dict, Iterable, List, Optional, Union
 
 from . import _library
 from ._library import Size
@@ -16,7 +16,7 @@ from ._library import Size
 _MODES = ("train", "inference", "keep-graph")
 _PRECISIONS = ("fp32", "tf32", "amp-bf16", "amp-fp16", "bf16", "fp16", "auto")
 _OPTIMIZERS = ("sgd", "sgd-m", "adamw", "adamw-fused", "adamw-loop", "adafactor", "adam8bit",
-               "paged-adam8bit")
+               "paged-adam8bit", "lion", "muon", "galore", "apollo")
 _CHECKPOINTINGS = ("none", "full", "every", "selective")
 _ATTENTIONS = ("sdpa", "eager", "flash")
 _OFFLOADS = ("none", "optimizer", "weights", "spill")
@@ -53,20 +53,14 @@ def _set_checkpointing(settings: _library.PlanSettings, given: Union[bool, int, 
     settings.checkpointing = _place("checkpointing", given, _CHECKPOINTINGS)
 
 
-def known_card(card: Optional[Size]) -> Optional[_library.PlanCard]:
-    """The card of that name; None: it is none, but perhaps a size."""
-    found = _library.analysis().vw_plan_card(_library.encoded(card)) if isinstance(card, str) \
-        else None
-    return found.contents if found else None
-
-
-def _set_card(settings: _library.PlanSettings, card: Optional[Size]) -> None:
-    """A size, or a name: the library knows which names there are."""
-    known = known_card(card)
-    if known is not None:
-        settings.card_name = known.name
-    else:
-        settings.card_bytes = _library.size_bytes(card)
+def _targets(given: Union[None, str, Iterable[str]]) -> Optional[bytes]:
+    """Modules that LoRA adapts, as C takes them: with commas between."""
+    if given is None:
+        return None
+    targets = _library.encoded(given if isinstance(given, str) else ",".join(given))
+    if not targets:
+        raise ValueError("lora_targets is 'all-linear', or names of modules")
+    return targets
 
 
 def scaling(batch_now: Optional[int], batch: Optional[int], sequence_now: Optional[int],
@@ -94,8 +88,7 @@ def _scaling(batch_now: Optional[int], batch: Optional[int], sequence_now: Optio
     made.sequence = _count("sequence", sequence)
     if step is not None:
         made.step = step
-    known = known_card(card)
-    made.card_bytes = known.total_bytes if known is not None else _library.size_bytes(card)
+    made.card_bytes = _library.card_bytes(card)
     made.device = device
     return made
 
@@ -103,9 +96,8 @@ def _scaling(batch_now: Optional[int], batch: Optional[int], sequence_now: Optio
 def plan_traced(path: str, *, batch: Optional[int] = None, sequence: Optional[int] = None,
                 card: Optional[Size] = None) -> Dict[str, Any]:
     """`vramwise plan --traced FILE --json`: the step of a trace, at its own size or another."""
-    known = known_card(card)
-    traced = _library.made_from_file("vw_plan_traced_open", path,
-                                     known.name if known is not None else None)
+    _, name = _library.card_read(card)
+    traced = _library.made_from_file("vw_plan_traced_open", path, name)
     try:
         wanted = _scaling(None, batch, None, sequence, None, card, _library.BUSIEST_DEVICE)
         result = _library.made_by("vw_plan_from_traced", traced, ctypes.byref(wanted))
@@ -141,19 +133,22 @@ def plan(model: Union[None, str, "os.PathLike[str]"] = None, *, batch: Optional[
          image: Optional[int] = None, card: Optional[Size] = None, precision: str = "auto",
          master_weights: bool = False, optimizer: str = "adamw", offload: str = "none",
          checkpointing: Union[bool, int, str] = False, accumulation: int = 1,
-         attention: str = "sdpa", loss_chunks: int = 1, lora: Optional[int] = None,
-         qlora: Optional[int] = None, mode: str = "train", without_loss: bool = False,
+         attention: str = "sdpa", loss_chunks: int = 1, fused_loss: bool = False,
+         padding: Union[bool, int] = False, lora: Optional[int] = None,
+         qlora: Optional[int] = None, lora_targets: Union[None, str, Iterable[str]] = None, mode: str = "train", without_loss: bool = False,
          generate: Optional[int] = None, kv_dtype: str = "auto", static_cache: bool = False,
          gpus: int = 1, sharding: str = "none", head: str = "auto", choices: bool = True,
          from_recording: Any = None, batch_now: Optional[int] = None,
          sequence_now: Optional[int] = None, step: Optional[int] = None) -> Dict[str, Any]:
     """What a run will take, and what makes it fit; no GPU is needed.
 
-    `model` is a built-in name (plan_models()), a config.json or a folder that holds one. `card` is a
+    `model` is a built-in name (plan_models()), a config.json, a folder that holds one, or a name of
+    huggingface.co (a snapshot in its cache, else the built-in model of that name). `card` is a
     size ("24GiB", or bytes) or a name ("rtx4090"). `checkpointing` is True, "selective", or k for
     every k-th block. Inference is with labels, as in an evaluation, unless `without_loss`.
     `precision` is "fp32" where none is given; in inference that of the file, and autocast with
-    `qlora`. `head` is that of the file's class. With choices=False the search for what makes it fit
+    `qlora`. `lora_targets` is "all-linear" or names of modules; `padding` is True, or the multiple
+    that samples are padded to. `head` is that of the file's class. With choices=False the search for what makes it fit
     is left out.
 
     With `from_recording` (a file, its bytes, or what load() returned) in place of a model it is one
@@ -190,12 +185,15 @@ def plan(model: Union[None, str, "os.PathLike[str]"] = None, *, batch: Optional[
     settings.loss_chunks = _count("loss_chunks", loss_chunks)
     settings.lora_rank = _count("lora", lora) or _count("qlora", qlora)
     settings.is_quantized = qlora is not None
+    settings.lora_targets = _targets(lora_targets)
+    settings.has_fused_loss = fused_loss
+    settings.padding = int(padding) if isinstance(padding, bool) else _count("padding", padding)
     settings.gpus = _count("gpus", gpus)
     settings.sharding = _place("sharding", sharding, _SHARDINGS)
     settings.head = _place("head", head, _HEADS)
     settings.kv_dtype = _place("kv_dtype", kv_dtype, _KV_DTYPES)
     settings.has_static_cache = static_cache
-    _set_card(settings, card)
+    settings.card_bytes, settings.card_name = _library.card_read(card)
     return _planned(os.fspath(model), settings, choices)
 
 

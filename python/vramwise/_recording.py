@@ -107,7 +107,7 @@ class Recording:
         options = _library.ReplayOptions(
             struct_size=ctypes.sizeof(_library.ReplayOptions), runs=table, run_count=len(runs),
             torch_version=_library.encoded(torch_version), device=device,
-            card_bytes=_library.size_bytes(card), find_smallest_card=smallest_card,
+            card_bytes=_library.card_bytes(card), find_smallest_card=smallest_card,
             empty_cache=_EMPTY_CACHE[empty_cache], empty_cache_every=empty_cache_every,
             spill_bytes=_library.size_bytes(spill))
         result = _library.made_by("vw_recording_replay", self._open_handle(), ctypes.byref(options))
@@ -118,7 +118,7 @@ class Recording:
              device: int = _library.BUSIEST_DEVICE) -> Dict[str, Any]:
         """The setting that makes it fit, proved by replay: `vramwise tune --json`."""
         options = _library.TuneOptions(struct_size=ctypes.sizeof(_library.TuneOptions),
-                                       card_bytes=_library.size_bytes(card),
+                                       card_bytes=_library.card_bytes(card),
                                        torch_version=_library.encoded(torch_version),
                                        device=device)
         result = _library.made_by("vw_recording_tune", self._open_handle(), ctypes.byref(options))

@@ -64,6 +64,8 @@ static vw_status read_key(const vw__config *config, const vw__config_key *key, v
     bool *flag = field;
     switch (key->kind) {
     case VW__CONFIG_KEY_NUMBER:
+        if (config->is_part && *(uint64_t *)field > 0)
+            return vw__config_number_if(config, present_name(config, key), 1, key->most, field);
         return vw__config_number(config, present_name(config, key), 1, key->most, field);
     case VW__CONFIG_KEY_NUMBER_IF:
         return vw__config_number_if(config, key->name, 1, key->most, field);

@@ -29,6 +29,7 @@ typedef struct vw__config {
     const vw__document *document;
     vw__value value;                    /* a dict */
     char place[VW__CONFIG_PLACE_BYTES]; /* "layers[3].", for messages; "" of the outermost */
+    bool is_part; /* of a model of several: needed numbers may be missing (config_parts.h) */
 } vw__config;
 
 /* ---- the file -------------------------------------------------------------------------------- */

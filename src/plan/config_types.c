@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "plan/config_parts.h"
 #include "plan/config_rows.h"
 
 /* ---- resnet ---------------------------------------------------------------------------------- */
@@ -305,6 +306,8 @@ vw_status vw__config_type_read(const vw__config_type *type, const vw__config *co
 {
     model->family = type->family;
     model->shape = type->defaults;
+    if (config->is_part)
+        vw__config_part_defaults(type->name, &model->shape);
     VW__TRY(read_labels(config, model));
     VW__TRY(vw__config_read_keys(config, type->keys, model));
     vw__config_complete(&model->shape);

@@ -76,7 +76,8 @@ static bool has_same_activations(const vw__plan_measured_case *found,
            found->has_lora == (settings->lora_rank > 0) &&
            found->is_quantized == settings->is_quantized &&
            found->is_generating == (settings->generate > 0) &&
-           settings->kv_dtype == VW_KV_DTYPE_AUTO && !settings->has_static_cache;
+           settings->kv_dtype == VW_KV_DTYPE_AUTO && !settings->has_static_cache &&
+           settings->lora_targets == NULL && !settings->has_fused_loss && settings->padding == 0;
 }
 
 vw__plan_error_band vw__plan_error_band_among(const vw__plan_measured_case *cases,

@@ -1,9 +1,11 @@
-/* model_open.c - from what was asked for to a model: a built-in name, a file, a folder.
+/* model_open.c - from what was asked for to a model: a built-in name, a file, a folder, a name of
+ * huggingface.co.
  *
  * Built-in names come first, so that `gpt2` means the same in every folder; a folder of that name
- * is
- * ./gpt2. A file is JSON with a "model_type" or a list of "layers". Other JSON files beside a
- * config.json are often given by mistake: they are recognized by their fields, and named. */
+ * is ./gpt2. Then files and folders, then snapshots in the hub's cache, which are exact, and last
+ * other spellings of built-in names. A file is JSON with a "model_type" or a list of "layers".
+ * Other JSON files beside a config.json are often given by mistake: they are recognized by their
+ * fields, and named. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,11 +19,13 @@
 #include "base/host_memory.h"
 #include "base/nearest_name.h"
 #include "plan/config_heads.h"
+#include "plan/config_parts.h"
 #include "plan/config_precision.h"
 #include "plan/config_read.h"
 #include "plan/config_refused.h"
 #include "plan/config_types.h"
 #include "plan/layers.h"
+#include "plan/model_hub.h"
 #include "plan/plan_model.h"
 #include "plan/vision.h"
 
@@ -118,31 +122,15 @@ static vw_status refuse_without_type(const vw__config *config)
                     "transformers has");
 }
 
-/* The model type of the text part of a multimodal model, if that is known; else NULL. */
-static const char *known_text_part(const vw__config *config)
-{
-    vw__config part;
-    const char *type = NULL;
-    if (!vw__config_has_object(config, "text_config") ||
-        vw__config_object(config, "text_config", &part) != VW_OK ||
-        vw__config_text_if(&part, "model_type", &type) != VW_OK)
-        return NULL;
-    return type != NULL && vw__config_type_find(type) != NULL ? type : NULL;
-}
-
-/* Proposes no similar name: that would be another architecture. */
-static vw_status refuse_type(const vw__config *config)
-{
-    const char *part = known_text_part(config);
-    if (part == NULL)
-        return vw__config_refuse_type(config);
-    return vw__config_refuse(config, "model_type", VW_ERR_UNSUPPORTED,
-                             "a model of one part (text_config is a %s, which can be planned "
-                             "by itself, as a file of its own)",
-                             part);
-}
-
 /* ---- opening --------------------------------------------------------------------------------- */
+
+/* Proposes no similar type where none is planned: that would be another architecture. */
+static vw_status read_part_or_refuse(const vw__config *config, vw_plan_model *model)
+{
+    bool is_planned = false;
+    VW__TRY(vw__config_read_part(config, model, &is_planned));
+    return is_planned ? VW_OK : vw__config_refuse_type(config);
+}
 
 static vw_status read_model(const vw__config *config, vw_plan_model *model)
 {
@@ -154,7 +142,7 @@ static vw_status read_model(const vw__config *config, vw_plan_model *model)
         return refuse_without_type(config);
     const vw__config_type *type = vw__config_type_find(name);
     if (type == NULL)
-        return refuse_type(config);
+        return read_part_or_refuse(config, model);
     VW__TRY(vw__config_type_read(type, config, model));
     VW__TRY(vw__config_read_precision(config, model));
     return vw__config_read_head(config, type, model);
@@ -207,23 +195,83 @@ static vw_status open_folder(const char *folder, vw_plan_model **out)
     return status;
 }
 
-static vw_status refuse_name(const char *name)
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static const char *nearest_known(const char *name)
 {
     const char *names[256];
     size_t count = 0;
     for (const vw_plan_known_model *known; count < 256 && (known = vw_plan_known(count)) != NULL;)
         names[count++] = known->name;
-    const char *nearest = vw__nearest_name(name, names, count);
+    return vw__nearest_name(name, names, count);
+}
+
+/* Says what to fetch, and where it would be found. */
+static vw_status refuse_published(const char *name)
+{
+    vw_status status;
+    vw__byte_buffer cache;
+    vw__byte_buffer_init(&cache);
+    vw__model_hub_append_cache(&cache);
+    if (vw__byte_buffer_has_failed(&cache))
+        status = vw__fail_host_memory(strlen(name), "a path in the hub's cache");
+    else
+        status = vw__fail(VW_ERR_FILE,
+                          "%s: not built in, and no snapshot of it is in %s; fetch "
+                          "https://huggingface.co/%s/resolve/main/config.json and give that file, "
+                          "or run 'hf download %s config.json'",
+                          name, vw__byte_buffer_text(&cache), name, name);
+    vw__byte_buffer_deinit(&cache);
+    return status;
+}
+
+/* A missing file, and no name of the hub's. */
+static bool is_json(const char *name)
+{
+    static const char ending[] = ".json";
+    const size_t length = strlen(name), size = sizeof ending - 1;
+    return length > size && strcmp(name + length - size, ending) == 0;
+}
+
+static vw_status refuse_name(const char *name)
+{
+    if (strchr(name, '/') != NULL && vw__model_hub_is_name(name) && !is_json(name))
+        return refuse_published(name);
+    const char *nearest = nearest_known(name);
     if (nearest != NULL)
         return vw__fail(VW_ERR_FILE, "%s: neither a built-in model nor a file; did you mean '%s'?",
                         name, nearest);
-    return vw__fail(VW_ERR_FILE, "%s: neither a built-in model nor a file", name);
+    return vw__fail(VW_ERR_FILE,
+                    "%s: neither a built-in model (vramwise plan --list) nor a file; a model of "
+                    "huggingface.co is called ORGANISATION/NAME",
+                    name);
 }
 
-static vw_status open_known(const char *name, vw_plan_model **out, bool *is_known)
+/* A snapshot of the hub's cache; `*out` is NULL where there is none. */
+static vw_status open_snapshot(const char *name, vw_plan_model **out)
+{
+    vw__byte_buffer path;
+    *out = NULL;
+    vw__byte_buffer_init(&path);
+    vw_status status = vw__model_hub_find(name, &path);
+    if (status == VW_OK && vw__byte_buffer_size(&path) > 0)
+        status = open_file(vw__byte_buffer_text(&path), name, out);
+    if (status == VW_OK && *out != NULL)
+        status = vw__plan_model_note(*out, "read from the Hugging Face cache: %s",
+                                     vw__byte_buffer_text(&path));
+    if (status != VW_OK) {
+        vw_plan_model_close(*out);
+        *out = NULL;
+    }
+    vw__byte_buffer_deinit(&path);
+    return status;
+}
+
+static vw_status open_known(const char *known, const char *name, vw_plan_model **out,
+                            bool *is_known)
 {
     vw_plan_model found = {.name = NULL}, *model;
-    *is_known = vw__plan_zoo_find(name, &found);
+    *is_known = known != NULL && vw__plan_zoo_find(known, &found);
     if (!*is_known)
         return VW_OK;
     VW__TRY(make_model(name, &model));
@@ -238,6 +286,28 @@ static vw_status open_known(const char *name, vw_plan_model **out, bool *is_know
     return status;
 }
 
+/* A name that is no file: what the machine has of it, or the built-in model that is published under
+ * it. */
+static vw_status open_published(const char *name, vw_plan_model **out)
+{
+    bool is_known = false;
+    VW__TRY(open_snapshot(name, out));
+    if (*out != NULL)
+        return VW_OK;
+    const char *known = vw__plan_zoo_name(name);
+    VW__TRY(open_known(known, name, out, &is_known));
+    if (!is_known)
+        return refuse_name(name);
+    vw_status status = vw__plan_model_note(
+        *out,
+        "planned as the built-in %s; the type of its published weights is not built in: "
+        "--precision chooses it",
+        known);
+    if (status != VW_OK)
+        vw_plan_model_close(*out);
+    return status;
+}
+
 vw_status vw_plan_model_open(const char *name_or_path, vw_plan_model **out)
 {
     struct stat found;
@@ -245,14 +315,14 @@ vw_status vw_plan_model_open(const char *name_or_path, vw_plan_model **out)
     if (name_or_path == NULL || name_or_path[0] == '\0' || out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected a model's name or a path, and a place for the model");
-    VW__TRY(open_known(name_or_path, out, &is_known));
+    VW__TRY(open_known(name_or_path, name_or_path, out, &is_known));
     if (is_known)
         return VW_OK;
     if (strcmp(name_or_path, "-") == 0)
         return open_file("-", "standard input", out);
     const bool is_there = stat(name_or_path, &found) == 0;
     if (!is_there && errno == ENOENT)
-        return refuse_name(name_or_path);
+        return open_published(name_or_path, out);
     if (is_there && S_ISDIR(found.st_mode))
         return open_folder(name_or_path, out);
     return open_file(name_or_path, name_or_path, out);

@@ -100,7 +100,7 @@ vw__module_linear vw__module_make_linear(vw__plan_run *run, const char *name, ui
     if (has_bias)
         made.weights.bias = vw__module_make_weight_of(run, out, (vw__tape_matrix){.rows = 0},
                                                       run->dtype, has_gradient);
-    if (run->settings->lora_rank > 0 && kind == VW__MODULE_LINEAR_ADAPTED)
+    if (run->settings->lora_rank > 0 && vw__module_is_lora_target(run, name, kind))
         vw__module_make_adapter(run, &made);
     return made;
 }

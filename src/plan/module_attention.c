@@ -186,14 +186,23 @@ vw__tensor vw__module_apply_attention(vw__plan_run *run, vw__tensor query, vw__t
                : attend(run, query, key, value, mask, shape);
 }
 
-/* Only eager attention takes a mask; SDPA has a causal flag. */
+/* One of bools for every sample, which is what padding makes of it. */
+static vw__tensor make_mask_of_samples(vw__plan_run *run, uint64_t length)
+{
+    const uint64_t pairs = vw__tape_times(run->tape, length, length);
+    return vw__tensor_new(run->tape, vw__tape_times(run->tape, pairs, run->settings->batch),
+                          VW__DTYPE_BOOL);
+}
+
+/* Only eager attention takes a mask; SDPA has a causal flag, unless samples are padded. */
 vw__tensor vw__module_make_causal_mask(vw__plan_run *run, uint64_t length)
 {
     const vw__plan_scores *how = &run->model->family->scores;
+    const bool is_padded = run->settings->padding > 0;
     uint64_t pairs = vw__tape_times(run->tape, length, length);
     if (attention_of(run) != VW_ATTENTION_EAGER)
-        return vw__tensor_none();
-    if (how->has_mask_of_bools || how->has_mask_of_samples)
+        return is_padded ? make_mask_of_samples(run, length) : vw__tensor_none();
+    if (how->has_mask_of_bools || how->has_mask_of_samples || is_padded)
         pairs = vw__tape_times(run->tape, pairs, run->settings->batch);
     return vw__tensor_new(run->tape, pairs, how->has_mask_of_bools ? VW__DTYPE_BOOL : run->dtype);
 }
@@ -207,10 +216,10 @@ static vw__tensor make_shared_mask(vw__plan_run *run, uint64_t length)
     return mask;
 }
 
-/* SDPA takes a mask only where the text is at least as long as the window. */
+/* SDPA takes a mask only where the text is at least as long as the window, or padded. */
 vw__tensor vw__module_make_window_mask(vw__plan_run *run, uint64_t length, uint64_t window)
 {
-    if (window == 0 || attention_of(run) == VW_ATTENTION_EAGER)
+    if (window == 0 || attention_of(run) == VW_ATTENTION_EAGER || run->settings->padding > 0)
         return vw__module_make_causal_mask(run, length);
     if (length < window || run->settings->attention != VW_ATTENTION_SDPA)
         return vw__tensor_none();
@@ -219,7 +228,7 @@ vw__tensor vw__module_make_window_mask(vw__plan_run *run, uint64_t length, uint6
 
 vw__tensor vw__module_make_full_mask(vw__plan_run *run, uint64_t length)
 {
-    if (attention_of(run) == VW_ATTENTION_EAGER)
+    if (attention_of(run) == VW_ATTENTION_EAGER || run->settings->padding > 0)
         return vw__module_make_causal_mask(run, length);
     return run->settings->attention == VW_ATTENTION_SDPA ? make_shared_mask(run, length)
                                                          : vw__tensor_none();

@@ -112,6 +112,14 @@ static vw__tensor apply_head(vw__plan_run *run, vw__tensor x, const vw__module_l
         vw__tensor_drop(tape, &labels);
         return loss;
     }
+    if (run->settings->has_fused_loss && run->is_training) {
+        vw__tape_enter(tape, "loss", -1);
+        vw__tensor labels = vw__tensor_new(tape, label_rows, VW__DTYPE_INT64);
+        vw__tensor loss = vw__op_fused_loss(tape, x, &head->weights, rows);
+        vw__tensor_drop(tape, &labels);
+        vw__tape_leave(tape);
+        return loss;
+    }
     vw__tensor logits = logits_of(run, x, head);
     if (!run->has_loss)
         return logits;

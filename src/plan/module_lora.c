@@ -8,7 +8,94 @@
  *
  * Before QLoRA trains, prepare_model_for_kbit_training() casts everything that is not quantized to
  * float32: norms, embeddings, the head, biases (plan_run.c). */
+#include <string.h>
+
+#include "base/error.h"
 #include "plan/plan_run.h"
+
+/* ---- targets --------------------------------------------------------------------------------- */
+
+#define ALL_LINEAR "all-linear"
+
+static bool has_name(const vw__module_names *names, const char *name, size_t length)
+{
+    for (size_t i = 0; i < names->count; i++)
+        if (strlen(names->items[i]) == length && strncmp(names->items[i], name, length) == 0)
+            return true;
+    return false;
+}
+
+static void add_name(vw__module_names *names, const char *name)
+{
+    const size_t room = sizeof names->items / sizeof names->items[0];
+    if (names->count < room && !has_name(names, name, strlen(name)))
+        names->items[names->count++] = name;
+}
+
+/* The next name of a list with commas between, or NULL. */
+static const char *next_target(const char **rest, size_t *length)
+{
+    const char *name = *rest + strspn(*rest, ", ");
+    *length = strcspn(name, ", ");
+    *rest = name + *length;
+    return *length > 0 ? name : NULL;
+}
+
+static bool is_listed(const char *targets, const char *name)
+{
+    size_t length;
+    for (const char *target; (target = next_target(&targets, &length)) != NULL;)
+        if (strlen(name) == length && strncmp(target, name, length) == 0)
+            return true;
+    return false;
+}
+
+bool vw__module_is_lora_target(vw__plan_run *run, const char *name, vw__module_linear_kind kind)
+{
+    const char *targets = run->settings->lora_targets;
+    if (kind != VW__MODULE_LINEAR_PLAIN && kind != VW__MODULE_LINEAR_ADAPTED)
+        return false;
+    add_name(&run->linears, name);
+    const bool is_target = targets == NULL                    ? kind == VW__MODULE_LINEAR_ADAPTED
+                           : strcmp(targets, ALL_LINEAR) == 0 ? true
+                                                              : is_listed(targets, name);
+    if (is_target)
+        add_name(&run->adapted, name);
+    return is_target;
+}
+
+/* "q_proj, k_proj" */
+static void join(const vw__module_names *names, char *text, size_t size_bytes)
+{
+    text[0] = '\0';
+    for (size_t i = 0; i < names->count; i++) {
+        if (i > 0)
+            strncat(text, ", ", size_bytes - strlen(text) - 1);
+        strncat(text, names->items[i], size_bytes - strlen(text) - 1);
+    }
+}
+
+void vw__module_check_lora_targets(vw__plan_run *run)
+{
+    char known[256];
+    size_t length;
+    const char *rest = run->settings->lora_targets;
+    if (rest == NULL || strcmp(rest, ALL_LINEAR) == 0 || vw__tape_status(run->tape) != VW_OK)
+        return;
+    join(&run->linears, known, sizeof known);
+    const char *target = next_target(&rest, &length);
+    while (target != NULL && has_name(&run->linears, target, length))
+        target = next_target(&rest, &length);
+    if (target != NULL)
+        vw__tape_fail(run->tape, vw__fail(VW_ERR_INVALID_ARGUMENT,
+                                          "LoRA's targets: expected " ALL_LINEAR " or some of %s, "
+                                          "found %.*s",
+                                          known, (int)length, target));
+    else if (run->adapted.count == 0)
+        vw__tape_fail(run->tape,
+                      vw__fail(VW_ERR_INVALID_ARGUMENT,
+                               "LoRA's targets: expected " ALL_LINEAR " or some of %s", known));
+}
 
 /* ---- adapters -------------------------------------------------------------------------------- */
 

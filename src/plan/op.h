@@ -129,6 +129,11 @@ typedef struct vw__op_linear_weights {
 /* x of rows * in, to rows * out. */
 vw__tensor vw__op_linear(vw__tape *tape, vw__tensor x, const vw__op_linear_weights *module);
 
+/* The mean loss of `rows` rows of x behind that head, with their gradients made on the way
+ * (op_fused_loss.c). */
+vw__tensor vw__op_fused_loss(vw__tape *tape, vw__tensor x, const vw__op_linear_weights *head,
+                             uint64_t rows);
+
 /* a of `a.elements`, b of `b.elements`: a batched product with a result of `elements`. */
 vw__tensor vw__op_matmul(vw__tape *tape, vw__tensor a, vw__tensor b, uint64_t elements);
 

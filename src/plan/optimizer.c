@@ -3,7 +3,7 @@
  *
  * A step of PyTorch's optimizers loops over tensors, or over lists of all tensors (foreach). What a
  * variable of that loop holds lives until the variable is bound again. */
-#include "plan/plan_run.h"
+#include "plan/optimizer_parts.h"
 #include "plan/sharding.h"
 
 /* ---- what it changes ------------------------------------------------------------------------- */
@@ -50,7 +50,7 @@ void vw__plan_optimizer_create(vw__plan_run *run, vw__plan_optimizer *optimizer)
 
 /* With spill the state stays on the device while there is room, and moves to the host before
  * anything fails: it is pageable, like that of paged optimizers. */
-static void keep(vw__plan_run *run, uint64_t elements, vw__dtype dtype)
+void vw__plan_optimizer_keep(vw__plan_run *run, uint64_t elements, vw__dtype dtype)
 {
     if (run->settings->offload == VW_OFFLOAD_SPILL)
         run->pageable_bytes += elements * vw__dtype_bytes(dtype);
@@ -58,21 +58,21 @@ static void keep(vw__plan_run *run, uint64_t elements, vw__dtype dtype)
         (void)vw__tensor_new(run->tape, elements, dtype); /* until the run ends */
 }
 
-static void keep_like(vw__plan_run *run, const vw__plan_stepped *item, unsigned count)
+void vw__plan_optimizer_keep_like(vw__plan_run *run, const vw__plan_stepped *item, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
-        keep(run, item->elements, item->dtype);
+        vw__plan_optimizer_keep(run, item->elements, item->dtype);
 }
 
 /* torch.optim.Adafactor: a row and a column for each matrix (its last two dimensions). */
 static void keep_factors(vw__plan_run *run, const vw__plan_stepped *item)
 {
     if (item->matrix.rows == 0 || item->matrix.width == 0) {
-        keep_like(run, item, 1);
+        vw__plan_optimizer_keep_like(run, item, 1);
         return;
     }
-    keep(run, item->elements / item->matrix.width, item->dtype);
-    keep(run, item->elements / item->matrix.rows, item->dtype);
+    vw__plan_optimizer_keep(run, item->elements / item->matrix.width, item->dtype);
+    vw__plan_optimizer_keep(run, item->elements / item->matrix.rows, item->dtype);
 }
 
 /* bitsandbytes: two states of one byte for each element, with a float32 scale for each block; small
@@ -86,9 +86,10 @@ static void keep_8bit(vw__plan_run *run, const vw__plan_stepped *item, bool is_p
         if (is_paged && item->elements >= LEAST_PAGED_ELEMENTS)
             run->pageable_bytes += item->elements;
         else
-            keep(run, item->elements, is_small ? VW__DTYPE_FLOAT32 : VW__DTYPE_BYTE);
+            vw__plan_optimizer_keep(run, item->elements,
+                                    is_small ? VW__DTYPE_FLOAT32 : VW__DTYPE_BYTE);
         if (!is_small)
-            keep(run, blocks, VW__DTYPE_FLOAT32);
+            vw__plan_optimizer_keep(run, blocks, VW__DTYPE_FLOAT32);
     }
 }
 
@@ -97,15 +98,16 @@ static void keep_item(vw__plan_run *run, const vw__plan_stepped *item)
     vw_optimizer kind = run->settings->optimizer;
     switch (kind) {
     case VW_OPTIMIZER_SGD_MOMENTUM:
-        keep_like(run, item, 1);
+    case VW_OPTIMIZER_LION:
+        vw__plan_optimizer_keep_like(run, item, 1);
         break;
     case VW_OPTIMIZER_ADAMW_FUSED:
-        keep(run, 1, VW__DTYPE_FLOAT32); /* the step's number, on the GPU */
-        keep_like(run, item, 2);
+        vw__plan_optimizer_keep(run, 1, VW__DTYPE_FLOAT32); /* the step's number, on the GPU */
+        vw__plan_optimizer_keep_like(run, item, 2);
         break;
     case VW_OPTIMIZER_ADAMW:
     case VW_OPTIMIZER_ADAMW_LOOP:
-        keep_like(run, item, 2);
+        vw__plan_optimizer_keep_like(run, item, 2);
         break;
     case VW_OPTIMIZER_ADAFACTOR:
         keep_factors(run, item);
@@ -113,6 +115,11 @@ static void keep_item(vw__plan_run *run, const vw__plan_stepped *item)
     case VW_OPTIMIZER_ADAM_8BIT:
     case VW_OPTIMIZER_PAGED_ADAM_8BIT:
         keep_8bit(run, item, kind == VW_OPTIMIZER_PAGED_ADAM_8BIT);
+        break;
+    case VW_OPTIMIZER_MUON:
+    case VW_OPTIMIZER_GALORE:
+    case VW_OPTIMIZER_APOLLO:
+        vw__plan_optimizer_keep_matrix(run, item);
         break;
     case VW_OPTIMIZER_SGD:
     case VW_OPTIMIZER_COUNT:
@@ -125,8 +132,9 @@ static void make_state(vw__plan_run *run, const vw__plan_optimizer *optimizer)
     vw_optimizer kind = run->settings->optimizer;
     bool is_8bit = kind == VW_OPTIMIZER_ADAM_8BIT || kind == VW_OPTIMIZER_PAGED_ADAM_8BIT;
     for (size_t i = 0; is_8bit && i < 2; i++)
-        keep(run, 256,
-             VW__DTYPE_FLOAT32); /* the values that bytes stand for, once for all tensors */
+        vw__plan_optimizer_keep(
+            run, 256,
+            VW__DTYPE_FLOAT32); /* the values that bytes stand for, once for all tensors */
     for (size_t i = 0; i < optimizer->count && vw__tape_status(run->tape) == VW_OK; i++)
         keep_item(run, &optimizer->items[i]);
 }
@@ -197,6 +205,17 @@ static void take_updates(vw__plan_run *run, const vw__plan_optimizer *optimizer)
     vw__tensor_drop(run->tape, &update);
 }
 
+/* lion-pytorch, tensor by tensor: a copy of the average, and its sum with the gradient. */
+static void take_signs(vw__plan_run *run, const vw__plan_optimizer *optimizer)
+{
+    for (size_t i = 0; i < optimizer->count && vw__tape_status(run->tape) == VW_OK; i++) {
+        vw__tensor copy = like(run, &optimizer->items[i]);
+        vw__tensor sum = like(run, &optimizer->items[i]);
+        vw__tensor_drop(run->tape, &copy);
+        vw__tensor_drop(run->tape, &sum);
+    }
+}
+
 static void take_temporaries(vw__plan_run *run, const vw__plan_optimizer *optimizer)
 {
     switch (run->settings->optimizer) {
@@ -208,6 +227,14 @@ static void take_temporaries(vw__plan_run *run, const vw__plan_optimizer *optimi
         break;
     case VW_OPTIMIZER_ADAFACTOR:
         take_updates(run, optimizer);
+        break;
+    case VW_OPTIMIZER_LION:
+        take_signs(run, optimizer);
+        break;
+    case VW_OPTIMIZER_MUON:
+    case VW_OPTIMIZER_GALORE:
+    case VW_OPTIMIZER_APOLLO:
+        vw__plan_optimizer_step_matrices(run, optimizer);
         break;
     default: /* in place: SGD without weight decay, fused and 8-bit kernels */
         break;

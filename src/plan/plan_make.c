@@ -356,6 +356,21 @@ static vw_status fill_choices(plan_holder *holder, const vw_plan_model *model)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
+/* "q_proj, v_proj" */
+static vw_status keep_lora_modules(plan_holder *holder, const vw__module_names *names)
+{
+    const char *joined = NULL;
+    for (size_t i = 0; i < names->count; i++) {
+        joined = joined == NULL
+                     ? vw__arena_format(&holder->arena, "%s", names->items[i])
+                     : vw__arena_format(&holder->arena, "%s, %s", joined, names->items[i]);
+        if (joined == NULL)
+            return no_memory();
+    }
+    holder->plan.lora_modules = joined;
+    return VW_OK;
+}
+
 static vw_status fill_from_events(plan_holder *holder, const vw_plan_model *model,
                                   const vw__plan_events *events, bool without_replay)
 {
@@ -363,6 +378,7 @@ static vw_status fill_from_events(plan_holder *holder, const vw_plan_model *mode
     VW__TRY(fill_run(holder, events));
     VW__TRY(fill_reserved(holder, events, without_replay));
     VW__TRY(fill_error(holder, model, band));
+    VW__TRY(keep_lora_modules(holder, &events->peaks.adapted));
     holder->plan.pageable_bytes = events->peaks.pageable_bytes;
     return judge(holder, events, band);
 }
@@ -397,6 +413,16 @@ static vw_status keep_origins(plan_holder *holder, const vw_plan_model *model)
                : VW_OK;
 }
 
+/* The caller's string may go before the plan does. */
+static vw_status keep_targets(plan_holder *holder)
+{
+    const char **targets = &holder->plan.settings.lora_targets;
+    if (*targets == NULL)
+        return VW_OK;
+    *targets = vw__arena_copy(&holder->arena, *targets, strlen(*targets));
+    return *targets == NULL ? no_memory() : VW_OK;
+}
+
 static vw_status fill_plan(plan_holder *holder, const vw_plan_model *model,
                            const vw_plan_options *options)
 {
@@ -404,6 +430,7 @@ static vw_status fill_plan(plan_holder *holder, const vw_plan_model *model,
     holder->plan.model = vw__arena_copy(&holder->arena, model->name, strlen(model->name));
     if (holder->plan.model == NULL)
         return no_memory();
+    VW__TRY(keep_targets(holder));
     VW__TRY(keep_origins(holder, model));
     VW__TRY(run_and_fill(holder, model, options->without_replay));
     VW__TRY(keep_notes(holder, model));

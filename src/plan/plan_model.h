@@ -243,8 +243,14 @@ vw__plan_quantization vw__plan_quantization_of(const vw_plan_model *model,
 /* "awq" */
 const char *vw__plan_quantization_name(vw__plan_quantization_method method);
 
-/* zoo.c: fills in family and numbers of a built-in model; false if the name is unknown. */
+/* ---- built-in models (zoo.c) ------------------------------------------------------------------
+ */
+
+/* Fills in family and numbers of a built-in model; false if the name is unknown. */
 bool vw__plan_zoo_find(const char *name, vw_plan_model *model);
+/* The built-in model that is published under that name: ignores the organisation, case, hyphens,
+ * underscores, and endings that say how it was tuned ("Qwen/Qwen2.5-7B-Instruct"). NULL: none. */
+const char *vw__plan_zoo_name(const char *published);
 
 extern const vw__plan_family vw__plan_family_gpt2;
 extern const vw__plan_family vw__plan_family_llama;

@@ -42,9 +42,21 @@ size_t vw__plan_notes(const vw_plan_model *model, const vw_plan_settings *settin
         {shape->mlp.experts > 0,
          "how many tokens an expert gets is not known before: planned as if "
          "they were spread evenly"},
-        {settings->attention == VW_ATTENTION_SDPA && shape->attention.heads > 0 && is_training,
+        {settings->attention == VW_ATTENTION_SDPA && shape->attention.heads > 0 && is_training &&
+             settings->padding == 0,
          "batches without padding: with it, a mask is built for every sample, and SDPA may take "
          "another kernel"},
+        {settings->padding > 0,
+         "padded batches: SDPA turns the mask of every sample into one to add, in every layer"},
+        {settings->has_fused_loss,
+         "fused loss as Liger's kernel has it: both gradients of the head are made in the forward "
+         "pass; its other kernels are not planned"},
+        {is_training && settings->optimizer == VW_OPTIMIZER_MUON,
+         "Muon for the matrices inside of the model, AdamW for vectors, embeddings and the head"},
+        {is_training && (settings->optimizer == VW_OPTIMIZER_GALORE ||
+                         settings->optimizer == VW_OPTIMIZER_APOLLO),
+         "rank 128, for all matrices but embeddings and the head, which are AdamW's; the step is "
+         "one that finds its space anew, which every 200th is"},
         {settings->gpus > 1, "NCCL's buffers are counted with 1.45 GiB, outside of PyTorch; they "
                              "grow with the number of communicators"},
         {is_8bit, "bitsandbytes keeps small tensors in 32 bits, and others by version in blocks of "

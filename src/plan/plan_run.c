@@ -182,6 +182,7 @@ static void simulate(vw__plan_run *run, unsigned steps, vw__plan_peaks *out)
 {
     vw__tape_enter(run->tape, "model", -1);
     run->model->family->build(run);
+    vw__module_check_lora_targets(run);
     vw__shard_at(run, VW__SHARD_BUILT, 0);
     vw__tape_leave(run->tape);
     uint64_t weights_bytes = vw__tape_live_of(run->tape, VW__TAPE_USE_WEIGHTS);
@@ -197,6 +198,7 @@ static void simulate(vw__plan_run *run, unsigned steps, vw__plan_peaks *out)
     out->weights_bytes = weights_bytes;
     out->parameters = run->parameters;
     out->trained_parameters = run->trained_parameters;
+    out->adapted = run->adapted;
     out->pageable_bytes = run->pageable_bytes;
     out->is_generation = vw__plan_is_inside(run->tape, out->peak.place, "generation");
 }

@@ -21,6 +21,12 @@ typedef struct vw__plan_weight {
     uint32_t next;    /* of the same group, or UINT32_MAX */
 } vw__plan_weight;
 
+/* Names of linear layers, each once, in the order of their making. */
+typedef struct vw__module_names {
+    const char *items[16];
+    size_t count;
+} vw__module_names;
+
 struct vw__plan_run {
     const vw_plan_model *model;
     const vw_plan_settings *settings;
@@ -36,6 +42,7 @@ struct vw__plan_run {
     bool has_gradients; /* of an earlier batch of the same step */
     bool has_loss;      /* labels are given; else the logits are the result */
     uint64_t parameters, trained_parameters;
+    vw__module_names linears, adapted; /* with LoRA: what it could adapt, and what it does */
 
     vw__plan_weight *weights; /* in the arena */
     size_t weight_count, weight_capacity;
@@ -129,6 +136,10 @@ vw__tensor vw__module_run_blocks(vw__plan_run *run, vw__module_block block, cons
 
 /* Makes lora_A and lora_B beside a frozen weight. */
 void vw__module_make_adapter(vw__plan_run *run, vw__module_linear *module);
+/* Whether LoRA adapts a layer of that name, by settings.lora_targets. */
+bool vw__module_is_lora_target(vw__plan_run *run, const char *name, vw__module_linear_kind kind);
+/* Fails the tape if one of the targets is no layer of the model, once that is built. */
+void vw__module_check_lora_targets(vw__plan_run *run);
 vw__tensor vw__module_apply_adapted(vw__plan_run *run, vw__tensor x,
                                     const vw__module_linear *module);
 
@@ -250,6 +261,7 @@ typedef struct vw__plan_peaks {
     uint64_t parameters, trained_parameters;
     uint64_t pageable_bytes; /* outside of PyTorch's allocator: on the device while there is room */
     bool is_generation;      /* the peak is in the making of tokens after the prompt */
+    vw__module_names adapted; /* by LoRA */
 } vw__plan_peaks;
 
 /* True if one of the place's scopes has that name. */

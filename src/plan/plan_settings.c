@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/nearest_name.h"
 #include "base/struct_size.h"
 #include "plan/plan_model.h"
 
@@ -100,6 +99,7 @@ static vw_status check_each(const vw_plan_settings *settings)
         {"generate", settings->generate, MOST_SEQUENCE, true},
         {"loss chunks", settings->loss_chunks, 65536, true},
         {"LoRA's rank", settings->lora_rank, 65536, true},
+        {"padding", settings->padding, MOST_SEQUENCE, true},
         {"GPUs", settings->gpus, 100000, false},
     };
     for (size_t i = 0; i < COUNT_OF(enumerators); i++)
@@ -160,6 +160,17 @@ static vw_status check_together(const vw_plan_settings *settings)
          "the weights are float32 already"},
         {settings->attention == VW_ATTENTION_FLASH && is_float32,
          "attention: flash-attn computes in bf16 or fp16 only; expected such a precision, or sdpa"},
+        {settings->lora_targets != NULL && settings->lora_rank == 0,
+         "LoRA's targets: there are none without LoRA; expected a rank"},
+        {settings->has_fused_loss && !is_training,
+         "fused loss: its gradients are made in the forward pass; only training has them"},
+        {settings->has_fused_loss && settings->loss_chunks > 1,
+         "fused loss: it goes through chunks of its own; expected it or loss chunks"},
+        {settings->padding > 0 && has_tokens,
+         "padding: planned for a forward pass, not for generation"},
+        {settings->padding > 0 && settings->attention == VW_ATTENTION_FLASH,
+         "padding: flash-attn takes padded tokens out, which is not planned; expected sdpa or "
+         "eager"},
         {settings->is_quantized && settings->lora_rank == 0,
          "QLoRA: weights in 4 bits are not trained; expected a rank for LoRA"},
 
@@ -177,6 +188,9 @@ static vw_status check_together(const vw_plan_settings *settings)
         {is_8bit && offload == VW_OFFLOAD_OPTIMIZER,
          "offload: bitsandbytes' optimizers run on the GPU; paged-adam8bit is their way to the "
          "CPU's memory"},
+        {is_training && is_shared && vw__plan_is_of_matrices(settings->optimizer),
+         "optimizer: muon, galore and apollo step on whole matrices; that is not planned for "
+         "weights that GPUs share"},
         {is_8bit && is_zero,
          "optimizer: DeepSpeed does not share the state of bitsandbytes' optimizers"},
     };
@@ -218,6 +232,15 @@ static vw_status find_head(const vw_plan_model *model, vw_plan_settings *setting
                     model->family->name, known, vw_plan_head_name(asked));
 }
 
+/* Where a mask for every sample is all that padding changes. */
+static bool can_be_padded(const vw_plan_model *model)
+{
+    const vw__plan_attention *shape = &model->shape.attention;
+    return model->family->style != NULL && !model->family->has_images &&
+           !model->family->scores.is_own && shape->buckets == 0 && shape->span == 0 &&
+           model->shape.decoder_layers == 0;
+}
+
 static vw_status check_abilities(const vw_plan_model *model, const vw_plan_settings *settings)
 {
     const bool has_attention = model->shape.attention.heads > 0;
@@ -233,6 +256,11 @@ static vw_status check_abilities(const vw_plan_model *model, const vw_plan_setti
         {settings->loss_chunks > 1 && !vw__plan_has_vocabulary_head(model, settings),
          "loss chunks: a model of the family ",
          " has no scores for a vocabulary with this head, its loss is small"},
+        {settings->has_fused_loss && !vw__plan_has_vocabulary_head(model, settings),
+         "fused loss: a model of the family ",
+         " has no scores for a vocabulary with this head, its loss is small"},
+        {settings->padding > 0 && !can_be_padded(model), "padding: a model of the family ",
+         " has no tokens, or a mask of its own, or two lengths: that is planned without padding"},
         {settings->attention != VW_ATTENTION_SDPA && !has_attention,
          "attention: a model of the family ", " has none"},
         {settings->attention == VW_ATTENTION_FLASH && model->family->scores.has_no_flash,
@@ -305,6 +333,9 @@ static vw_status check_sequence(const vw_plan_model *model, vw_plan_settings *se
         settings->sequence = has_decoder                  ? usual /* the prompt is the encoder's */
                              : settings->generate < usual ? usual - settings->generate
                                                           : 1;
+    if (settings->padding > 1)
+        settings->sequence =
+            (settings->sequence + settings->padding - 1) / settings->padding * settings->padding;
     VW__TRY(check_range("sequence", settings->sequence, MOST_SEQUENCE));
     const uint64_t all = settings->sequence + settings->generate; /* both within limits */
     if (model->family->has_position_table && all > usual && settings->generate > 0)
@@ -324,11 +355,7 @@ static vw_status check_sequence(const vw_plan_model *model, vw_plan_settings *se
 
 static vw_status refuse_card(const char *name)
 {
-    const char *names[64];
-    size_t count = 0;
-    for (const vw_plan_card_info *card; count < 64 && (card = vw_plan_card_number(count)) != NULL;)
-        names[count++] = card->name;
-    const char *nearest = vw__nearest_name(name, names, count);
+    const char *nearest = vw__plan_card_nearest(name);
     return vw__fail(VW_ERR_INVALID_ARGUMENT, "card: '%s' is not known%s%s%s", name,
                     nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
                     nearest != NULL ? "'?" : "");

@@ -35,6 +35,13 @@ static inline bool vw__plan_is_8bit(vw_optimizer optimizer)
     return optimizer == VW_OPTIMIZER_ADAM_8BIT || optimizer == VW_OPTIMIZER_PAGED_ADAM_8BIT;
 }
 
+/* Steps on whole matrices. */
+static inline bool vw__plan_is_of_matrices(vw_optimizer optimizer)
+{
+    return optimizer == VW_OPTIMIZER_MUON || optimizer == VW_OPTIMIZER_GALORE ||
+           optimizer == VW_OPTIMIZER_APOLLO;
+}
+
 /* Weights in 16 bits. */
 static inline bool vw__plan_is_half(vw_precision precision)
 {
@@ -64,9 +71,12 @@ typedef enum vw__plan_card_ability {
 /* True of a card that is not known. */
 bool vw__plan_card_has(const char *card_name, vw__plan_card_ability ability);
 
+/* The name most like that one; NULL: none is. */
+const char *vw__plan_card_nearest(const char *name);
+
 /* ---- plan_notes.c ---------------------------------------------------------------------------- */
 
-enum { VW__PLAN_MOST_NOTES = 20 };
+enum { VW__PLAN_MOST_NOTES = 24 };
 
 /* What a plan with these (checked) settings assumes or does not cover; static strings. */
 size_t vw__plan_notes(const vw_plan_model *model, const vw_plan_settings *settings,

@@ -133,7 +133,7 @@ void vw__plan_search_list_options(const vw_plan_model *model, const vw_plan_sett
     if (base->attention == VW_ATTENTION_EAGER)
         offer(&lists[VW__PLAN_CHANGE_ATTENTION], VW_ATTENTION_SDPA);
     if (vw__plan_is_training(base) && vw__plan_has_vocabulary_head(model, base) &&
-        base->loss_chunks <= 1)
+        base->loss_chunks <= 1 && !base->has_fused_loss)
         offer(&lists[VW__PLAN_CHANGE_LOSS], VW__REMEDY_LOSS_CHUNKS);
     offer_precisions(base, &lists[VW__PLAN_CHANGE_PRECISION]);
     offer_optimizers(base, &lists[VW__PLAN_CHANGE_OPTIMIZER]);

@@ -266,7 +266,8 @@ static vw_plan_settings small_settings(const vw_plan_settings *settings)
     small.precision = VW_PRECISION_FP32;
     small.checkpointing = VW_CHECKPOINTING_NONE;
     small.attention = VW_ATTENTION_SDPA;
-    small.loss_chunks = small.generate = 0;
+    small.loss_chunks = small.generate = small.padding = 0;
+    small.has_fused_loss = false;
     return small;
 }
 

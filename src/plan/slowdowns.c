@@ -96,6 +96,8 @@ double vw__plan_state_bytes_per_weight(const vw_plan_settings *settings)
     case VW_OPTIMIZER_ADAMW_LOOP:
         return 2 * number_bytes;
     case VW_OPTIMIZER_SGD_MOMENTUM:
+    case VW_OPTIMIZER_LION:
+    case VW_OPTIMIZER_MUON:
         return number_bytes;
     case VW_OPTIMIZER_ADAM_8BIT:
         return 2;

@@ -202,6 +202,8 @@ void vw__node_let_go(vw__tape *tape, uint16_t slot);
 void vw__node_return(vw__tape *tape);
 void vw__node_give(vw__tape *tape, size_t edge, uint16_t slot);
 void vw__node_pass(vw__tape *tape, size_t edge, size_t output); /* the incoming one, uncopied */
+/* The `saved`-th of what was saved, by a node outside of checkpoints. */
+void vw__node_give_saved(vw__tape *tape, size_t edge, size_t saved);
 
 /* Takes a slot and gives it to the edge, where that wants a gradient. */
 void vw__node_take_for(vw__tape *tape, size_t edge, uint64_t elements, vw__dtype dtype);

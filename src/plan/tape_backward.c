@@ -104,6 +104,10 @@ static void run_steps(vw__tape *tape, vw__node *node, uint32_t *gifts)
             gifts[step->edge] = tape->incoming.items[node->first_incoming + step->slot];
             vw__storage_hold(tape, gifts[step->edge]);
             break;
+        case VW__NODE_STEP_GIVE_SAVED:
+            gifts[step->edge] = tape->saved.items[node->first_saved + step->slot];
+            vw__storage_hold(tape, gifts[step->edge]);
+            break;
         case VW__NODE_STEP_RETURN:
             if (node->checkpoint != VW__TAPE_NO_SOURCE)
                 let_go_of_saved(tape, node);

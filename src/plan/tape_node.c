@@ -166,6 +166,11 @@ void vw__node_pass(vw__tape *tape, size_t edge, size_t output)
     add_gift(tape, VW__NODE_STEP_PASS, edge, output);
 }
 
+void vw__node_give_saved(vw__tape *tape, size_t edge, size_t saved)
+{
+    add_gift(tape, VW__NODE_STEP_GIVE_SAVED, edge, saved);
+}
+
 void vw__node_take_for(vw__tape *tape, size_t edge, uint64_t elements, vw__dtype dtype)
 {
     if (vw__node_wants(tape, edge))

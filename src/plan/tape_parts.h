@@ -14,11 +14,12 @@ typedef struct vw__storage {
 } vw__storage;
 
 typedef enum vw__node_step_kind {
-    VW__NODE_STEP_TAKE,   /* slot, bytes */
-    VW__NODE_STEP_LET_GO, /* slot */
-    VW__NODE_STEP_GIVE,   /* edge, slot */
-    VW__NODE_STEP_PASS,   /* edge, slot: the incoming output's number */
-    VW__NODE_STEP_RETURN, /* the derivative is done; what follows is the engine's */
+    VW__NODE_STEP_TAKE,       /* slot, bytes */
+    VW__NODE_STEP_LET_GO,     /* slot */
+    VW__NODE_STEP_GIVE,       /* edge, slot */
+    VW__NODE_STEP_PASS,       /* edge, slot: the incoming output's number */
+    VW__NODE_STEP_GIVE_SAVED, /* edge, slot: the number of what was saved */
+    VW__NODE_STEP_RETURN,     /* the derivative is done; what follows is the engine's */
 } vw__node_step_kind;
 
 /* A step of a derivative. */

@@ -35,7 +35,8 @@ static void make_text_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
         stack->cosine = vw__tensor_new(run->tape, elements, dtype);
         stack->sine = vw__tensor_new(run->tape, elements, dtype);
     }
-    if (!style->makes_mask_first && !style->has_mask_always && has_full && stack->is_causal)
+    if (!style->makes_mask_first && !style->has_mask_always && has_full &&
+        (stack->is_causal || run->settings->padding > 0))
         stack->mask = vw__module_make_causal_mask(run, stack->queries);
     if (has_window)
         stack->window_mask = vw__module_make_window_mask(run, stack->queries, shape->window);
@@ -76,7 +77,8 @@ static void make_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
         make_bias_tables(run, stack);
     else if (run->model->shape.attention.span > 0)
         vw__plan_make_distance_tables(run, stack);
-    else if (stack->is_causal || run->model->family->style->rotary != VW__PLAN_NOT_ROTATED)
+    else if (stack->is_causal || run->settings->padding > 0 ||
+             run->model->family->style->rotary != VW__PLAN_NOT_ROTATED)
         make_text_tables(run, stack);
 }
 

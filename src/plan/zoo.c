@@ -3,6 +3,7 @@
 
 #include "vramwise/plan.h"
 
+#include "base/loose_name.h"
 #include "plan/config_types.h"
 #include "plan/plan_model.h"
 #include "plan/vision.h"
@@ -122,6 +123,53 @@ static void fill(const zoo_entry *entry, vw_plan_model *model)
     model->family = type->family;
     model->shape = shape_of(entry, type);
     model->resnet = entry->resnet;
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* What models are published as, where it is more than their name here. */
+static const struct zoo_alias {
+    const char *published, *name;
+} aliases[] = {
+#define ALIAS(published_, name_) {published_, name_},
+#include "plan/zoo_names.def"
+#undef ALIAS
+};
+
+/* Tunings of a model, which have its shape. */
+static const char *const endings[] = {
+    "-instruct", "-it", "-chat", "-hf", "-chat-hf", "-base", "-deduped", "-uncased",
+};
+
+static const zoo_entry *find_published(const char *name, size_t length)
+{
+    for (size_t i = 0; i < ZOO_COUNT; i++)
+        if (vw__loose_name_part_equals(name, length, zoo[i].known.name))
+            return &zoo[i];
+    for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++)
+        if (vw__loose_name_part_equals(name, length, aliases[i].published))
+            return find_published(aliases[i].name, strlen(aliases[i].name));
+    return NULL;
+}
+
+static const zoo_entry *find_entry(const char *name)
+{
+    const char *slash = strrchr(name, '/'); /* behind the organisation */
+    const char *published = slash == NULL ? name : slash + 1;
+    const size_t length = strlen(published);
+    const zoo_entry *entry = find_published(published, length);
+    for (size_t i = 0; entry == NULL && i < sizeof endings / sizeof endings[0]; i++) {
+        const size_t ending = strlen(endings[i]);
+        if (ending < length && vw__loose_name_equals(published + length - ending, endings[i]))
+            entry = find_published(published, length - ending);
+    }
+    return entry;
+}
+
+const char *vw__plan_zoo_name(const char *published)
+{
+    const zoo_entry *entry = find_entry(published);
+    return entry == NULL ? NULL : entry->known.name;
 }
 
 bool vw__plan_zoo_find(const char *name, vw_plan_model *model)

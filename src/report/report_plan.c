@@ -51,7 +51,10 @@ static const vw__report_field setting_list[] = {
     {SETTING(COUNT, "checkpoint_every", checkpoint_every), .is_known = has_interval},
     {.key = "attention", .text = attention_of},
     {SETTING(COUNT, "loss_chunks", loss_chunks)},
+    {SETTING(BOOLEAN, "fused_loss", has_fused_loss)},
+    {SETTING(COUNT, "padding", padding)},
     {SETTING(COUNT, "lora_rank", lora_rank)},
+    {SETTING(TEXT, "lora_targets", lora_targets)},
     {SETTING(BOOLEAN, "quantized", is_quantized)},
     {.key = "kv_dtype", .text = kv_dtype_of},
     {SETTING(BOOLEAN, "static_cache", has_static_cache)},
@@ -170,6 +173,7 @@ static const vw__report_field plan_list[] = {
     {PLAN(OBJECT, "settings", settings), .fields = &setting_fields},
     {PLAN(TEXT, "precision_basis", precision_basis)},
     {PLAN(TEXT, "quantization", quantization)},
+    {PLAN(TEXT, "lora_modules", lora_modules)},
     {PLAN(BYTES, "peak_allocated_bytes", peak_allocated_bytes)},
     {PLAN(BYTES, "peak_device_bytes", peak_device_bytes)},
     {PLAN(BYTES, "pageable_bytes", pageable_bytes)},
@@ -218,11 +222,22 @@ static void add_training(vw__byte_buffer *text, const vw_plan_settings *settings
                           vw_checkpointing_name(settings->checkpointing));
 }
 
+static void add_lora(vw__byte_buffer *text, const vw_plan *plan)
+{
+    if (plan->settings.lora_rank > 0)
+        vw__append_format(text, ", %s of rank %llu on %s",
+                          plan->settings.is_quantized ? "QLoRA" : "LoRA",
+                          (unsigned long long)plan->settings.lora_rank,
+                          plan->lora_modules != NULL ? plan->lora_modules : "no module");
+}
+
 static void add_rest(vw__byte_buffer *text, const vw_plan_settings *settings)
 {
-    if (settings->lora_rank > 0)
-        vw__append_format(text, ", %s of rank %llu", settings->is_quantized ? "QLoRA" : "LoRA",
-                          (unsigned long long)settings->lora_rank);
+    add(text, settings->has_fused_loss, "fused loss");
+    if (settings->padding > 1)
+        vw__append_format(text, ", padded to multiples of %llu",
+                          (unsigned long long)settings->padding);
+    add(text, settings->padding == 1, "padded");
     if (settings->kv_dtype != VW_KV_DTYPE_AUTO)
         vw__append_format(text, ", keys and values in %s", vw_kv_dtype_name(settings->kv_dtype));
     add(text, settings->has_static_cache, "a static cache");
@@ -264,6 +279,7 @@ static void say_settings(vw__report *out, const vw_plan *plan)
     add(&text, settings->mode == VW_PLAN_MODE_KEEP_GRAPH, "a forward pass whose graph is kept");
     if (settings->mode == VW_PLAN_MODE_TRAIN)
         add_training(&text, settings);
+    add_lora(&text, plan);
     add_rest(&text, settings);
     out->buffer.has_failed |= text.has_failed;
     vw__report_fact(out, "settings", "%s", vw__byte_buffer_text(&text));

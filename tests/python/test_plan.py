@@ -124,6 +124,21 @@ class Plan(unittest.TestCase):
         in_memory = vramwise.plan(from_recording=PHASES.read_bytes(), batch_now=4, batch=2)
         self.assertEqual(dict(in_memory, file=None), dict(by_path, file=None))
 
+    def test_methods_of_training(self):
+        made = vramwise.plan("gpt2", sequence=60, lora=8, lora_targets=["c_attn", "c_fc"],
+                             fused_loss=True, padding=16, optimizer="lion", choices=False)
+        self.assertEqual(made["lora_modules"], "c_attn, c_fc")
+        given = made["settings"]
+        self.assertEqual((given["sequence"], given["padding"], given["fused_loss"],
+                          given["optimizer"], given["lora_targets"]),
+                         (64, 16, True, "lion", "c_attn,c_fc"))
+        self.assertEqual(vramwise.plan("gpt2", padding=True, choices=False)["settings"]["padding"], 1)
+        for wrong in ({"lora": 8, "lora_targets": []}, {"padding": 0}, {"optimizer": "adam"}):
+            with self.assertRaises(ValueError):
+                vramwise.plan("gpt2", **wrong)
+        with self.assertRaisesRegex(vramwise.VramwiseError, "found q_proj"):
+            vramwise.plan("gpt2", lora=8, lora_targets="q_proj")
+
     def test_what_has_no_sense_of_a_recording_is_refused(self):
         for wrong, words in (({}, "needs batch_now"), ({"batch_now": 0}, "from 1 on"),
                              ({"batch_now": 1, "sequence": 64}, "needs sequence_now"),
@@ -131,7 +146,7 @@ class Plan(unittest.TestCase):
                              ({"batch_now": 1, "step": True}, "from 0 on"),
                              ({"batch_now": 1, "lora": 8}, "lora is of models"),
                              ({"batch_now": 1, "model": "gpt2"}, "model is of models"),
-                             ({"batch_now": 1, "card": "rtx"}, "a size is")):
+                             ({"batch_now": 1, "card": "rtx"}, "expected a size such as 24GiB or a card")):
             with self.assertRaisesRegex(ValueError, words):
                 vramwise.plan(from_recording=PHASES, **wrong)
         for wrong in ({"batch_now": 1}, {"sequence_now": 1}, {"step": 0}):

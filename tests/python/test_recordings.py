@@ -57,8 +57,18 @@ class Doctor(unittest.TestCase):
         found = vramwise.doctor(PHASES, card="4GiB")
         self.assertEqual(found.numbers.total_bytes, 4 << 30)
         self.assertEqual(vramwise.doctor(PHASES, card=4 << 30).verdict, found.verdict)
-        for card in ("many", 0, -1, 1.5, True):
+        for card in (0, -1, 1.5, True):
             with self.assertRaisesRegex(ValueError, "a size is a number of bytes"):
+                vramwise.doctor(ERROR, card=card)
+
+    def test_a_card_may_be_given_by_its_name(self):
+        t4 = vramwise.doctor(PHASES, card="NVIDIA Tesla T4").numbers.total_bytes
+        self.assertEqual(t4, 1456 * 2**30 // 100)
+        with vramwise.load(PHASES) as recording:
+            self.assertEqual(recording.tune("t4")["card_bytes"], t4)
+            self.assertEqual(recording.replay("native", card="T4")["results"][0]["card_bytes"], t4)
+        for card in ("many", "0", ""):
+            with self.assertRaisesRegex(ValueError, "card: expected a size such as 24GiB or a card"):
                 vramwise.doctor(ERROR, card=card)
 
 

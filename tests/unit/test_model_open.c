@@ -244,8 +244,6 @@ static void files_that_are_not_a_model_are_recognized(void **state)
         {"{\"model_type\": \"deepseek_v3\"}", VW_ERR_UNSUPPORTED,
          "vramwise run --record FILE -- COMMAND, then vramwise plan --from FILE"},
         {"{\"model_type\": \"llama4\"}", VW_ERR_UNSUPPORTED, "llama4 is not planned: its experts"},
-        {"{\"model_type\": \"gemma3\", \"text_config\": {\"model_type\": \"gemma3_text\"}}",
-         VW_ERR_UNSUPPORTED, "text_config is a gemma3_text, which can be planned by itself"},
         {"{\"model_type\": \"llava\", \"text_config\": {\"model_type\": \"mamba\"}}",
          VW_ERR_UNSUPPORTED, "or describe its layers"},
         {"{\"model_type\": \"llava\", \"text_config\": 3}", VW_ERR_UNSUPPORTED, "found \"llava\""},

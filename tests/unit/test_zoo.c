@@ -71,9 +71,62 @@ static void cards_have_less_than_is_printed_on_the_box(void **state)
     assert_false(vw_plan_card("a100-80g")->has_large_workspace);
 }
 
+static void cards_are_known_as_people_and_drivers_write_them(void **state)
+{
+    static const struct {
+        const char *written, *name;
+    } cases[] = {
+        {"RTX 4090", "rtx4090"},
+        {"NVIDIA GeForce RTX 4090", "rtx4090"},
+        {"4090", "rtx4090"},
+        {"1080 Ti", "gtx1080ti"},
+        {"A6000", "rtxa6000"},
+        {"NVIDIA RTX A6000", "rtxa6000"},
+        {"Tesla T4", "t4"},
+        {"Tesla V100-SXM2-16GB", "v100-16g"},
+        {"A100 80GB", "a100-80g"},
+        {"NVIDIA A100-SXM4-40GB", "a100-40g"},
+        {"a100_80gib", "a100-80g"},
+        {"NVIDIA H100 80GB HBM3", "h100-80g"},
+        {"RTX 4090 Laptop", NULL},
+        {"a100", NULL},
+        {"NVIDIA", NULL},
+        {"", NULL},
+        {"rtx4090 and more and more and more and more and more and more and more and more", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const vw_plan_card_info *card = vw_plan_card(cases[i].written);
+        if (cases[i].name == NULL)
+            assert_null(card);
+        else
+            assert_string_equal(card->name, cases[i].name);
+    }
+}
+
+static void a_card_is_read_by_name_or_size(void **state)
+{
+    const vw_plan_card_info *card = NULL;
+    uint64_t bytes = 0;
+    (void)state;
+    assert_int_equal(vw_plan_card_read("RTX 4090", &bytes, &card), VW_OK);
+    assert_ptr_equal(card, vw_plan_card("rtx4090"));
+    assert_int_equal(bytes, card->total_bytes);
+    assert_int_equal(vw_plan_card_read("24GiB", &bytes, &card), VW_OK);
+    assert_null(card);
+    assert_int_equal(bytes, UINT64_C(24) << 30);
+    assert_int_equal(vw_plan_card_read("a100", &bytes, &card), VW_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(vw_last_error(), "a card such as a100-40g, not 'a100'"));
+    assert_int_equal(vw_plan_card_read("0", &bytes, &card), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_plan_card_read(NULL, &bytes, &card), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(bytes, UINT64_C(24) << 30);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cards_are_known_as_people_and_drivers_write_them),
+        cmocka_unit_test(a_card_is_read_by_name_or_size),
         cmocka_unit_test(model_code_makes_as_many_parameters_as_were_published),
         cmocka_unit_test(names_are_there_once),
         cmocka_unit_test(the_usual_names_are_known),

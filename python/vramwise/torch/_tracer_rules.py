@@ -32,11 +32,12 @@ class Card:
 
 def card_of(card: Any) -> Card:
     """The planner's card of that name; a size, or nothing: the one that most was measured on."""
-    from .. import _plan
-    known = _plan.known_card(card)
-    if known is None:
-        return Card()
-    return Card(known.name.decode(), divmod(known.compute_capability, 10), known.total_bytes)
+    from .. import _library
+    size, name = _library.card_read(card)
+    if name is None:
+        return Card(total_bytes=size) if size else Card()
+    known = _library.analysis().vw_plan_card(name).contents
+    return Card(name.decode(), divmod(known.compute_capability, 10), size)
 
 
 def stated_card(text: Optional[str]) -> Card:
