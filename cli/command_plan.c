@@ -100,7 +100,7 @@ static int plan_script(const char *command_name, const plan_order *order)
                                      .argument_count = order->argument_count,
                                      .steps = order->steps,
                                      .card_name = order->settings.card_name,
-                                     .card_bytes = order->settings.card_bytes};
+                                     .card_bytes = order->scaling.card_bytes};
     plan_trace_file file;
     int exit_status = plan_trace_make(command_name, &wanted, &file);
     if (exit_status != EXIT_DONE)

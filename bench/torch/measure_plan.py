@@ -173,8 +173,9 @@ KINDS |= {
     "siglip-b16": ("Siglip", {}, "SiglipModel"),
     "mpnet-6l": ("MPNet", dict(vocab_size=30527, max_position_embeddings=514, **MINI),
                  "MPNetForMaskedLM"),
-    "m2m-100-4l": ("M2M100", dict(vocab_size=64000, **ENCODER_DECODER),
-                   "M2M100ForConditionalGeneration"),
+    # Its layers are left out at random, by default: no two steps would be alike.
+    "m2m-100-4l": ("M2M100", dict(vocab_size=64000, encoder_layerdrop=0.0, decoder_layerdrop=0.0,
+                                  **ENCODER_DECODER), "M2M100ForConditionalGeneration"),
     "bart-classes": ("Bart", dict(num_labels=3, **ENCODER_DECODER),
                      "BartForSequenceClassification"),
     "swin-base": ("Swin", dict(num_labels=1000, embed_dim=128, depths=[2, 2, 18, 2],
