@@ -288,7 +288,6 @@ def measure(kind: str, B: int, T: int, prec="fp32", opt="adamw", ckpt=False, att
     torch.cuda.reset_peak_memory_stats()
     has_16_bits = prec in ("bf16", "fp16") and not (master and sharding == "fsdp")
     model, config = build(kind, DTYPES[prec] if has_16_bits else torch.float32, attn)
-    params = sum(p.numel() for p in model.parameters())
     if lora:
         import peft
         model = peft.get_peft_model(model, peft.LoraConfig(r=lora, lora_dropout=0.0))
@@ -296,7 +295,7 @@ def measure(kind: str, B: int, T: int, prec="fp32", opt="adamw", ckpt=False, att
     if ckpt:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     result = dict(kind=kind, B=B, T=T, prec=prec, opt=opt, ckpt=ckpt, attn=attn, mode=mode,
-                  accum=accum, params=params,
+                  accum=accum, params=sum(p.numel() for p in model.parameters()),
                   config=config.to_dict() if config else None)
     result.update({name: value for name, value in dict(
         offload=offload, sharding=sharding, master=master, generate=generate, lora=lora,
