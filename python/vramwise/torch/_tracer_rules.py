@@ -339,8 +339,8 @@ def _attention_function(tracer: Any) -> Callable:
             mask = torch.zeros_like(mask, dtype=query.dtype)
             mask.masked_fill_(opposite, -math.inf)
         length = mask.shape[-1]
-        if length % 16:
-            mask = torch.nn.functional.pad(mask, (0, 16 - length % 16))[..., :length]
+        if length % 8:  # a recorded Swin has 56 columns for 49
+            mask = torch.nn.functional.pad(mask, (0, 8 - length % 8))[..., :length]
         return mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
 
     def attend(func, args, kwargs):
