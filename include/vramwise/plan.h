@@ -420,9 +420,11 @@ typedef struct vw_plan_scaled {
      * VW_UNKNOWN: more than any card has. */
     uint64_t reserved_bytes[3];
     const char *peak_phase;           /* "forward", "backward", "optimizer step", "other" */
-    const vw_plan_scaled_part *parts; /* by the purpose of blocks */
+    const vw_plan_scaled_part *parts; /* by the purpose of blocks; the last of a trace is rounding:
+                                         what blocks are larger than was asked for */
     size_t part_count;
-    const vw_plan_scaled_part *laws; /* by how they grow: VW_PLAN_LAW_COUNT of them */
+    const vw_plan_scaled_part *laws; /* by how they grow: VW_PLAN_LAW_COUNT of them; without
+                                        rounding */
 
     /* Blocks that may grow with the length or with its square, because the recording has one length
      * only. peak_if_square_bytes: the peak if it is the square; VW_UNKNOWN without such blocks. */

@@ -33,6 +33,7 @@
 #define VW__CATEGORY_NAME_DATA "data"         /* batches on their way to the model */
 #define VW__CATEGORY_NAME_LOADED "loaded"     /* read from a file by torch.load(), whatever it is */
 #define VW__CATEGORY_NAME_WORKSPACE "workspace" /* of cuBLAS and cuDNN */
+#define VW__CATEGORY_NAME_ROUNDING "rounding"   /* of plans: blocks that are not split */
 #define VW__CATEGORY_NAME_OTHER "other"         /* there is a stack, and no rule knows it */
 #define VW__CATEGORY_NAME_UNKNOWN "unknown"     /* no stack */
 

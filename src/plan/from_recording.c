@@ -9,39 +9,12 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "base/human_units.h"
 #include "base/struct_size.h"
 #include "plan/plan_device.h"
-#include "plan/recorded_step.h"
+#include "plan/scaled_plan.h"
 #include "plan/techniques.h"
-#include "plan/traced.h"
 
-enum {
-    MOST_CHECKED = 8,
-    MOST_BATCH = 1 << 24,
-    MOST_LENGTH = 1 << 26,
-    MOST_NOTES = 16 + VW__TRACED_MOST_NOTES
-};
-
-/* The result. */
-typedef struct scaled_draft {
-    vw_plan_scaled shown; /* first: the caller has a pointer to it */
-    vw__arena arena;
-    const char *notes[MOST_NOTES];
-    bool has_failed; /* a text found no host memory */
-} scaled_draft;
-
-/* What the result is computed from. */
-typedef struct scaled_work {
-    const vw_recording *recording; /* borrowed */
-    const vw_plan_traced *traced;  /* borrowed; NULL: it was recorded */
-    vw__plan_recorded_run run;
-    uint64_t *peaks; /* owned; by step */
-    vw__plan_step_question question;
-    vw__plan_step_laws laws;
-    vw__plan_scaled_peak now, then;
-    vw__plan_scaled_step scaled; /* the step of `then` */
-} scaled_work;
+enum { MOST_CHECKED = 8, MOST_BATCH = 1 << 24, MOST_LENGTH = 1 << 26 };
 
 /* ---- what is asked --------------------------------------------------------------------------- */
 
@@ -90,7 +63,7 @@ static vw_status check_sizes(vw_plan_scaling *scaling)
     return check_count("the length", scaling->sequence, MOST_LENGTH);
 }
 
-static vw_status choose_step(const scaled_work *work, vw_plan_scaling *scaling)
+static vw_status choose_step(const vw__plan_scaled_work *work, vw_plan_scaling *scaling)
 {
     size_t step_count = work->run.steps.end_count;
     if (step_count == 0)
@@ -108,7 +81,7 @@ static vw_status choose_step(const scaled_work *work, vw_plan_scaling *scaling)
 }
 
 /* The sizes that a trace states are those of its steps. */
-static vw_status take_traced_sizes(scaled_work *work)
+static vw_status take_traced_sizes(vw__plan_scaled_work *work)
 {
     const vw_plan_traced *traced = work->traced;
     if (traced == NULL || traced->size_count == 0)
@@ -122,7 +95,7 @@ static vw_status take_traced_sizes(scaled_work *work)
 }
 
 /* What the caller left open is as the step was traced. */
-static vw_status fill_in_sizes(const scaled_work *work, vw_plan_scaling *scaling)
+static vw_status fill_in_sizes(const vw__plan_scaled_work *work, vw_plan_scaling *scaling)
 {
     const vw_plan_traced_size *sizes = work->question.sizes;
     if (work->traced == NULL)
@@ -156,7 +129,7 @@ static vw__plan_scale scale_for(const vw_plan_scaling *scaling, uint64_t batch)
         .multiples = {.batch = samples, .length = length, .second_length = length}};
 }
 
-static vw_status scale_all(scaled_work *work, const vw_plan_scaling *scaling,
+static vw_status scale_all(vw__plan_scaled_work *work, const vw_plan_scaling *scaling,
                            uint64_t *peak_if_square)
 {
     const vw__plan_scale same = {.multiples = {.batch = 1, .length = 1, .second_length = 1}};
@@ -172,6 +145,29 @@ static vw_status scale_all(scaled_work *work, const vw_plan_scaling *scaling,
     VW__TRY(vw__plan_recorded_step_scale(&work->run, step, &work->laws, asked, &square));
     *peak_if_square = square.bytes;
     return VW_OK;
+}
+
+static uint64_t excess(uint64_t bytes, uint64_t other_bytes)
+{
+    return bytes > other_bytes ? bytes - other_bytes : 0;
+}
+
+/* PyTorch does not split a block to save 1 MiB or less, and counts it whole. How many bytes that
+ * makes depends on what is in the cache. At the traced size, the trace was played from its first
+ * request on and shows it. At another one, the replay of the scaled step is near. A recording's
+ * blocks are known by their requests only, and its peaks are compared as such. */
+static void find_rounding(vw__plan_scaled_draft *draft, const vw__plan_scaled_work *work,
+                          const vw__plan_replayed *replayed)
+{
+    uint32_t begin, end;
+    if (work->traced == NULL)
+        return;
+    vw__plan_recorded_step_range(&work->run, work->question.step, &begin, &end);
+    draft->now_rounding_bytes = excess(vw__traced_peak(work->traced, begin, end), work->now.bytes);
+    if (vw__plan_is_same_size(&draft->shown.scaling))
+        draft->rounding_bytes = draft->now_rounding_bytes;
+    else if (replayed->peak_allocated_bytes != VW_UNKNOWN)
+        draft->rounding_bytes = excess(replayed->peak_allocated_bytes, work->then.bytes);
 }
 
 static const char *phase_at(const vw__plan_recorded_run *run, uint32_t instant)
@@ -193,7 +189,7 @@ static const char *phase_at(const vw__plan_recorded_run *run, uint32_t instant)
 /* ---- how wrong it is on known steps
  * ------------------------------------------------------------------------ */
 
-static vw_status check_one(const scaled_work *work, const vw__plan_compared_step *other,
+static vw_status check_one(const vw__plan_scaled_work *work, const vw__plan_compared_step *other,
                            double *error)
 {
     vw__plan_step_question question = work->question;
@@ -210,7 +206,7 @@ static vw_status check_one(const scaled_work *work, const vw__plan_compared_step
 }
 
 /* Checks some of the steps, evenly spaced. */
-static vw_status check_steps(const scaled_work *work, vw_plan_scaled *shown)
+static vw_status check_steps(const vw__plan_scaled_work *work, vw_plan_scaled *shown)
 {
     uint32_t count = work->laws.compared_count;
     uint32_t stride = count / MOST_CHECKED + 1;
@@ -229,9 +225,11 @@ static vw_status check_steps(const scaled_work *work, vw_plan_scaled *shown)
 
 /* ---- the card -------------------------------------------------------------------------------- */
 
-/* What a peak takes of a card at worst: with the error that the check found. */
-static uint64_t device_bytes_of(const vw_plan_scaled *shown, uint64_t peak_bytes)
+/* What a peak of blocks takes of a card at worst: with the error that the check found. */
+static uint64_t device_bytes_of(const vw__plan_scaled_draft *draft, uint64_t block_bytes)
 {
+    const vw_plan_scaled *shown = &draft->shown;
+    uint64_t peak_bytes = block_bytes + draft->rounding_bytes;
     double missing = shown->checked_steps != 0 && shown->error_low < 0 && shown->error_low > -1
                          ? -shown->error_low / (1 + shown->error_low)
                          : 0;
@@ -239,27 +237,28 @@ static uint64_t device_bytes_of(const vw_plan_scaled *shown, uint64_t peak_bytes
 }
 
 typedef struct batch_question {
-    const scaled_work *work;
-    const vw_plan_scaled *shown;
+    const vw__plan_scaled_work *work;
+    const vw__plan_scaled_draft *draft;
 } batch_question;
 
 static vw_status need_of_batch(void *context, uint64_t batch, uint64_t *need_bytes)
 {
     const batch_question *asked = context;
-    const scaled_work *work = asked->work;
+    const vw__plan_scaled_work *work = asked->work;
     vw__plan_scaled_peak peak;
     vw_status status =
         vw__plan_recorded_step_scale(&work->run, work->question.step, &work->laws,
-                                     scale_for(&asked->shown->scaling, batch), &peak);
+                                     scale_for(&asked->draft->shown.scaling, batch), &peak);
     if (status == VW_OK)
-        *need_bytes = device_bytes_of(asked->shown, peak.bytes);
+        *need_bytes = device_bytes_of(asked->draft, peak.bytes);
     else if (status == VW_ERR_UNSUPPORTED)
         *need_bytes = UINT64_MAX;
     return status == VW_ERR_UNSUPPORTED ? VW_OK : status;
 }
 
-static vw_status judge_card(const scaled_work *work, vw_plan_scaled *shown)
+static vw_status judge_card(const vw__plan_scaled_work *work, vw__plan_scaled_draft *draft)
 {
+    vw_plan_scaled *shown = &draft->shown;
     vw_plan_settings settings;
     vw_plan_settings_init(&settings);
     shown->context_bytes = vw__plan_context_bytes(&settings);
@@ -267,12 +266,12 @@ static vw_status judge_card(const scaled_work *work, vw_plan_scaled *shown)
     shown->is_card_known = shown->scaling.card_bytes != 0;
     if (!shown->is_card_known)
         return VW_OK;
-    shown->fits = device_bytes_of(shown, shown->peak_allocated_bytes) <= shown->scaling.card_bytes;
+    shown->fits = device_bytes_of(draft, work->then.bytes) <= shown->scaling.card_bytes;
     shown->margin_bytes = (int64_t)(shown->scaling.card_bytes - shown->peak_device_bytes);
     shown->largest_batch = VW_UNKNOWN;
     if (shown->scaling.batch_now == 0)
         return VW_OK;
-    return vw__plan_largest_that_fits(need_of_batch, &(batch_question){work, shown}, 1, MOST_BATCH,
+    return vw__plan_largest_that_fits(need_of_batch, &(batch_question){work, draft}, 1, MOST_BATCH,
                                       shown->scaling.card_bytes, &shown->largest_batch);
 }
 
@@ -282,7 +281,7 @@ static vw_status judge_card(const scaled_work *work, vw_plan_scaled *shown)
  * portions that they have in the recording, since a loss is recognised by its sizes. */
 
 /* Fills `portions`, by lifetime of the recording. */
-static vw_status find_portions(const scaled_work *work, uint8_t *portions)
+static vw_status find_portions(const vw__plan_scaled_work *work, uint8_t *portions)
 {
     const vw__plan_recorded_run *run = &work->run;
     bool is_request_of_it;
@@ -320,11 +319,12 @@ static bool can_be_done(const vw__plan_offer *offer, const vw_plan_scaling *scal
     return offer->batch_parts == 0 || scaling->batch % offer->batch_parts == 0;
 }
 
-static void keep_offers(scaled_draft *draft, const vw__plan_bargain *deal)
+static void keep_offers(vw__plan_scaled_draft *draft, const vw__plan_bargain *deal)
 {
     vw_plan_scaled_choice *choices =
         vw__arena_alloc_array(&draft->arena, deal->offer_count, sizeof *choices, sizeof(uint64_t));
     size_t count = 0;
+    uint64_t base_bytes = deal->base_bytes + draft->rounding_bytes;
     draft->has_failed = draft->has_failed || choices == NULL;
     for (size_t i = 0; choices != NULL && i < deal->offer_count; i++) {
         const vw__plan_offer *offer = &deal->offers[i];
@@ -333,8 +333,8 @@ static void keep_offers(scaled_draft *draft, const vw__plan_bargain *deal)
                 .action = offer->action,
                 .cost = offer->cost,
                 .code = offer->how,
-                .least_peak_bytes = deal->base_bytes - offer->at_most_bytes,
-                .most_peak_bytes = deal->base_bytes - offer->at_least_bytes,
+                .least_peak_bytes = base_bytes - offer->at_most_bytes,
+                .most_peak_bytes = base_bytes - offer->at_least_bytes,
                 .fits = offer->is_enough,
                 .may_fit = offer->at_most_bytes >= deal->missing_bytes,
             };
@@ -343,9 +343,9 @@ static void keep_offers(scaled_draft *draft, const vw__plan_bargain *deal)
     draft->shown.choice_count = count;
 }
 
-static vw_status bargain(scaled_draft *draft, const scaled_work *work, const uint8_t *portions)
+static vw_status bargain(vw__plan_scaled_draft *draft, const vw__plan_scaled_work *work,
+                         const uint8_t *portions)
 {
-    const vw_plan_scaled *shown = &draft->shown;
     vw__plan_bargain deal = {
         .arena = &draft->arena,
         .run = {.timeline = &work->scaled.timeline,
@@ -357,7 +357,8 @@ static vw_status bargain(scaled_draft *draft, const scaled_work *work, const uin
     describe_peak(&work->scaled, portions, work->then.instant, &deal);
     vw_status status = vw__plan_bargain_begin(&deal);
     if (status == VW_OK) {
-        deal.missing_bytes = device_bytes_of(shown, deal.base_bytes) - shown->scaling.card_bytes;
+        deal.missing_bytes =
+            device_bytes_of(draft, deal.base_bytes) - draft->shown.scaling.card_bytes;
         status = vw__plan_bargain_strike(&deal);
     }
     if (status == VW_OK)
@@ -366,7 +367,7 @@ static vw_status bargain(scaled_draft *draft, const scaled_work *work, const uin
     return status;
 }
 
-static vw_status add_choices(scaled_draft *draft, const scaled_work *work)
+static vw_status add_choices(vw__plan_scaled_draft *draft, const vw__plan_scaled_work *work)
 {
     size_t room = work->run.timeline.lifetime_count + 1;
     if (!draft->shown.is_card_known || draft->shown.fits)
@@ -385,110 +386,9 @@ static vw_status add_choices(scaled_draft *draft, const scaled_work *work)
     return status;
 }
 
-/* ---- what the numbers assume ----------------------------------------------------------------- */
-
-/* NULL: the text found no host memory. */
-static void note(scaled_draft *draft, const char *text)
-{
-    draft->has_failed = draft->has_failed || text == NULL;
-    if (text != NULL && draft->shown.note_count < MOST_NOTES)
-        draft->notes[draft->shown.note_count++] = text;
-}
-
-static void note_the_step(scaled_draft *draft, const scaled_work *work)
-{
-    if (work->question.step == 0)
-        note(draft, "the first step of a run makes the optimizer's state: its peak may be lower "
-                    "than that of the next");
-    if (work->run.timeline.is_truncated)
-        note(draft, "the recording begins after the program did: what was alive before, and of "
-                    "which it shows nothing, is not counted");
-}
-
-static void note_the_evidence(scaled_draft *draft, const scaled_work *work)
-{
-    const vw_plan_scaling *scaling = &draft->shown.scaling;
-    bool is_longer = scaling->sequence != scaling->sequence_now;
-    if (!is_longer && scaling->batch == scaling->batch_now && !draft->shown.is_card_known)
-        return; /* nothing grows */
-    if (work->laws.compared_count == 0)
-        note(draft, "all steps of the recording are of the same size: what grows is told by what "
-                    "blocks are for, and was not seen to grow");
-    else if (is_longer && !work->laws.has_lengths)
-        note(draft, "no step of the recording is known to have another length: what grows with it "
-                    "was not seen to");
-}
-
-/* Doubts the batch if no data of the step is a multiple of it. */
-static void note_the_batch(scaled_draft *draft, const scaled_work *work)
-{
-    const vw__plan_recorded_run *run = &work->run;
-    uint64_t batch = draft->shown.scaling.batch_now;
-    uint32_t begin, end;
-    size_t count = 0, fitting = 0;
-    if (batch == 0)
-        return;
-    vw__plan_recorded_step_range(run, work->question.step, &begin, &end);
-    for (uint32_t i = begin; i < end; i++) {
-        uint32_t place = run->lifetime_of[i];
-        if (place == UINT32_MAX || run->roles.roles[place] != VW__ROLE_DATA)
-            continue;
-        count++;
-        fitting += run->trace->events[i].size_bytes % batch == 0;
-    }
-    if (count != 0 && fitting == 0)
-        note(draft, vw__arena_format(
-                        &draft->arena,
-                        "nothing of the step's data is a multiple of %llu bytes: is it a batch of "
-                        "%llu?",
-                        (unsigned long long)batch, (unsigned long long)batch));
-}
-
-static void note_doubts(scaled_draft *draft)
-{
-    enum { LEAST_PART = 20 }; /* of the peak: less is not worth a sentence */
-    const vw_plan_scaled *shown = &draft->shown;
-    char size[VW__HUMAN_SIZE_BYTES], peak[VW__HUMAN_SIZE_BYTES];
-    if (shown->irregular_bytes > shown->now_peak_bytes / LEAST_PART)
-        note(draft,
-             vw__arena_format(
-                 &draft->arena,
-                 "%s of the recorded peak went by no rule from step to step, and are taken to grow "
-                 "with batch and length; are batch and length those of step %llu?",
-                 vw__human_size(shown->irregular_bytes, size),
-                 (unsigned long long)shown->scaling.step));
-    if (shown->peak_if_square_bytes != VW_UNKNOWN)
-        note(draft, vw__arena_format(
-                        &draft->arena,
-                        "%s asked for by attention may be scores, and grow with the square of the "
-                        "length: the peak is then %s",
-                        vw__human_size(shown->perhaps_square_bytes, size),
-                        vw__human_size(shown->peak_if_square_bytes, peak)));
-}
-
-static void note_the_trace(scaled_draft *draft, const vw_plan_traced *traced)
-{
-    for (size_t i = 0; traced != NULL && i < traced->note_count; i++)
-        note(draft, vw__arena_copy(&draft->arena, traced->notes[i], strlen(traced->notes[i])));
-}
-
-static void add_notes(scaled_draft *draft, const scaled_work *work)
-{
-    note_the_trace(draft, work->traced);
-    note_the_step(draft, work);
-    note_the_evidence(draft, work);
-    note_the_batch(draft, work);
-    note_doubts(draft);
-    if (draft->shown.reserved_bytes[0] != VW_UNKNOWN)
-        note(draft,
-             "reserved is that of the scaled step by itself: what earlier steps leave in the "
-             "cache comes on top. Whether it fits is decided by what is allocated, since "
-             "PyTorch gives back what it does not use");
-}
-
 /* ---- the result ------------------------------------------------------------------------------ */
 
-static vw_plan_scaled_part *new_parts(scaled_draft *draft, size_t count)
+static vw_plan_scaled_part *new_parts(vw__plan_scaled_draft *draft, size_t count)
 {
     vw_plan_scaled_part *parts =
         vw__arena_alloc_array(&draft->arena, count, sizeof *parts, sizeof(uint64_t));
@@ -496,15 +396,18 @@ static vw_plan_scaled_part *new_parts(scaled_draft *draft, size_t count)
     return parts;
 }
 
-static void add_parts(scaled_draft *draft, const scaled_work *work)
+static void add_parts(vw__plan_scaled_draft *draft, const vw__plan_scaled_work *work)
 {
-    vw_plan_scaled_part *parts = new_parts(draft, VW__ROLE_COUNT);
+    vw_plan_scaled_part *parts = new_parts(draft, VW__ROLE_COUNT + 1);
     vw_plan_scaled_part *laws = new_parts(draft, VW_PLAN_LAW_COUNT);
     size_t count = 0;
     for (unsigned i = 0; parts != NULL && i < VW__ROLE_COUNT; i++)
         if (work->now.role_bytes[i] != 0 || work->then.role_bytes[i] != 0)
             parts[count++] = (vw_plan_scaled_part){
                 vw__role_name((vw__role)i), work->now.role_bytes[i], work->then.role_bytes[i]};
+    if (parts != NULL && work->traced != NULL)
+        parts[count++] = (vw_plan_scaled_part){VW__CATEGORY_NAME_ROUNDING,
+                                               draft->now_rounding_bytes, draft->rounding_bytes};
     for (unsigned i = 0; laws != NULL && i < VW_PLAN_LAW_COUNT; i++)
         laws[i] = (vw_plan_scaled_part){vw_plan_law_name((vw_plan_law)i), work->now.law_bytes[i],
                                         work->then.law_bytes[i]};
@@ -513,32 +416,44 @@ static void add_parts(scaled_draft *draft, const scaled_work *work)
     draft->shown.laws = laws;
 }
 
-static vw_status fill(scaled_work *work, scaled_draft *draft)
+static vw_status fill_peaks(vw__plan_scaled_work *work, vw__plan_scaled_draft *draft)
+{
+    vw_plan_scaled *shown = &draft->shown;
+    vw__plan_replayed replayed;
+    VW__TRY(vw__plan_scaled_step_init(&work->scaled, &work->run, work->question.step, &work->laws,
+                                      scale_for(&shown->scaling, shown->scaling.batch)));
+    VW__TRY(vw__plan_scaled_replay(&work->scaled, work->then.bytes, &replayed));
+    memcpy(shown->reserved_bytes, replayed.reserved_bytes, sizeof shown->reserved_bytes);
+    find_rounding(draft, work, &replayed);
+    shown->now_peak_bytes = work->now.bytes + draft->now_rounding_bytes;
+    shown->peak_allocated_bytes = work->then.bytes + draft->rounding_bytes;
+    if (shown->peak_if_square_bytes != VW_UNKNOWN)
+        shown->peak_if_square_bytes += draft->rounding_bytes;
+    return VW_OK;
+}
+
+static vw_status fill(vw__plan_scaled_work *work, vw__plan_scaled_draft *draft)
 {
     vw_plan_scaled *shown = &draft->shown;
     VW__TRY(scale_all(work, &shown->scaling, &shown->peak_if_square_bytes));
+    VW__TRY(fill_peaks(work, draft));
     VW__TRY(check_steps(work, shown));
     shown->step_count = work->run.steps.end_count;
     shown->step_basis = work->run.steps.basis;
     shown->is_traced = work->traced != NULL;
     shown->evidence_steps = work->laws.compared_count;
-    shown->now_peak_bytes = work->now.bytes;
-    shown->peak_allocated_bytes = work->then.bytes;
     shown->peak_phase = phase_at(&work->run, work->then.instant);
     shown->perhaps_square_bytes = work->now.maybe_square_bytes;
     shown->irregular_bytes = work->now.irregular_bytes;
-    VW__TRY(vw__plan_scaled_step_init(&work->scaled, &work->run, work->question.step, &work->laws,
-                                      scale_for(&shown->scaling, shown->scaling.batch)));
-    VW__TRY(vw__plan_scaled_reserved(&work->scaled, work->then.bytes, shown->reserved_bytes));
-    VW__TRY(judge_card(work, shown));
+    VW__TRY(judge_card(work, draft));
     VW__TRY(add_choices(draft, work));
     add_parts(draft, work);
-    add_notes(draft, work);
+    vw__plan_scaled_add_notes(draft, work);
     shown->notes = draft->notes;
     return draft->has_failed ? vw__fail_host_memory(sizeof *draft, "a plan") : VW_OK;
 }
 
-static vw_status make(scaled_work *work, scaled_draft *draft)
+static vw_status make(vw__plan_scaled_work *work, vw__plan_scaled_draft *draft)
 {
     vw_plan_scaling *scaling = &draft->shown.scaling;
     VW__TRY(vw__plan_recorded_run_init(&work->run, work->recording, scaling->device));
@@ -559,9 +474,10 @@ static vw_status make(scaled_work *work, scaled_draft *draft)
     return fill(work, draft);
 }
 
-static vw_status scale(scaled_work *work, const vw_plan_scaling *scaling, vw_plan_scaled **out)
+static vw_status scale(vw__plan_scaled_work *work, const vw_plan_scaling *scaling,
+                       vw_plan_scaled **out)
 {
-    scaled_draft *draft = vw__host_alloc_zeroed(1, sizeof *draft);
+    vw__plan_scaled_draft *draft = vw__host_alloc_zeroed(1, sizeof *draft);
     if (draft == NULL)
         return vw__fail_host_memory(sizeof *draft, "a plan");
     vw__arena_init(&draft->arena, VW__ARENA_NO_LIMIT);
@@ -581,7 +497,7 @@ static vw_status scale(scaled_work *work, const vw_plan_scaling *scaling, vw_pla
 vw_status vw_plan_from_recording(const vw_recording *recording, const vw_plan_scaling *scaling,
                                  vw_plan_scaled **out)
 {
-    scaled_work work = {.recording = recording};
+    vw__plan_scaled_work work = {.recording = recording};
     vw_plan_scaling checked;
     VW__TRY(read_scaling(scaling, &checked));
     VW__TRY(check_sizes(&checked)); /* before the work */
@@ -591,7 +507,7 @@ vw_status vw_plan_from_recording(const vw_recording *recording, const vw_plan_sc
 vw_status vw_plan_from_traced(const vw_plan_traced *traced, const vw_plan_scaling *scaling,
                               vw_plan_scaled **out)
 {
-    scaled_work work = {.recording = traced->recording, .traced = traced};
+    vw__plan_scaled_work work = {.recording = traced->recording, .traced = traced};
     vw_plan_scaling checked;
     VW__TRY(read_scaling(scaling, &checked));
     return scale(&work, &checked, out);
@@ -599,7 +515,7 @@ vw_status vw_plan_from_traced(const vw_plan_traced *traced, const vw_plan_scalin
 
 void vw_plan_scaled_free(vw_plan_scaled *scaled)
 {
-    scaled_draft *draft = (scaled_draft *)scaled;
+    vw__plan_scaled_draft *draft = (vw__plan_scaled_draft *)scaled;
     if (draft == NULL)
         return;
     vw__arena_deinit(&draft->arena);

@@ -92,7 +92,7 @@ static vw_status keep_parts(plan_holder *holder, const vw__tape_peak *peak)
         return no_memory();
     for (size_t i = 0; i < VW__TAPE_USE_COUNT; i++)
         parts[i] = (vw_part){names[i], peak->parts[i]};
-    parts[VW__TAPE_USE_COUNT] = (vw_part){"rounding", 0};
+    parts[VW__TAPE_USE_COUNT] = (vw_part){VW__CATEGORY_NAME_ROUNDING, 0};
     holder->plan.parts = parts;
     holder->plan.part_count = VW__TAPE_USE_COUNT + 1;
     holder->rounding = &parts[VW__TAPE_USE_COUNT];

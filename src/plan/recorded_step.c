@@ -260,7 +260,7 @@ vw_status vw__plan_recorded_step_scale(const vw__plan_recorded_run *run, uint32_
     return status;
 }
 
-/* ---- what is reserved ------------------------------------------------------------------------ */
+/* ---- what allocators make of it -------------------------------------------------------------- */
 
 /* What is alive when the step begins is requested first, then comes the step itself, in the order
  * of the recording. Streams, private pools and what earlier steps left in the cache are left out:
@@ -311,11 +311,11 @@ static void write_ops(const vw__plan_scaled_step *scaled, const edge *edges, siz
     events->step_count = 1;
 }
 
-vw_status vw__plan_scaled_reserved(const vw__plan_scaled_step *scaled, uint64_t peak_bytes,
-                                   uint64_t reserved_bytes[VW__PLAN_POLICIES])
+vw_status vw__plan_scaled_replay(const vw__plan_scaled_step *scaled, uint64_t peak_bytes,
+                                 vw__plan_replayed *out)
 {
     vw__plan_events events;
-    vw__plan_replayed replayed = {{VW_UNKNOWN, VW_UNKNOWN, VW_UNKNOWN}, VW_UNKNOWN};
+    *out = (vw__plan_replayed){{VW_UNKNOWN, VW_UNKNOWN, VW_UNKNOWN}, VW_UNKNOWN};
     size_t room = 2 * scaled->timeline.lifetime_count + 1;
     vw_status status = VW_OK;
     if (peak_bytes <= VW__PLAN_MOST_REPLAYED_BYTES &&
@@ -328,11 +328,10 @@ vw_status vw__plan_scaled_reserved(const vw__plan_scaled_step *scaled, uint64_t 
         } else {
             write_ops(scaled, edges, list_edges(scaled, edges), &events);
             events.script.peak_live_bytes = peak_bytes;
-            status = vw__plan_replay_events(&events, &replayed);
+            status = vw__plan_replay_events(&events, out);
         }
         vw__host_free(edges);
         vw__plan_events_deinit(&events);
     }
-    memcpy(reserved_bytes, replayed.reserved_bytes, sizeof replayed.reserved_bytes);
     return status;
 }

@@ -172,10 +172,8 @@ VW_MUST_CHECK vw_status vw__plan_recorded_step_scale(const vw__plan_recorded_run
                                                      vw__plan_scale scale,
                                                      vw__plan_scaled_peak *out);
 
-/* What the allocators would reserve for such a step; VW_UNKNOWN: beyond any card.
- * VW_ERR_HOST_MEMORY. */
-VW_MUST_CHECK vw_status vw__plan_scaled_reserved(const vw__plan_scaled_step *scaled,
-                                                 uint64_t peak_bytes,
-                                                 uint64_t reserved_bytes[VW__PLAN_POLICIES]);
+/* What the allocators would make of such a step by itself. VW_ERR_HOST_MEMORY. */
+VW_MUST_CHECK vw_status vw__plan_scaled_replay(const vw__plan_scaled_step *scaled,
+                                               uint64_t peak_bytes, vw__plan_replayed *out);
 
 #endif /* VW_PLAN_RECORDED_STEP_H */

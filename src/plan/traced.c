@@ -5,6 +5,7 @@
 
 #include "analysis/recording.h"
 #include "base/arena.h"
+#include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "parse/byte_source.h"
@@ -20,6 +21,7 @@ typedef struct traced_draft {
     vw_plan_traced shown; /* first: the caller has a pointer to it */
     vw__arena arena;
     vw_recording *recording; /* owned */
+    vw__traced_tally tally;  /* levels are owned */
     const char *notes[VW__TRACED_MOST_NOTES];
 } traced_draft;
 
@@ -171,8 +173,9 @@ static vw_status read_torch_version(const reading *r)
                : vw__fail_host_memory(MOST_TEXT, "the version of a trace");
 }
 
-static vw_status note_left_out(traced_draft *draft, const vw__traced_tally *tally)
+static vw_status note_left_out(traced_draft *draft)
 {
+    const vw__traced_tally *tally = &draft->tally;
     if (tally->left_out == 0)
         return VW_OK;
     return note(draft, vw__arena_format(
@@ -188,7 +191,6 @@ static vw_status read_all(reading *r)
 {
     traced_draft *draft = r->draft;
     vw__traced_lists lists = {.document = r->document};
-    vw__traced_tally tally;
     vw__model *model;
     VW__TRY(check_version(r));
     VW__TRY(read_torch_version(r));
@@ -196,11 +198,11 @@ static vw_status read_all(reading *r)
     VW__TRY(find_list(r, "frames", &lists.frames));
     VW__TRY(find_list(r, "stacks", &lists.stacks));
     VW__TRY(find_list(r, "events", &lists.events));
-    VW__TRY(vw__traced_play(&lists, r->card_name, &model, &tally));
+    VW__TRY(vw__traced_play(&lists, r->card_name, &model, &draft->tally));
     VW__TRY(vw__playback_open(model, &draft->recording));
     draft->shown.recording = draft->recording;
     VW__TRY(read_sizes(r));
-    VW__TRY(note_left_out(draft, &tally));
+    VW__TRY(note_left_out(draft));
     draft->shown.notes = draft->notes;
     return VW_OK;
 }
@@ -262,12 +264,26 @@ vw_status vw_plan_traced_write(const vw_plan_traced *traced, const char *path)
     return vw__playback_write(traced->recording->model, path);
 }
 
+uint64_t vw__traced_peak(const vw_plan_traced *traced, uint32_t begin, uint32_t end)
+{
+    const vw__traced_tally *tally = &((const traced_draft *)traced)->tally;
+    uint64_t peak_bytes = 0;
+    uint32_t from = 0; /* the level's first event */
+    for (size_t i = 0; i < tally->level_count && from < end; i++) {
+        if (tally->levels[i].end > begin)
+            peak_bytes = vw__max_u64(peak_bytes, tally->levels[i].peak_bytes);
+        from = tally->levels[i].end;
+    }
+    return peak_bytes;
+}
+
 void vw_plan_traced_close(vw_plan_traced *traced)
 {
     traced_draft *draft = (traced_draft *)traced;
     if (draft == NULL)
         return;
     vw_recording_close(draft->recording);
+    vw__host_free(draft->tally.levels);
     vw__arena_deinit(&draft->arena);
     vw__host_free(draft);
 }

@@ -22,8 +22,17 @@ typedef struct vw__traced_lists {
     vw__value frames, stacks, events;
 } vw__traced_lists;
 
+/* The most that the pool counted as allocated while an event of the trace was played. It is what
+ * max_memory_allocated() counts: a block that is not worth splitting counts whole. */
+typedef struct vw__traced_level {
+    uint32_t end; /* the recording's first event after it */
+    uint64_t peak_bytes;
+} vw__traced_level;
+
 /* What came of playing them. */
 typedef struct vw__traced_tally {
+    vw__traced_level *levels; /* owned by the caller, on failure NULL; by event of the trace */
+    size_t level_count;
     size_t left_out;           /* operators of a kind whose memory is not known */
     const char *left_out_kind; /* the first of them; the document's */
 } vw__traced_tally;
@@ -31,5 +40,10 @@ typedef struct vw__traced_tally {
 /* Plays all events. Errors as of vw_plan_traced_open(). */
 VW_MUST_CHECK vw_status vw__traced_play(const vw__traced_lists *lists, const char *card_name,
                                         vw__model **out, vw__traced_tally *tally);
+
+/* ---- traced.c -------------------------------------------------------------------------------- */
+
+/* The highest level of the recording's events [begin, end), the one at `begin` included. */
+uint64_t vw__traced_peak(const vw_plan_traced *traced, uint32_t begin, uint32_t end);
 
 #endif /* VW_PLAN_TRACED_H */

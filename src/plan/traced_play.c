@@ -371,13 +371,26 @@ static vw_status play_event(playing *p, vw__value value)
     }
 }
 
+/* The peak goes on from where the pool stands. */
+static vw_status note_level(playing *p)
+{
+    vw_pool_stats stats = {.struct_size = sizeof stats};
+    VW__TRY(vw_pool_get_stats(p->playback.pool, &stats));
+    p->tally->levels[p->tally->level_count++] =
+        (vw__traced_level){(uint32_t)vw__model_builder_event_count(p->playback.builder),
+                           (uint64_t)stats.allocated_bytes.all.peak};
+    return vw_pool_reset_peaks(p->playback.pool);
+}
+
 static vw_status play_events(playing *p)
 {
     const vw__document *document = p->lists->document;
     uint64_t cursor = 0;
     vw__value item;
-    for (; vw__value_next_item(document, p->lists->events, &cursor, &item); p->event++)
+    for (; vw__value_next_item(document, p->lists->events, &cursor, &item); p->event++) {
         VW__TRY(play_event(p, vw__document_resolve(document, item)));
+        VW__TRY(note_level(p));
+    }
     return VW_OK;
 }
 
@@ -391,7 +404,9 @@ static vw_status reserve(playing *p)
     p->stacks = vw__host_alloc_zeroed(p->stack_count + 1, sizeof *p->stacks);
     p->stack_ids = vw__host_alloc_zeroed(p->stack_count + 1, sizeof *p->stack_ids);
     p->addresses = vw__host_alloc_zeroed(p->slot_capacity + 1, sizeof *p->addresses);
-    if (p->frame_ids == NULL || p->stacks == NULL || p->stack_ids == NULL || p->addresses == NULL)
+    p->tally->levels = vw__host_alloc_zeroed(p->slot_capacity + 1, sizeof *p->tally->levels);
+    if (p->frame_ids == NULL || p->stacks == NULL || p->stack_ids == NULL || p->addresses == NULL ||
+        p->tally->levels == NULL)
         return vw__fail_host_memory(p->slot_capacity * sizeof *p->addresses,
                                     "the requests of a trace");
     return VW_OK;
@@ -415,8 +430,12 @@ vw_status vw__traced_play(const vw__traced_lists *lists, const char *card_name, 
                           vw__traced_tally *tally)
 {
     playing p = {.lists = lists, .card_name = card_name, .tally = tally};
-    *tally = (vw__traced_tally){.left_out = 0};
+    *tally = (vw__traced_tally){.level_count = 0};
     vw_status status = play_all(&p, out);
+    if (status != VW_OK) {
+        vw__host_free(tally->levels);
+        *tally = (vw__traced_tally){.level_count = 0};
+    }
     vw__playback_deinit(&p.playback);
     vw__host_free(p.addresses);
     vw__host_free(p.stack_ids);

@@ -27,7 +27,7 @@ static const bar_look looks[] = {
     {VW__CATEGORY_NAME_BACKWARD, "B", "\033[91m"},
     {VW__CATEGORY_NAME_WORKSPACE, "K", "\033[90m"},
     {VW__CATEGORY_NAME_DATA, "D", "\033[32m"},
-    {"rounding", "U", "\033[90m"},
+    {VW__CATEGORY_NAME_ROUNDING, "U", "\033[90m"},
     {"context", "C", "\033[37m"},
     {PAGED, "P", "\033[95m"},
     {"reserve", "R", "\033[94m"},

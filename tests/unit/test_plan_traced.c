@@ -6,6 +6,7 @@
 
 #include "vramwise/analysis.h"
 #include "vramwise/plan.h"
+#include "analysis/attribution.h" /* VW__CATEGORY_NAME_ROUNDING */
 #include "plan/hidden.h"
 #include "plan/traced.h"
 #include "support/cmocka_here.h"
@@ -287,6 +288,7 @@ static void without_a_wish_the_traced_size_is_planned(void **state)
     assert_int_equal(scaled->scaling.batch, 4);
     assert_int_equal(scaled->scaling.sequence, 256);
     assert_int_equal(scaled->peak_allocated_bytes, scaled->now_peak_bytes);
+    assert_string_equal(scaled->step_basis, "annotations"); /* there are optimizer stacks, too */
     assert_string_equal(scaled->notes[0], traced->notes[0]);
     vw_plan_scaled_free(scaled);
     vw_plan_traced_close(traced);
@@ -366,6 +368,109 @@ static void sizes_must_be_those_of_the_steps(void **state)
     vw_plan_traced_close(traced);
 }
 
+/* Two steps of one sample, and one of two. The first leaves a segment of 22 MiB. The second splits
+ * 12 MiB off, and the rest of 10 is not worth splitting for a request of 9.5. By themselves, 9.5
+ * MiB would be split off a segment of 20. */
+#define WHOLE_BLOCKS                                                                               \
+    "[3, \"ProfilerStep#0\"], [0, 0, 22020096, 0], [1, 0], [4, \"ProfilerStep#0\"], "              \
+    "[3, \"ProfilerStep#1\"], [0, 1, 12582912, 1], [0, 2, 9961472, 2], [1, 2], [1, 1], "           \
+    "[4, \"ProfilerStep#1\"], "                                                                    \
+    "[3, \"ProfilerStep#2\"], [0, 3, 25165824, 1], [0, 4, 19922944, 2], [1, 4], [1, 3], "          \
+    "[4, \"ProfilerStep#2\"]"
+
+static const vw_plan_scaled_part *rounding_of(const vw_plan_scaled *scaled)
+{
+    const vw_plan_scaled_part *last = &scaled->parts[scaled->part_count - 1];
+    assert_string_equal(last->name, VW__CATEGORY_NAME_ROUNDING);
+    return last;
+}
+
+static uint64_t sum_of_parts(const vw_plan_scaled *scaled)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < scaled->part_count; i++)
+        sum += scaled->parts[i].bytes;
+    return sum;
+}
+
+static void blocks_that_are_not_split_count_whole(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"sizes\": [[1, 0], [1, 0], [2, 0]], \"vramwise_trace\": 1, \"notes\": [], \"frames\": "
+        "[[\"t.py\", 3, \"f\"], [\"t.py\", 4, \"f\"], [\"t.py\", 5, \"f\"]], "
+        "\"stacks\": [[0], [1], [2]], \"events\": [" WHOLE_BLOCKS "]}";
+    vw_plan_traced *traced = open_text(text, NULL);
+    vw_plan_scaling scaling;
+    vw_plan_scaling_init(&scaling);
+    scaling.card_bytes = UINT64_C(8) << 30;
+    vw_plan_scaled *scaled = scale(traced, &scaling);
+    assert_int_equal(scaled->scaling.step, 1);
+    assert_int_equal(scaled->peak_allocated_bytes, 22 * MIB);
+    assert_int_equal(scaled->now_peak_bytes, 22 * MIB);
+    assert_int_equal(rounding_of(scaled)->bytes, MIB / 2);
+    assert_int_equal(sum_of_parts(scaled), 22 * MIB);
+    assert_int_equal(scaled->peak_device_bytes, 22 * MIB + scaled->context_bytes);
+    vw_plan_scaled_free(scaled);
+
+    /* 24 and 19 MiB, in a step by itself: the second one has a segment of 20 */
+    scaling.batch = 2;
+    scaled = scale(traced, &scaling);
+    assert_int_equal(scaled->now_peak_bytes, 22 * MIB);
+    assert_int_equal(scaled->peak_allocated_bytes, 44 * MIB);
+    assert_int_equal(rounding_of(scaled)->now_bytes, MIB / 2);
+    assert_int_equal(rounding_of(scaled)->bytes, MIB);
+    assert_int_equal(sum_of_parts(scaled), 44 * MIB);
+    vw_plan_scaled_free(scaled);
+    vw_plan_traced_close(traced);
+}
+
+/* Rounding decides, too, whether it fits. */
+static void rounding_counts_on_the_card(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"sizes\": [[1, 0], [1, 0]], " /* 25 MiB, each in a segment of 26 */
+        "\"vramwise_trace\": 1, \"notes\": [], \"frames\": [[\"t.py\", 3, \"f\"]], \"stacks\": "
+        "[[0]], \"events\": [[3, \"ProfilerStep#0\"], [0, 0, 26214400, 0], [1, 0], "
+        "[4, \"ProfilerStep#0\"], [3, \"ProfilerStep#1\"], [0, 1, 26214400, 0], [1, 1], "
+        "[4, \"ProfilerStep#1\"]]}";
+    vw_plan_traced *traced = open_text(text, NULL);
+    vw_plan_scaling scaling;
+    vw_plan_scaling_init(&scaling);
+    vw_plan_scaled *scaled = scale(traced, &scaling);
+    assert_int_equal(scaled->peak_allocated_bytes, 26 * MIB);
+    scaling.card_bytes = scaled->peak_device_bytes;
+    vw_plan_scaled_free(scaled);
+    scaled = scale(traced, &scaling);
+    assert_true(scaled->fits);
+    assert_int_equal(scaled->largest_batch, 1);
+    vw_plan_scaled_free(scaled);
+
+    scaling.card_bytes -= MIB / 2; /* enough for the blocks as they were asked for */
+    scaled = scale(traced, &scaling);
+    assert_false(scaled->fits);
+    assert_int_equal(scaled->largest_batch, 0);
+    assert_int_equal(scaled->margin_bytes, -(int64_t)(MIB / 2));
+    vw_plan_scaled_free(scaled);
+    vw_plan_traced_close(traced);
+}
+
+static void levels_are_those_of_the_events(void **state)
+{
+    (void)state;
+    vw_plan_traced *traced = open_text(
+        TRACE("[0, 0, 512, 0], [2, \"embedding\", 1, 4096, 0], [1, 0], [0, 1, 1024, 0]"), NULL);
+    const uint64_t sorted_bytes = 4 * 8 * 4096;
+    /* segment_alloc, alloc | alloc, free_requested, free_completed | two of a free | alloc */
+    assert_int_equal(vw__traced_peak(traced, 0, 2), 512);
+    assert_int_equal(vw__traced_peak(traced, 0, 3), 512 + sorted_bytes);
+    assert_int_equal(vw__traced_peak(traced, 5, 8), 1024);
+    assert_int_equal(vw__traced_peak(traced, 0, UINT32_MAX), 512 + sorted_bytes);
+    assert_int_equal(vw__traced_peak(traced, 8, UINT32_MAX), 0);
+    vw_plan_traced_close(traced);
+}
+
 static void what_is_missing_is_named(void **state)
 {
     (void)state;
@@ -428,6 +533,9 @@ int main(void)
         cmocka_unit_test(stated_sizes_give_the_laws),
         cmocka_unit_test(a_size_that_is_not_stated_must_be_given),
         cmocka_unit_test(sizes_must_be_those_of_the_steps),
+        cmocka_unit_test(blocks_that_are_not_split_count_whole),
+        cmocka_unit_test(rounding_counts_on_the_card),
+        cmocka_unit_test(levels_are_those_of_the_events),
         cmocka_unit_test(what_is_missing_is_named),
         cmocka_unit_test(every_failure_of_host_memory_is_survived),
     };

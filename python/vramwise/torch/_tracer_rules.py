@@ -126,8 +126,13 @@ _COMPARED = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": oper
 _SAME = {"view", "detach", "_to_copy", "clone", "alias", "squeeze", "reshape"}
 
 
+# Their composite forms are for devices without a kernel. CUDA has one, which makes the result only.
+_WITH_KERNEL = {"aten::mish_backward", "aten::silu_backward"}
+
+
 def is_composite(torch: Any, func: Any) -> bool:
-    return func.namespace != "prim" and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
+    return func.namespace != "prim" and func.name() not in _WITH_KERNEL and \
+        torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
 
 
 class Policy:
@@ -335,8 +340,8 @@ def _attention_function(tracer: Any) -> Callable:
             mask = torch.zeros_like(mask, dtype=query.dtype)
             mask.masked_fill_(opposite, -math.inf)
         length = mask.shape[-1]
-        if length % 16:
-            mask = torch.nn.functional.pad(mask, (0, 16 - length % 16))[..., :length]
+        if length % 8:  # a recorded Swin has 56 columns for 49
+            mask = torch.nn.functional.pad(mask, (0, 8 - length % 8))[..., :length]
         return mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
 
     def attend(func, args, kwargs):
@@ -520,6 +525,20 @@ def _still(tracer: Any) -> None:
 
 
 @contextlib.contextmanager
+def _with_kernels(torch: Any) -> Iterator[None]:
+    """A build without CUDA lacks its kernels, and autograd takes composite forms apart before any mode
+    sees the operator. Tensors without data never come to the kernel that says it is there."""
+    library = torch.library.Library("aten", "IMPL")
+    for name in sorted(_WITH_KERNEL):
+        if not torch._C._dispatch_has_kernel_for_dispatch_key(name, "CUDA"):
+            library.impl(name.partition("::")[2], _nothing, "CUDA")
+    try:
+        yield
+    finally:
+        del library  # takes them back
+
+
+@contextlib.contextmanager
 def _replaced(targets: List[Tuple[Any, str, Any]]) -> Iterator[None]:
     before = [(place, name, place.__dict__.get(name, _nothing)) for place, name, _ in targets]
     for place, name, value in targets:
@@ -583,7 +602,7 @@ def pretended(tracer: Any) -> Iterator[None]:
     if lift is not None:
         torch._C._set_only_lift_cpu_tensors(True)
     try:
-        with _replaced(targets), torch.autograd.set_multithreading_enabled(False):
+        with _replaced(targets), _with_kernels(torch), torch.autograd.set_multithreading_enabled(False):
             if not has_gpu:
                 _still(tracer)
             yield
