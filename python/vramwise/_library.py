@@ -189,6 +189,7 @@ _SIGNATURES: Dict[str, tuple] = {
     "vw_plan_from_recording": (ctypes.c_int, [_P, ctypes.POINTER(PlanScaling), _OUT]),
     "vw_plan_traced_open": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_char_p, _OUT]),
     "vw_plan_traced_close": (None, [_P]),
+    "vw_plan_traced_write": (ctypes.c_int, [_P, ctypes.c_char_p]),
     "vw_plan_from_traced": (ctypes.c_int, [_P, ctypes.POINTER(PlanScaling), _OUT]),
     "vw_plan_scaled_free": (None, [_P]),
     "vw_report_plan_scaled": (ctypes.c_int, _REPORT),

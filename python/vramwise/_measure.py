@@ -1,14 +1,15 @@
 """_measure.py - how memory is measured here.
 
-how() is the one place that decides. A Method is what the answer can do; Gpu asks PyTorch for its
-statistics. A method that needs no GPU, such as a step that is traced on fake tensors, is another
-subclass, and how() chooses it where there is no GPU: nothing else has to change.
+how() is the one place that decides. A Method is what the answer can do: Gpu asks PyTorch for its
+statistics, Traced runs the test on tensors without data where there is no GPU.
 """
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
-from typing import Any, Union
+import tempfile
+from typing import Any, Optional, Union
 
 HISTORY_ENTRIES = 200_000  # kept while a test runs: the last ones, some hundred bytes each
 
@@ -99,8 +100,68 @@ class Gpu(Method):
         _record.write_snapshot(self._torch, path)
 
 
-def how() -> Method:
-    """The way to measure in this process. Unmeasurable: there is none."""
+class Traced(Method):
+    """What a test asks for, on tensors without data, and what kernels would take beside. Counts what
+    is asked for between keep_history() and drop_history()."""
+
+    name = "a planned GPU"
+
+    def __init__(self, torch: Any) -> None:
+        from .torch import _tracer, _tracer_rules
+        self._torch = torch
+        self._tracer = _tracer.Tracer(_tracer_rules.Card(), _tracer_rules.Policy())
+        self._tracing = contextlib.ExitStack()
+        self._first = 0
+
+    def _requests(self) -> int:
+        return self._tracer.requests.slots
+
+    def begin(self) -> None:
+        gc.collect()
+        self._first = self._requests()
+
+    def current_bytes(self) -> int:
+        return self._tracer.requests.live_bytes
+
+    def peak_bytes(self) -> int:
+        from . import _recording
+        if self._tracer.requests.peak_bytes == 0:
+            return 0
+        with tempfile.TemporaryDirectory(prefix="vramwise-") as folder:
+            path = os.path.join(folder, "trace.pickle")
+            self.write_recording(path)
+            with _recording.load(path) as recording:
+                device = recording.stats(summary=False)["devices"][0]
+        return int(device["peak"]["live_bytes"])
+
+    def allocations(self) -> int:
+        return self._requests() - self._first
+
+    def keep_history(self) -> None:
+        self._tracing.enter_context(self._tracer.tracing())
+
+    def drop_history(self) -> None:
+        self._tracing.close()
+
+    def write_recording(self, path: Union[str, "os.PathLike[str]"]) -> None:
+        from . import _plan
+        with tempfile.TemporaryDirectory(prefix="vramwise-") as folder:
+            trace = os.path.join(folder, "trace.json")
+            self._tracer.requests.write(trace, torch=self._torch.__version__)
+            _plan.write_traced(trace, path)
+
+
+def _traced(torch: Any) -> Optional[Method]:
+    """None: this torch has no fake tensors."""
+    try:
+        return Traced(torch)
+    except (ImportError, AttributeError):
+        return None
+
+
+def how(can_trace: bool = False) -> Method:
+    """The way to measure in this process. `can_trace`: what is to be measured runs as a whole between
+    keep_history() and drop_history(). Unmeasurable: there is none."""
     from . import _library
     if _library.is_disabled():
         raise Unmeasurable("VRAMWISE_DISABLE is set")
@@ -112,5 +173,8 @@ def how() -> Method:
     try:
         check_gpu(torch)
     except Stays as reason:
-        raise Unmeasurable(str(reason)) from None
+        traced = _traced(torch) if can_trace else None
+        if traced is None:
+            raise Unmeasurable(str(reason)) from None
+        return traced
     return Gpu(torch)

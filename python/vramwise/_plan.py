@@ -107,6 +107,15 @@ def plan_traced(path: str, *, batch: Optional[int] = None, sequence: Optional[in
         _library.analysis().vw_plan_traced_close(traced)
 
 
+def write_traced(trace: str, path: Union[str, "os.PathLike[str]"]) -> None:
+    """A trace as a recording."""
+    traced = _library.made_from_file("vw_plan_traced_open", trace, None)
+    try:
+        _library.check(_library.analysis().vw_plan_traced_write(traced, _library.encoded(path)))
+    finally:
+        _library.analysis().vw_plan_traced_close(traced)
+
+
 # What may be said of a recording; everything else is of models.
 _OF_RECORDINGS = ("from_recording", "batch_now", "batch", "sequence_now", "sequence", "step",
                   "card")

@@ -10,8 +10,9 @@
         assert used.peak_bytes < 10 * used.growth_bytes
 
 pytest finds it in the installed package (entry point pytest11); elsewhere
-`-p vramwise.pytest_plugin` loads it. _measure.how() says how memory is measured; where it is not,
-these tests are skipped, and the reason says why. The history of a marked test is kept from its
+`-p vramwise.pytest_plugin` loads it. _measure.how() says how memory is measured: without a GPU a
+marked test runs on tensors without data. Where nothing is measured these tests are skipped, and the
+reason says why. The history of a marked test is kept from its
 beginning, so that a limit that is exceeded names the lines that hold the bytes.
 """
 from __future__ import annotations
@@ -58,43 +59,43 @@ class Vram:
     """The fixture `vram`: memory since the test began, in bytes."""
 
     def __init__(self, method: _measure.Method) -> None:
-        self._method = method
+        self.method = method
         self.restart()
 
     def restart(self) -> None:
         """The test begins here."""
         self._peak = self._allocations = 0  # before the last measure()
-        self._method.begin()
+        self.method.begin()
 
     @property
     def current(self) -> int:
         """What is alive now."""
-        return self._method.current_bytes()
+        return self.method.current_bytes()
 
     @property
     def peak(self) -> int:
         """The most that was alive at once, what was alive before the test included."""
-        return max(self._peak, self._method.peak_bytes())
+        return max(self._peak, self.method.peak_bytes())
 
     @property
     def allocations(self) -> int:
         """Requests of the test."""
-        return self._allocations + self._method.allocations()
+        return self._allocations + self.method.allocations()
 
     @contextlib.contextmanager
     def measure(self) -> Iterator[Usage]:
         """Measures the block: what it yields is filled when the block ends. Blocks do not nest."""
         used = Usage()
         self._peak, self._allocations = self.peak, self.allocations
-        self._method.begin()
-        before = self._method.current_bytes()
+        self.method.begin()
+        before = self.method.current_bytes()
         try:
             yield used
         finally:
-            used.peak_bytes = self._method.peak_bytes()
-            used.allocations = self._method.allocations()
+            used.peak_bytes = self.method.peak_bytes()
+            used.allocations = self.method.allocations()
             gc.collect()
-            used.growth_bytes = self._method.current_bytes() - before
+            used.growth_bytes = self.method.current_bytes() - before
 
 
 # ---- marks ------------------------------------------------------------------------------------------
@@ -127,9 +128,9 @@ def _limits_of(item: Any) -> Optional[Limits]:
     return Limits(_size("peak", mark.kwargs.get("peak")), growth, repetitions)
 
 
-def _method_or_skip() -> _measure.Method:
+def _method_or_skip(can_trace: bool = False) -> _measure.Method:
     try:
-        return _measure.how()
+        return _measure.how(can_trace)
     except _measure.Unmeasurable as reason:
         pytest.skip(f"vramwise: memory is not measured: {reason}")
 
@@ -138,9 +139,9 @@ def _method_or_skip() -> _measure.Method:
 _of_items: "weakref.WeakKeyDictionary[Any, Vram]" = weakref.WeakKeyDictionary()
 
 
-def _vram_of(item: Any, method: Optional[_measure.Method] = None) -> Vram:
+def _vram_of(item: Any) -> Vram:
     if item not in _of_items:
-        _of_items[item] = Vram(method or _method_or_skip())
+        _of_items[item] = Vram(_method_or_skip(can_trace=_limits_of(item) is not None))
     return _of_items[item]
 
 
@@ -150,11 +151,11 @@ def _vram_of(item: Any, method: Optional[_measure.Method] = None) -> Vram:
 class _Watched:
     """A marked test as it runs."""
 
-    def __init__(self, item: Any, limits: Limits, method: _measure.Method) -> None:
+    def __init__(self, item: Any, limits: Limits) -> None:
         self._item = item
         self._limits = limits
-        self._method = method
-        self._vram = _vram_of(item, method)
+        self._vram = _vram_of(item)
+        self._method = self._vram.method
         self._peak = self._growth = 0
 
     def _call(self) -> None:
@@ -291,7 +292,7 @@ def pytest_collection_modifyitems(items: List[Any]) -> None:
 def pytest_runtest_setup(item: Any) -> None:
     """Skips a marked test before its fixtures are made, where nothing is measured."""
     if _limits_of(item) is not None:
-        _method_or_skip()
+        _vram_of(item)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -300,7 +301,7 @@ def pytest_pyfunc_call(pyfuncitem: Any) -> Optional[bool]:
     limits = _limits_of(pyfuncitem)
     if limits is None or inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
-    faults = _Watched(pyfuncitem, limits, _method_or_skip()).run()
+    faults = _Watched(pyfuncitem, limits).run()
     if faults:
         pytest.fail("\n".join(["this test exceeds its GPU memory:", *faults]), pytrace=False)
     return True

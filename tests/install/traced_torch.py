@@ -151,6 +151,23 @@ class Tensors(unittest.TestCase):
         self.assertEqual(tracer.requests.live_bytes, 0)
         self.assertEqual(frees, sum(event[0] == _tracer.ALLOC for event in tracer.requests.events))
 
+    def test_kernels_are_whole_as_on_a_gpu(self) -> None:
+        def allocated(function) -> list:
+            tracer = traced(function)
+            return [event[2] for event in tracer.requests.events if event[0] == _tracer.ALLOC]
+
+        def silu() -> None:
+            x = torch.ones(1 << 18, device="cuda", requires_grad=True)
+            F.silu(x).sum().backward()
+
+        def masked() -> None:
+            q = torch.ones(2, 3, 49, 32, device="cuda")
+            F.scaled_dot_product_attention(q, q, q, attn_mask=torch.ones(2, 3, 49, 49, device="cuda"))
+
+        # The argument, the result, the gradient; the sum's gradient is a view of one number.
+        self.assertEqual(allocated(silu).count(4 << 18), 3)
+        self.assertIn(4 * 2 * 3 * 49 * 56, allocated(masked))
+
     def test_data_that_is_not_there(self) -> None:
         shapes = []
 

@@ -43,13 +43,13 @@ class Requests:
         self.events: List[list] = []
         self.live_bytes = self.peak_bytes = 0
         self.notes: Dict[str, int] = {}
-        self._slots = 0
+        self.slots = 0
         self._frames: Dict[tuple, int] = {}
         self._stacks: Dict[tuple, int] = {}
 
     def alloc(self, size_bytes: int, stack: int) -> int:
-        slot = self._slots
-        self._slots += 1
+        slot = self.slots
+        self.slots += 1
         self.events.append([ALLOC, slot, size_bytes, stack])
         self.live_bytes += size_bytes
         self.peak_bytes = max(self.peak_bytes, self.live_bytes)
