@@ -190,6 +190,20 @@ class Tensors(unittest.TestCase):
         with self.assertRaisesRegex(_tracer.Untraceable, "traced_test.odd"):
             traced(lambda: torch.ops.traced_test.odd(torch.ones(3, device="cuda")))
 
+    def test_what_is_compiled_is_planned_without_it(self) -> None:
+        def run() -> None:
+            @torch.compile(mode="max-autotune")
+            def inside(x):
+                return x * 3
+
+            model = torch.compile(nn.Linear(8, 8)).to("cuda")
+            model.compile()
+            inside(model(torch.ones(4, 8, device="cuda"))).sum().backward()
+
+        tracer = traced(run)
+        self.assertTrue(any("torch.compile is not planned" in note for note in tracer.requests.notes))
+        self.assertGreater(tracer.requests.peak_bytes, 0)
+
     def test_the_cpu_is_real(self) -> None:
         def run() -> None:
             self.assertEqual(torch.arange(10).sum().item(), 45)

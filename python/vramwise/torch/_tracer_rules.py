@@ -576,6 +576,13 @@ def pretended(tracer: Any) -> Iterator[None]:
             data = torch.empty(0)
         return new(cls, tracer.faked(data), requires_grad)
 
+    def not_compiled(*args: Any, **kwargs: Any) -> Any:
+        """torch.compile(), as a function and as a decorator."""
+        tracer.requests.note("torch.compile is not planned: this is the step without it")
+        return args[0] if args and args[0] is not None else lambda function: function
+
+    targets.append((torch, "compile", not_compiled))
+    targets.append((torch.nn.Module, "compile", lambda self, *args, **kwargs: not_compiled(self) and None))
     swap = torch.utils.swap_tensors
 
     def take(tensor: Any, other: Any) -> None:
