@@ -17,6 +17,7 @@ from pathlib import Path
 
 DATA = Path(__file__).resolve().parents[2] / "tests" / "data" / "plan"
 MIB = 1 << 20
+PLAIN = str.maketrans("", "", "<>|")  # what would end a cell, or begin HTML
 
 
 def key_of(case: dict) -> tuple:
@@ -66,7 +67,7 @@ def main() -> int:
         cases = [json.loads(line) for line in file if line.startswith('{"case"')]
     for case in cases:
         if "error" in case:
-            rows.append((case["case"], None, None, case["error"][:60]))
+            rows.append((case["case"], None, None, case["error"][:60].translate(PLAIN)))
             continue
         peak = truth.get(key_of(case))
         if peak is None:
