@@ -23,7 +23,7 @@ PLAIN = str.maketrans("", "", "<>|")  # what would end a cell, or begin HTML
 def key_of(case: dict) -> tuple:
     return (case["kind"], case["B"], case["T"], case["prec"], case["opt"], bool(case.get("ckpt")),
             case.get("attn", "sdpa"), case["mode"], case.get("accum", 1), case.get("offload", "none"),
-            bool(case.get("master")), case.get("generate", 0))
+            bool(case.get("master")), case.get("generate", 0), case.get("lora", 0))
 
 
 def measured() -> dict:
@@ -32,7 +32,7 @@ def measured() -> dict:
         with open(path, encoding="utf-8") as file:
             for line in file:
                 case = json.loads(line)
-                if case.get("sharding", "none") == "none" and "lora" not in case:
+                if case.get("sharding", "none") == "none" and "qlora" not in case:
                     found[key_of(case)] = case["peak"] - case.get("left_over", 0)
     return found
 
