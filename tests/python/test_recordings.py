@@ -247,8 +247,8 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))""")
         self.assertEqual(vramwise.load(self.world.path / "run.pickle").events, 2)
 
     def test_a_history_that_was_on_goes_on_bounded(self):
-        calls, _, _ = self.run_recorded("pass", before="torch.cuda.memory.history['enabled']='all'")
-        self.assertEqual((calls[1]["enabled"], calls[1]["max_entries"]), ("all", 100_000))
+        calls, _, _ = self.run_recorded("pass", before="torch.cuda.memory._record_memory_history()")
+        self.assertEqual((calls[2]["enabled"], calls[2]["max_entries"]), ("all", 100_000))
 
     def test_what_cannot_be_written_is_an_error_but_hides_none(self):
         break_it = "torch.cuda.memory._snapshot = lambda: 1 / 0"

@@ -23,6 +23,8 @@ class _C:
 
     @staticmethod
     def _cuda_isHistoryEnabled():
+        if not cuda.is_initialized():
+            os.abort()  # as PyTorch 2.11 goes down with the question
         return cuda.memory.history["enabled"] is not None
 
 

@@ -13,6 +13,8 @@ trace = [{"action": "segment_alloc", "addr": 0x7f0000000000, "size": 2097152, "s
 
 def _record_memory_history(enabled="all", context="all", stacks="all", max_entries=2**63 - 1,
                            device=None, clear_history=False):
+    from . import state
+    state["initialized"] = True  # it starts CUDA
     history["enabled"] = enabled
     if clear_history:
         trace_of_blocks.clear()
