@@ -94,7 +94,7 @@ if [ -n "${TORCH_HEADERS:-}" ] && [ $machine = x86_64 ]; then
     mkdir -p "$root/opt/headers/cuda"
     cp -r "$TORCH_HEADERS"/*/ "$root/opt/headers/"
     cp -rL "$cuda/." "$root/opt/headers/cuda/"
-    install -D tools/make_adapters.py "$source/tools/make_adapters.py"
+    install -D -t "$source/tools" tools/make_adapters.py tools/hipify_headers.py
     in_root bash -euc '
         cmake -S /opt/vramwise -B /opt/vramwise/build -G Ninja -DCMAKE_BUILD_TYPE=Release \
             -DVW_TESTS=OFF -DVW_BENCH=OFF $1 --log-level=NOTICE
