@@ -26,19 +26,15 @@ from vramwise.torch import _tracer, _tracer_rules  # noqa: E402
 @contextlib.contextmanager
 def steps_marked(requests):
     """A step ends with the optimizer's."""
-    number = 0
-
     def end(*_) -> None:
-        nonlocal number
-        requests.end(f"ProfilerStep#{number}")
-        number += 1
-        requests.begin(f"ProfilerStep#{number}")
+        requests.end_step()
+        requests.begin_step()
 
     handle = register_optimizer_step_post_hook(end)
     try:
-        requests.begin("ProfilerStep#0")
+        requests.begin_step()
         yield
-        requests.end(f"ProfilerStep#{number}")
+        requests.end_step()
     finally:
         handle.remove()
 

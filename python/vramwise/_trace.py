@@ -28,15 +28,14 @@ class _Counted:
     """Marks the steps, and ends the script after the last."""
 
     def __init__(self, requests: Any, wanted: int) -> None:
-        self.requests, self.wanted, self.done = requests, wanted, 0
-        requests.begin("ProfilerStep#0")
+        self.requests, self.wanted = requests, wanted
+        requests.begin_step()
 
     def __call__(self, *_: Any) -> None:
-        self.requests.end(f"ProfilerStep#{self.done}")
-        self.done += 1
-        if self.done >= self.wanted:
+        self.requests.end_step()
+        if self.requests.steps >= self.wanted:
             raise EnoughSteps
-        self.requests.begin(f"ProfilerStep#{self.done}")
+        self.requests.begin_step()
 
 
 def place_of(error: BaseException, script: str) -> str:
@@ -67,8 +66,7 @@ def _traced(script: str, out: str, arguments: List[str], steps: int, share: floa
                             _tracer_rules.Policy(share))
     status = 0
     with tracer.tracing():
-        counted = _Counted(tracer.requests, steps)
-        handle = register_optimizer_step_post_hook(counted)
+        handle = register_optimizer_step_post_hook(_Counted(tracer.requests, steps))
         try:
             _run_script(script, arguments)
         except EnoughSteps:
@@ -83,11 +81,12 @@ def _traced(script: str, out: str, arguments: List[str], steps: int, share: floa
             status = 1
         finally:
             handle.remove()
-        if counted.done < steps:
-            tracer.requests.end(f"ProfilerStep#{counted.done}")
+        done = tracer.requests.steps
+        if done < steps:
+            tracer.requests.end_step()
     if status == 0:
         import torch
-        tracer.requests.write(out, torch=torch.__version__, steps=counted.done)
+        tracer.requests.write(out, torch=torch.__version__, steps=done)
     return status
 
 

@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "analysis/phase.h"
+#include "analysis/site_key.h"
 
 enum { INDENT = 2 };
 
@@ -149,13 +150,6 @@ static const char *words_of_phase(const char *name)
     return "";
 }
 
-static const char *without_folders(const char *file)
-{
-    const char *slash = strrchr(file, '/'), *other = strrchr(file, '\\');
-    const char *last = other > slash ? other : slash;
-    return last != NULL ? last + 1 : file;
-}
-
 /* The columns of ", in the backward pass" at the end of a line that begins with `place`; 0 where a
  * window is too narrow for both and something between them. */
 static size_t phase_columns(const vw__report *part, const vw__byte_buffer *place, const char *phase)
@@ -181,7 +175,7 @@ static void say_failed_at(screen *page)
     vw__byte_buffer_init(&line);
     if (words[0] != '\0')
         snprintf(phase.text, sizeof phase.text, ", in %s", words);
-    vw__append_format(&line, "Failed at: %s", without_folders(at->file));
+    vw__append_format(&line, "Failed at: %s", vw__site_key_file(at->file));
     if (at->line >= 0)
         vw__append_format(&line, ":%d", at->line);
     const size_t kept_columns = phase_columns(part, &line, phase.text);

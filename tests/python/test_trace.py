@@ -23,11 +23,11 @@ class List(unittest.TestCase):
         requests = _tracer.Requests()
         stack = requests.stack([("train.py", 8, "step"), ("train.py", 2, "main")])
         self.assertEqual(requests.stack([("train.py", 8, "step"), ("train.py", 2, "main")]), stack)
-        requests.begin("ProfilerStep#0")
+        requests.begin_step()
         first, second = requests.alloc(100, stack), requests.alloc(50, stack)
         requests.free(first, 100)
         requests.hidden("sum", (1, 64, 32), stack)
-        requests.end("ProfilerStep#0")
+        requests.end_step()
         requests.note("twice")
         requests.note("twice")
         with tempfile.TemporaryDirectory() as folder:

@@ -140,10 +140,9 @@ def _on_the_card(torch: Any, step: Callable) -> Iterator[None]:
 
     def fake(tensor: Any) -> Any:
         if id(tensor) not in fakes:
-            made = torch.nn.Parameter(tensor.detach(), tensor.requires_grad) \
-                if isinstance(tensor, torch.nn.Parameter) else tensor
-            fakes[id(tensor)] = made.to(DEVICE) if not isinstance(tensor, torch.nn.Parameter) \
-                else torch.nn.Parameter(made.detach().to(DEVICE), tensor.requires_grad)
+            made = tensor.detach().to(DEVICE)
+            fakes[id(tensor)] = torch.nn.Parameter(made, tensor.requires_grad) \
+                if isinstance(tensor, torch.nn.Parameter) else made
         return fakes[id(tensor)]
 
     def replace(table: Dict[Any, Any], key: Any, value: Any) -> None:
@@ -187,10 +186,10 @@ def _sizes(batch_size: int, sequence: Optional[int], takes: int) -> Sizes:
 
 
 def _run(requests: _tracer.Requests, step: Callable, sizes: Sizes, takes: int) -> None:
-    for number, size in enumerate(sizes):
-        requests.begin(f"ProfilerStep#{number}")
+    for size in sizes:
+        requests.begin_step()
         step(*size[:takes])
-        requests.end(f"ProfilerStep#{number}")
+        requests.end_step()
 
 
 def _measured(torch: Any, usual: Callable[[], _Usual], size: Sequence[int]) -> int:
@@ -225,6 +224,8 @@ def plan(step: Optional[Callable] = None, *, model: Optional[Callable] = None,
     import torch
     if (step is None) == (model is None or batch is None):
         raise ValueError("plan() takes step=, or model= and batch=")
+    if measure and step is not None:
+        raise ValueError("measure=True needs model= and batch=: a step of your own can be run by you")
     if precision not in _PRECISIONS:
         raise ValueError(f"precision is one of {', '.join(_PRECISIONS)}, not {precision!r}")
     tracer = _tracer.Tracer(rules.card_of(card), rules.Policy(share))
@@ -247,8 +248,6 @@ def plan(step: Optional[Callable] = None, *, model: Optional[Callable] = None,
         tracer.requests.write(path, **facts)
         result = _scaled.plan_traced(path, card=card)
     if measure:
-        if step is not None:
-            raise ValueError("measure=True needs model= and batch=: a step of your own can be run by you")
         peak = _measured(torch, usual, sizes[0][:takes])
         result["measured"] = {"peak_bytes": peak,
                               "error": result["peak_allocated_bytes"] / peak - 1 if peak else None}

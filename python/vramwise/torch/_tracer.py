@@ -21,6 +21,7 @@ import threading
 import weakref
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
+from . import _tracer_cuda
 from . import _tracer_rules as rules
 
 VERSION = 1
@@ -43,7 +44,7 @@ class Requests:
         self.events: List[list] = []
         self.live_bytes = self.peak_bytes = 0
         self.notes: Dict[str, int] = {}
-        self.slots = 0
+        self.slots = self.steps = 0
         self._frames: Dict[tuple, int] = {}
         self._stacks: Dict[tuple, int] = {}
 
@@ -62,11 +63,13 @@ class Requests:
     def hidden(self, kind: str, numbers: Tuple[int, ...], stack: int) -> None:
         self.events.append([HIDDEN, kind, *numbers, stack])
 
-    def begin(self, name: str) -> None:
-        self.events.append([BEGIN, name])
+    def begin_step(self) -> None:
+        """As torch.profiler marks a step."""
+        self.events.append([BEGIN, f"ProfilerStep#{self.steps}"])
 
-    def end(self, name: str) -> None:
-        self.events.append([END, name])
+    def end_step(self) -> None:
+        self.events.append([END, f"ProfilerStep#{self.steps}"])
+        self.steps += 1
 
     def note(self, text: str) -> None:
         self.notes[text] = self.notes.get(text, 0) + 1
@@ -192,7 +195,7 @@ class Tracer:
     def tracing(self) -> Iterator["Tracer"]:
         """What runs inside is traced."""
         with contextlib.ExitStack() as stack:
-            stack.enter_context(rules.pretended(self))
+            stack.enter_context(_tracer_cuda.pretended(self))
             stack.enter_context(_functions(self))
             stack.enter_context(_operators(self))
             yield self
