@@ -176,7 +176,8 @@ static const command commands[] = {
             "                       --step K, of --batch-now N and --seq-now N, at another\n"
             "                       --batch and --seq\n"
             "  --trace SCRIPT       a training script in place of a model: Python runs it on\n"
-            "                       tensors without data for --steps N (default 3); no GPU\n"
+            "                       tensors without data for --steps N (default 3); no GPU;\n"
+            "                       --share X of a mask is taken to be set (default 1)\n"
             "  --traced FILE        the same, from the file of a trace\n"
             "  --top N              the N fastest choices; default 10, 0 for all\n"
             "  --json               the plan, as one JSON object\n",

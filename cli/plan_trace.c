@@ -213,7 +213,7 @@ static int run_python(char *const *words, int *ended)
 /* Owned by the caller; the words are not. NULL: no memory. */
 static char **make_words(const plan_trace_order *order, const plan_trace_file *file)
 {
-    enum { MOST_OWN = 8 };
+    enum { MOST_OWN = 10 };
     char **words = calloc(MOST_OWN + order->argument_count, sizeof *words);
     size_t count = 0;
     if (words == NULL)
@@ -224,6 +224,10 @@ static char **make_words(const plan_trace_order *order, const plan_trace_file *f
     if (order->steps != NULL) {
         words[count++] = (char *)"--steps";
         words[count++] = (char *)order->steps;
+    }
+    if (order->share != NULL) {
+        words[count++] = (char *)"--share";
+        words[count++] = (char *)order->share;
     }
     words[count++] = (char *)order->script;
     words[count++] = (char *)file->path;

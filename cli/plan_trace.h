@@ -15,6 +15,7 @@ typedef struct plan_trace_order {
     char *const *arguments; /* the script's own */
     size_t argument_count;
     const char *steps;     /* optimizer steps to trace; checked: a number; NULL: Python's default */
+    const char *share;     /* of a mask that is set; checked: from 0 to 1; NULL: Python's default */
     const char *card_name; /* NULL: not known */
     uint64_t card_bytes;   /* 0: not known */
 } plan_trace_order;
