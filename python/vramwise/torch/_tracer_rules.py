@@ -263,7 +263,19 @@ def _index_put(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict
 
 def _unique(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
     _note_mask(policy, tracer, func)
-    x, count, long = args[0], policy.count(args[0].numel()), tracer.torch.int64
+    return _distinct(tracer, args[0], policy.count(args[0].numel()))
+
+
+def _consecutive(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
+    """Of a few numbers, programs ask whether they are alike."""
+    if args[0].numel() > 4096:
+        return _unique(policy, tracer, func, args, kwargs)
+    tracer.requests.note("unique_consecutive() depends on data; a few numbers are taken to be alike")
+    return _distinct(tracer, args[0], 1)
+
+
+def _distinct(tracer: Any, x: Any, count: int) -> tuple:
+    long = tracer.torch.int64
     return ((_empty(tracer, x, (count,)), _empty(tracer, x, tuple(x.shape), long),
              _empty(tracer, x, (count,), long)),)
 
@@ -318,7 +330,7 @@ _ANSWERS: Dict[str, Callable] = {
     "_local_scalar_dense": _number, "equal": _equal, "nonzero": _nonzero,
     "masked_select": _masked_select, "index": _index, "index_put": _index_put,
     "index_put_": _index_put, "_index_put_impl_": _index_put, "_unique2": _unique,
-    "unique_consecutive": _unique, "bincount": _bincount}
+    "unique_consecutive": _consecutive, "bincount": _bincount}
 
 
 def refusal(tracer: Any, func: Any, error: Exception) -> Optional[str]:
