@@ -16,8 +16,8 @@ limits   each workload on cards of 1.00 to 1.05 of that, under expandable segmen
          rescue. Several at once: each stays within its own limit, and time does not matter.
 finer    the default on cards in between, 0.5 % apart, until its smallest card is known.
 times    one run at a time, in turns: expandable segments and the default on the smallest card on
-         which expandable segments complete; native, the default and rescue without a limit, where
-         the GPU waits for the host.
+         which expandable segments complete; native, the default, rescue and the default of an earlier
+         checkout (--before) without a limit, where the GPU waits for the host.
 
 A card is a limit set by set_per_process_memory_fraction(). PyTorch and our adapter both make a
 number of bytes of it, and compare it with what they hold. All of them hold whole pages of 2 MiB, so
@@ -80,15 +80,20 @@ def make_repeatable(torch, name, is_strict):
 
 
 def enter(torch, name):
-    """Makes allocator `name` that of this process, and starts CUDA. Returns what is in force."""
+    """Makes allocator `name` that of this process, and starts CUDA. Returns what is in force. After an
+    @ the root of another checkout may stand, with build/gpu, whose allocator is meant."""
+    name, _, before = name.partition("@")
+    if before:
+        os.environ["VRAMWISE_LIBRARY_DIR"] = f"{before}/build/gpu"
+        sys.path.insert(0, f"{before}/python")
     os.environ[under.KEPT_IN] = name
     _, settings = under.split(name)
     if settings:
         torch.cuda.memory._set_allocator_settings(settings)
     under.install(name)
     kept = torch.empty(1, device="cuda")
-    is_expandable = any(segment.get("is_expandable") for segment in torch.cuda.memory_snapshot())
-    if (name == "expandable") and not is_expandable:
+    if name == "expandable" and not any(segment.get("is_expandable")
+                                        for segment in torch.cuda.memory_snapshot()):
         raise RuntimeError("expandable segments were asked for and are not in force")
     del kept
     return torch.cuda.get_allocator_backend()
@@ -134,8 +139,8 @@ def run_on_gpu(order):
         step=job.step, steps=job.steps_planned, losses=job.losses,
         step_ms=[round(ms, 3) for ms in job.step_ms],
         peak_allocated=stats["allocated_bytes.all.peak"],
-        peak_requested=stats["requested_bytes.all.peak"],
-        peak_active=stats["active_bytes.all.peak"],
+        peak_requested=stats.get("requested_bytes.all.peak"),
+        peak_active=stats.get("active_bytes.all.peak"),
         peak_reserved=stats["reserved_bytes.all.peak"],
         retries=stats["num_alloc_retries"], failures=stats["num_ooms"], engine=under.stats())
     answer.setdefault("is_oom", False)
@@ -293,11 +298,14 @@ class Bench:
         pairs = []
         for name in self.known():
             factor = self.results.smallest_completed(name, "expandable")
-            if factor is not None:
+            if self.results.limited.get((name, "vramwise", factor), {}).get("completed"):
                 pairs += [(name, allocator, factor) for allocator in ("expandable", "vramwise")]
         for turn in range(self.arguments.turns):
             orders = [self.order("times", *pair) for pair in pairs]
             host = [self.order("times", "host_bound", name) for name in HOST_BOUND]
+            if self.arguments.before:
+                host.append(self.order("times", "host_bound",
+                                       f"{report.BEFORE}{self.arguments.before}"))
             if turn % 2 == 1:
                 orders, host = orders[::-1], host[::-1]
             self.run(orders + (host + host[::-1]) * (HOST_BOUND_TURNS // 2), 1)
@@ -371,6 +379,8 @@ def main():
     of_run.add_argument("--parallel", type=int, default=10, help="runs at once (10)")
     of_run.add_argument("--only", help="these workloads")
     of_run.add_argument("--turns", type=int, default=2, help="of the times (2)")
+    of_run.add_argument("--before", help="root of an earlier checkout with build/gpu: its default's "
+                        "time where the GPU waits for the host")
     of_run.add_argument("--grid", type=float, default=0.5, help="of `finer`, in percent (0.5)")
     of_run.add_argument("--phases", type=comma_list(PHASES), default=list(PHASES),
                         help="some of " + ",".join(PHASES))

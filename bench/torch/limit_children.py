@@ -44,7 +44,7 @@ class Child:
             os.dup2(self.output.fileno(), 1)
             os.dup2(self.output.fileno(), 2)
             sys.stdout = sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
-            answer = json.dumps(work(self.order)).encode()
+            answer = json.dumps(work(self.order), default=str).encode()
             while answer:
                 answer = answer[os.write(write_end, answer):]
             status = 0

@@ -92,10 +92,10 @@ class PhasesTest(unittest.TestCase):
         self.real_run = bench.run_on_gpu
         self.addCleanup(setattr, bench, "run_on_gpu", self.real_run)
 
-    def run_phases(self, needs, phases=bench.PHASES, budget=600.0, run=None):
+    def run_phases(self, needs, phases=bench.PHASES, budget=600.0, run=None, before=None):
         bench.run_on_gpu = run or fake_run(needs)
         arguments = argparse.Namespace(budget=budget, parallel=4, grid=0.5, turns=2,
-                                       workloads=["one", "two"])
+                                       before=before, workloads=["one", "two"])
         with contextlib.redirect_stderr(io.StringIO()):
             work = bench.Bench(self.folder, arguments)
             for phase in phases:
@@ -144,7 +144,10 @@ class PhasesTest(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("FAIL one: on 1.020 the losses of vramwise differ", text)
         self.assertIn("FAIL two: steps take 1.050 times", text)
-        self.assertIn("FAIL host_bound", text)
+        self.assertIn("FAIL host_bound: the default's steps take 1.0500 times native ones", text)
+        results = self.run_phases(None, run=wrong, before="/earlier")
+        self.assertEqual(len(results.timed["host_bound", report.BEFORE]), 4)
+        self.assertIn("times earlier ones", self.check(results)[1])
 
     def test_losses_that_pytorch_cannot_repeat_prove_nothing(self):
         honest = fake_run(self.NEEDS)
