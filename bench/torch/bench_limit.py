@@ -33,6 +33,7 @@ import math
 import os
 import pickle
 import random
+import signal
 import subprocess
 import sys
 import tarfile
@@ -161,10 +162,12 @@ def run_anew(order):
 
 
 def ask_device(_):
-    """What the machine is. RuntimeError: a forked process cannot use the GPU."""
+    """What the machine is, and whether a forked process can use its GPU."""
     import torch
     import transformers
 
+    if torch.cuda._is_in_bad_fork():
+        return {"is_forked_too_late": True}
     device = torch.cuda.get_device_properties(0)
     return {"gpu": device.name, "gpu_bytes": device.total_memory, "torch": torch.__version__,
             "transformers": transformers.__version__, "python": sys.version.split()[0]}
@@ -221,9 +224,10 @@ class Bench:
         self.folder, self.arguments = folder, arguments
         self.began = time.monotonic()
         self.deadline = self.began + arguments.budget
-        self.results = report.Results()
-        self.log = open(folder / report.LOG, "a", encoding="ascii")
-        self.strict = {}
+        is_new = "record" in arguments.phases
+        self.results = report.Results() if is_new else report.Results.read(folder)
+        self.strict = self.results.strictness()
+        self.log = open(folder / report.LOG, "w" if is_new else "a", encoding="ascii")
         self.work = run_on_gpu
 
     def note(self, order, answer):
@@ -239,7 +243,9 @@ class Bench:
     def look_at_machine(self):
         machine = limit_children.run_all(ask_device, [None], 1, RUN_SECONDS)[0]
         if "error" in machine:
-            print(f"a forked process cannot use the GPU ({machine['error']}): each is started anew",
+            raise SystemExit(f"the GPU cannot be used: {machine['error']}")
+        if machine.get("is_forked_too_late"):
+            print("CUDA was started while the packages were loaded: each run loads them itself",
                   file=sys.stderr, flush=True)
             self.work = run_anew
         return machine
@@ -289,7 +295,8 @@ class Bench:
         """Halves the gap below the smallest card of the default, for all workloads at once."""
         while time.monotonic() < self.deadline:
             orders = [self.order("finer", name, "vramwise", factor) for name in self.known()
-                      for factor in self.results.between(name, "vramwise", self.arguments.grid)]
+                      for factor in self.results.between(name, "vramwise", self.arguments.grid)
+                      if (name, "vramwise", factor) not in self.results.limited]
             if not orders:
                 return
             self.run(orders, self.at_a_time())
@@ -320,9 +327,7 @@ def run(arguments):
 
     arguments.workloads = choose(limit_workloads.WORKLOADS, arguments.only)
     bench = Bench(folder, arguments)
-    if "record" not in arguments.phases:
-        bench.results = report.Results.read(folder)
-        bench.strict = bench.results.strictness()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the children end too
     print(f"loaded in {bench.began - begin:.1f} s", file=sys.stderr, flush=True)
     machine = bench.look_at_machine()
     for phase in PHASES:

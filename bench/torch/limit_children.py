@@ -41,6 +41,7 @@ class Child:
         status = 1
         try:
             os.setpgid(0, 0)  # what it starts ends with it
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.dup2(self.output.fileno(), 1)
             os.dup2(self.output.fileno(), 2)
             sys.stdout = sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)

@@ -37,10 +37,14 @@ class Results:
 
     @staticmethod
     def read(folder):
+        """SystemExit: there is no log that can be read."""
         results = Results()
-        with open(Path(folder) / LOG, encoding="ascii") as file:
-            for line in file:
-                results.add(json.loads(line))
+        try:
+            with open(Path(folder) / LOG, encoding="ascii") as file:
+                for line in file:
+                    results.add(json.loads(line))
+        except (OSError, ValueError) as error:
+            raise SystemExit(f"there are no results: {error}") from None
         return results
 
     def add(self, line):
@@ -327,14 +331,14 @@ def find_losses_to_others(results, workload):
                    and results.limited.get((workload, allocator, factor), {}).get("completed")]
         if winners and not (own or {}).get("completed"):
             how = outcome(own) if own else "was not run"
-            yield f"on {factor:.2f} the default {how}; {' and '.join(winners)} complete"
+            yield f"card {factor:.3f}: done by {' and '.join(winners)}, not by the default ({how})"
 
 
 def find_faults(results, workload):
     yield from find_losses_to_others(results, workload)
     for (name, allocator, factor), line in results.limited.items():
         if name == workload and results.losses(workload, line) == "DIFFERENT":
-            yield f"on {factor:.3f} the losses of {allocator} differ"
+            yield f"card {factor:.3f}: the losses of {allocator} differ"
     times = time_ratios(results, workload, "vramwise", "expandable")
     if times and min(times[1:]) > MOST_TIME_RATIO:
         yield f"steps take {times[1]:.3f} times those of expandable segments ({times[2]:.3f} in all)"

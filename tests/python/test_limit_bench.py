@@ -95,7 +95,7 @@ class PhasesTest(unittest.TestCase):
     def run_phases(self, needs, phases=bench.PHASES, budget=600.0, run=None, before=None):
         bench.run_on_gpu = run or fake_run(needs)
         arguments = argparse.Namespace(budget=budget, parallel=4, grid=0.5, turns=2,
-                                       before=before, workloads=["one", "two"])
+                                       before=before, phases=phases, workloads=["one", "two"])
         with contextlib.redirect_stderr(io.StringIO()):
             work = bench.Bench(self.folder, arguments)
             for phase in phases:
@@ -124,8 +124,9 @@ class PhasesTest(unittest.TestCase):
     def test_the_check_names_where_the_default_loses(self):
         status, text = self.check(self.run_phases(self.NEEDS))
         self.assertEqual(status, 1)
-        self.assertIn("FAIL one: on 1.00 the default out of memory in step 3; rescue complete", text)
-        self.assertNotIn("on 1.02", text)
+        self.assertIn("FAIL one: card 1.000: done by rescue, not by the default (out of memory in "
+                      "step 3)", text)
+        self.assertNotIn("card 1.020", text)
         status, text = self.check(self.run_phases({**self.NEEDS, "vramwise": 1.0}))
         self.assertEqual((status, text.count("ok ")), (0, 2), text)
 
@@ -142,7 +143,7 @@ class PhasesTest(unittest.TestCase):
 
         status, text = self.check(self.run_phases(None, run=wrong))
         self.assertEqual(status, 1)
-        self.assertIn("FAIL one: on 1.020 the losses of vramwise differ", text)
+        self.assertIn("FAIL one: card 1.020: the losses of vramwise differ", text)
         self.assertIn("FAIL two: steps take 1.050 times", text)
         self.assertIn("FAIL host_bound: the default's steps take 1.0500 times native ones", text)
         results = self.run_phases(None, run=wrong, before="/earlier")
@@ -173,6 +174,25 @@ class PhasesTest(unittest.TestCase):
         results = self.run_phases(None, run=picky)
         self.assertEqual(results.strictness(), {"one": True, "two": False})
         self.assertEqual(results.smallest_card("two", "expandable"), (1.01, 1.02))
+
+    def test_a_card_that_gives_no_answer_is_not_tried_for_ever(self):
+        honest = fake_run(self.NEEDS)
+
+        def broken(order):
+            if order["phase"] == "finer":
+                raise RuntimeError("no answer")
+            return honest(order)
+
+        results = self.run_phases(None, run=broken)
+        self.assertEqual(results.smallest_card("one", "vramwise"), (1.01, 1.02))
+        self.assertIn("error", results.limited["one", "vramwise", 1.015])
+
+    def test_phases_can_be_run_one_after_another(self):
+        self.run_phases(self.NEEDS, phases=("record",))
+        self.run_phases(self.NEEDS, phases=("limits",))
+        results = self.run_phases(self.NEEDS, phases=("finer", "times"))
+        self.assertEqual(results.smallest_card("one", "vramwise"), (1.01, 1.015))
+        self.assertIsNotNone(report.time_ratios(results, "one", "vramwise", "expandable"))
 
     def test_a_workload_that_fails_stops_none_of_the_others(self):
         honest = fake_run(self.NEEDS)
