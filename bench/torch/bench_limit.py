@@ -53,7 +53,6 @@ PHASES = ("record", "limits", "finer", "times")
 UNLIMITED = ("native", "expandable", "vramwise")
 LIMITED = ("expandable", "vramwise", "vramwise:rescue")
 HOST_BOUND = ("native", "vramwise", "vramwise:rescue")
-HOST_BOUND_TURNS = 2       # for each of --turns
 PAGE_BYTES = 2 << 20
 MOST_EVENTS = 4_000_000    # the recorder's ring: never full
 RUN_SECONDS = 45           # after which a run is killed
@@ -220,13 +219,12 @@ def limit_bytes(live_bytes, factor):
 class Bench:
     """The phases; every answer is a line of the log at once."""
 
-    def __init__(self, folder, arguments):
-        self.folder, self.arguments = folder, arguments
-        self.began = time.monotonic()
-        self.deadline = self.began + arguments.budget
+    def __init__(self, folder, arguments, began):
+        self.folder, self.arguments, self.began = folder, arguments, began
+        self.deadline = began + arguments.budget
         is_new = "record" in arguments.phases
         self.results = report.Results() if is_new else report.Results.read(folder)
-        self.strict = self.results.strictness()
+        self.strict = {"host_bound": False, **self.results.strictness()}
         self.log = open(folder / report.LOG, "w" if is_new else "a", encoding="ascii")
         self.work = run_on_gpu
 
@@ -315,7 +313,7 @@ class Bench:
                                        f"{report.BEFORE}{self.arguments.before}"))
             if turn % 2 == 1:
                 orders, host = orders[::-1], host[::-1]
-            self.run(orders + (host + host[::-1]) * (HOST_BOUND_TURNS // 2), 1)
+            self.run(orders + host + host[::-1], 1)
 
 
 def run(arguments):
@@ -326,9 +324,9 @@ def run(arguments):
     import limit_workloads
 
     arguments.workloads = choose(limit_workloads.WORKLOADS, arguments.only)
-    bench = Bench(folder, arguments)
+    bench = Bench(folder, arguments, begin)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the children end too
-    print(f"loaded in {bench.began - begin:.1f} s", file=sys.stderr, flush=True)
+    print(f"loaded in {time.monotonic() - begin:.1f} s", file=sys.stderr, flush=True)
     machine = bench.look_at_machine()
     for phase in PHASES:
         if phase in arguments.phases:

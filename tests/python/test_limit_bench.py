@@ -97,7 +97,7 @@ class PhasesTest(unittest.TestCase):
         arguments = argparse.Namespace(budget=budget, parallel=4, grid=0.5, turns=2,
                                        before=before, phases=phases, workloads=["one", "two"])
         with contextlib.redirect_stderr(io.StringIO()):
-            work = bench.Bench(self.folder, arguments)
+            work = bench.Bench(self.folder, arguments, time.monotonic())
             for phase in phases:
                 getattr(work, phase)()
         work.log.close()
