@@ -19,9 +19,10 @@ times    one run at a time, in turns: expandable segments and the default on the
          which expandable segments complete; native, the default, rescue and the default of an earlier
          checkout (--before) without a limit, where the GPU waits for the host.
 
-A card is a limit set by set_per_process_memory_fraction(). PyTorch and our adapter both make a
-number of bytes of it, and compare it with what they hold. All of them hold whole pages of 2 MiB, so
-a limit is rounded up to whole pages here, for all alike. cuBLAS' workspaces count, for all alike.
+A card is a limit set by set_per_process_memory_fraction(). PyTorch and our adapter both multiply it
+by the card's bytes, cut off what is less than a byte, and hold no more than that. All of them hold
+whole pages of 2 MiB, so a limit is rounded up to whole pages here, for all alike. cuBLAS' workspaces
+count, for all alike.
 FOLDER/limit.jsonl has a line for each run as soon as it ends; a run that hangs is killed, and one
 that fails is a line. limit_report.py says what the lines mean.
 """
@@ -168,7 +169,8 @@ def ask_device(_):
     if torch.cuda._is_in_bad_fork():
         return {"is_forked_too_late": True}
     device = torch.cuda.get_device_properties(0)
-    return {"gpu": device.name, "gpu_bytes": device.total_memory, "torch": torch.__version__,
+    return {"gpu": device.name, "gpu_bytes": device.total_memory,
+            "driver_bytes": torch.cuda.mem_get_info()[1], "torch": torch.__version__,
             "transformers": transformers.__version__, "python": sys.version.split()[0]}
 
 
@@ -242,6 +244,9 @@ class Bench:
         machine = limit_children.run_all(ask_device, [None], 1, RUN_SECONDS)[0]
         if "error" in machine:
             raise SystemExit(f"the GPU cannot be used: {machine['error']}")
+        if machine.get("gpu_bytes") != machine.get("driver_bytes"):
+            print(f"the GPU has {machine['gpu_bytes']} bytes, and the driver says "
+                  f"{machine['driver_bytes']}: limits differ as much", file=sys.stderr, flush=True)
         if machine.get("is_forked_too_late"):
             print("CUDA was started while the packages were loaded: each run loads them itself",
                   file=sys.stderr, flush=True)
