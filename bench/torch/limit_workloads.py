@@ -222,7 +222,7 @@ def host_bound(job):
     """GPT-2 on so few tokens that the GPU waits for the host; for times, not for limits."""
     model = gpt2(12, 16_000, 128)
     optimizer = adamw(model)
-    tokens = random_tokens(2, 128, 16_000)
+    tokens = random_tokens(job.size(2), job.size(128, 8), 16_000)
     for _ in job.steps(90):
         with autocast():
             loss = model(input_ids=tokens, labels=tokens).loss
