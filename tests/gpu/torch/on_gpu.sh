@@ -2,8 +2,8 @@
 # Runs on a machine with a GPU and PyTorch: builds the libraries with gcc alone, then the parts that
 # are named, each within its time. One part that fails does not keep the others from running.
 #
-#   on_gpu.sh PART...     PART: build plan checks same runs live rescue spill pytorch raw steps watching tools, or all
-#   PART:SECONDS          gives a part another limit; PART=ALLOCATOR,... other allocators
+#   on_gpu.sh PART...     PART: build plan checks same runs live rescue limit spill pytorch raw steps watching tools, or all
+#   PART:SECONDS          gives a part another limit; PART=ALLOCATOR,... other allocators (of limit: phases)
 #
 # What is not in the repository is looked for in build/carried (or where the variable says):
 #   train.py   the corpus script, for steps            (VRAMWISE_TRAIN)
@@ -104,6 +104,11 @@ part_same() { python3 "$tests/same_results.py" $names; }
 part_runs() { python3 "$tests/whole_runs.py" --vramwise "$(program)"; }
 part_live() { python3 "$tests/check_live.py"; }
 part_rescue() { python3 "$tests/rescue_capped.py" $names; }
+part_limit() {
+    python3 "$bench/bench_limit.py" run "$OUT/limit" --budget $((limit - 30)) ${names:+--phases "${names// /,}"} || return
+    python3 "$bench/bench_limit.py" table "$OUT/limit"
+    python3 "$bench/bench_limit.py" check "$OUT/limit"
+}
 part_spill() {
     local is_bad=0
     python3 "$tests/check_spill.py" || is_bad=1
@@ -122,9 +127,9 @@ part_steps() {
 part_watching() { python3 "$bench/bench_watching.py" --vramwise "$(program)" --seconds $((limit / 2)); }
 part_tools() { python3 "$tests/snapshot_tools.py" --vramwise "$(program)" --out "$OUT" $names; }
 
-declare -A limits=([build]=240 [plan]=200 [checks]=300 [same]=200 [runs]=180 [live]=90 [rescue]=180 [spill]=480 [pytorch]=420 [raw]=180
+declare -A limits=([build]=240 [plan]=200 [checks]=300 [same]=200 [runs]=180 [live]=90 [rescue]=180 [limit]=420 [spill]=480 [pytorch]=420 [raw]=180
     [steps]=420 [watching]=160 [tools]=160)
-order=(build plan checks same runs live rescue spill raw tools watching pytorch steps)
+order=(build plan checks same runs live rescue limit spill raw tools watching pytorch steps)
 
 if [ "${1:-}" = --part ]; then # in a process of its own, so that it can be stopped
     limit=$3
