@@ -17,8 +17,9 @@
  * was freed, so we keep its choice: a split makes a new record for the low part, and the old one
  * becomes the high part; a merge keeps the record that asked for it.
  *
- * Records are 128 bytes on cache lines of their own: the first line is all that a neighbour's merge
- * or a search touches. They come from chunks that are never given back before the engine ends. */
+ * Records are 128 bytes: the first cache line is all that a neighbour's merge or a search touches,
+ * and they lie at multiples of 128, since processors fetch lines in such pairs. They come from
+ * chunks that are never given back before the engine ends. */
 #ifndef VW_ENGINE_BLOCK_H
 #define VW_ENGINE_BLOCK_H
 
@@ -72,7 +73,7 @@ struct vw__block {
     struct vw__stream_order_use *uses; /* streams named by record_stream; the pool's */
     uint32_t pending_events;           /* of those, not yet complete; the pool's */
     uint32_t advice; /* paged engine: vw_advice, while LIVE or PENDING; 0 otherwise */
-} __attribute__((aligned(64)));
+} __attribute__((aligned(128)));
 
 _Static_assert(offsetof(vw__block, segment) == 64, "the first cache line is full");
 _Static_assert(sizeof(vw__block) == 128, "two cache lines a block");
