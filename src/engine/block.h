@@ -65,6 +65,7 @@ struct vw__block {
 
     /* The second cache line. */
     vw__segment *segment;
+    struct vw__lane *lane;    /* its segment's */
     uint64_t requested_bytes; /* what the last caller asked for; 0 for a fresh record */
     uint64_t tag;             /* the caller's, while LIVE or PENDING; 0 otherwise */
     uint64_t segment_tag;     /* of the request that made the segment; follows the record */
@@ -133,18 +134,29 @@ static inline void vw__block_give_back(vw__block_source *source, vw__block *bloc
     source->spare_count++;
 }
 
-/* A record for addresses of `segment`, linked to no neighbour. There must be a spare one. */
-static inline vw__block *vw__block_make(vw__block_source *source, vw__segment *segment,
-                                        uint64_t address, uint64_t size_bytes, uint32_t tie_break)
+/* A record for addresses of `other`'s segment, linked to no neighbour. There must be a spare one.
+ * The segment is not looked at. */
+static inline vw__block *vw__block_make_beside(vw__block_source *source, const vw__block *other,
+                                               uint64_t address, uint64_t size_bytes,
+                                               uint32_t tie_break)
 {
     vw__block *block = vw__block_take(source);
     block->address = address;
     block->size_bytes = size_bytes;
     block->previous = block->next = NULL;
-    block->segment = segment;
+    block->segment = other->segment;
+    block->lane = other->lane;
     block->tie_break = tie_break;
-    block->nature = segment->nature;
+    block->nature = other->nature;
     return block;
+}
+
+/* The same for addresses of `segment`, whatever blocks it has. */
+static inline vw__block *vw__block_make(vw__block_source *source, vw__segment *segment,
+                                        uint64_t address, uint64_t size_bytes, uint32_t tie_break)
+{
+    const vw__block like = {.segment = segment, .lane = segment->lane, .nature = segment->nature};
+    return vw__block_make_beside(source, &like, address, size_bytes, tie_break);
 }
 
 static inline bool vw__block_is_expandable(const vw__block *block)
@@ -229,11 +241,11 @@ static inline vw__block_pair vw__block_cut_out(vw__block_source *source, vw__blo
     uint64_t before_bytes = address - block->address;
     uint64_t after_bytes = block->size_bytes - before_bytes - size_bytes;
     if (before_bytes > 0) {
-        rest.before = vw__block_make(source, block->segment, block->address, before_bytes, 0);
+        rest.before = vw__block_make_beside(source, block, block->address, before_bytes, 0);
         vw__block_link_before(rest.before, block);
     }
     if (after_bytes > 0) {
-        rest.after = vw__block_make(source, block->segment, address + size_bytes, after_bytes, 0);
+        rest.after = vw__block_make_beside(source, block, address + size_bytes, after_bytes, 0);
         vw__block_link_after(rest.after, block);
     }
     block->address = address;

@@ -266,6 +266,11 @@ static void file_under_another_stream(scene *s)
     SET(s->whole->segment->lane, s->whole->segment->lane->next);
 }
 
+static void file_a_block_elsewhere_than_its_segment(scene *s)
+{
+    SET(s->live->lane, s->whole->lane);
+}
+
 static void put_lanes_out_of_order(scene *s)
 {
     SET(s->whole->segment->lane->stream, 7);
@@ -283,6 +288,7 @@ static void damaged_indexes_are_noticed(void **state)
         {"a bin's bit does not say", hide_a_bin},
         {"in the indexes", leave_a_free_block_out},
         {"is in another stream's index", file_under_another_stream},
+        {"than its segment", file_a_block_elsewhere_than_its_segment},
         {"are not in order", put_lanes_out_of_order},
         {"are not in order", give_a_lane_another_shelf},
     };
