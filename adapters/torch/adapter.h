@@ -171,12 +171,21 @@ class Adapter final : public CUDAAllocator
     static constexpr int most_devices = 128; // more than c10::DeviceIndex can count
 
     // adapter.cpp
-    c10::DeviceIndex current_device() const;
+    // With one device there is no question; asking the runtime takes longer than finding a block.
+    c10::DeviceIndex current_device() const
+    {
+        return C10_LIKELY(device_count_.load(std::memory_order_relaxed) == 1)
+                   ? c10::DeviceIndex{0}
+                   : ask_current_device();
+    }
+    c10::DeviceIndex ask_current_device() const;
     void *serve(c10::DeviceIndex device, size_t size_bytes, cudaStream_t stream);
     void *serve_slowly(c10::DeviceIndex device, size_t size_bytes, cudaStream_t stream);
     void *serve_observed(DevicePools &device, size_t size_bytes, cudaStream_t stream,
                          vw_device_ptr at = VW_NULL);
     [[noreturn]] void fail(const Failure &failure, c10::DeviceIndex device);
+    [[noreturn, gnu::cold, gnu::noinline]] void fail_with(vw_status status,
+                                                          c10::DeviceIndex device);
     void free_slowly(void *pointer);
     vw_status free_in(DevicePools &device, void *pointer);
     bool find(const void *pointer, DevicePools **device, vw_pool **pool, vw_block_place *place);
@@ -246,8 +255,13 @@ class Adapter final : public CUDAAllocator
 #endif
 
 // The handle behind a stream of PyTorch's, which its own stream() takes some 100 ns to find, going
-// by way of the driver. For a number other than 0 it is asked for and remembered.
-cudaStream_t handle_of(const CUDAStream &stream);
+// by way of the driver. For a number other than 0, the device's default stream, it is asked for and
+// remembered.
+cudaStream_t remembered_handle_of(const CUDAStream &stream);
+inline cudaStream_t handle_of(const CUDAStream &stream)
+{
+    return C10_LIKELY(stream.id() == 0) ? nullptr : remembered_handle_of(stream);
+}
 
 // The version of PyTorch compiled against, which is that of the process: "2.11.0". Pools follow it.
 const char *torch_version();

@@ -11,19 +11,29 @@
 
 #include "base/error.h" /* VW_ASSERT */
 
-/* How long to pause before looking again; after the last look the thread sleeps. The first pause is
- * short, for a chance meeting; the last ones are long, so that under steady contention a lock stays
- * with its owner for dozens of turns (with 2 to 4 threads a third less time per operation than
- * pauses that grow step by step). A pause instruction takes 40 to 140 cycles on current x86, so all
- * looks take some hundred microseconds: much longer than a critical section without driver calls,
- * shorter than a time slice. */
-static const unsigned pauses_before_look[] = {1, 64, 2048, 2048, 2048, 2048};
+/* How many pauses before each look at the lock. A pause instruction takes 40 to 140 cycles on
+ * current processors.
+ *
+ *   first     for a chance meeting: the owner is about to be done
+ *   patient   some 100 us to 400 us each, so that under steady contention the owner locks some
+ *             thousand times before another one does, while the lines of what it guards stay in its
+ *             cache; in all about a millisecond, shorter than a time slice. Then it sleeps.
+ *   woken     at once, since the lock was free a moment ago; then patient once more: one that slept
+ *             again at once would cost the owner a system call and an interrupt every few
+ *             microseconds
+ *   eager     after MOST_SLEEPS, so that nobody waits for ever: so many looks do not all fail */
+static const unsigned first_pauses[] = {1, 32, 64, 0};
+static const unsigned patient_pauses[] = {4096, 8192, 8192, 0};
+static const unsigned woken_pauses[] = {1, 4096, 8192, 8192, 0};
+enum { MOST_SLEEPS = 8, EAGER_PAUSES = 16, EAGER_LOOKS = 1024 };
 
 static inline void pause_briefly(unsigned times)
 {
     for (unsigned i = 0; i < times; i++) {
 #if defined(__x86_64__) || defined(__i386__)
         __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        __asm__ volatile("isb" ::: "memory"); /* `yield` does not wait */
 #else
         atomic_signal_fence(memory_order_seq_cst);
 #endif
@@ -51,23 +61,51 @@ static bool try_lock(vw__mutex *mutex)
            atomic_exchange_explicit(&mutex->is_held, 1, memory_order_acquire) == 0;
 }
 
-void vw__mutex_lock_slow(vw__mutex *mutex)
+static bool look(vw__mutex *mutex, const unsigned *pauses)
+{
+    for (; *pauses != 0; pauses++) {
+        pause_briefly(*pauses);
+        if (try_lock(mutex))
+            return true;
+    }
+    return false;
+}
+
+static bool look_eagerly(vw__mutex *mutex)
+{
+    for (unsigned i = 0; i < EAGER_LOOKS; i++) {
+        pause_briefly(EAGER_PAUSES);
+        if (try_lock(mutex))
+            return true;
+    }
+    return false;
+}
+
+/* Until it is woken, or has the lock: true. */
+static bool sleep_or_lock(vw__mutex *mutex)
 {
     static const struct timespec one_millisecond = {0, 1000000};
-    for (size_t i = 0; i < sizeof pauses_before_look / sizeof pauses_before_look[0]; i++) {
-        pause_briefly(pauses_before_look[i]);
-        if (try_lock(mutex))
+    atomic_store_explicit(&mutex->owes_wake, 1, memory_order_seq_cst);
+    bool has_run = run_barrier_everywhere();
+    if (try_lock(mutex))
+        return true;
+    syscall(SYS_futex, (uint32_t *)&mutex->owes_wake, FUTEX_WAIT_PRIVATE, 1,
+            has_run ? NULL : &one_millisecond, NULL, 0);
+    return false;
+}
+
+void vw__mutex_lock_slow(vw__mutex *mutex)
+{
+    if (look(mutex, first_pauses) || look(mutex, patient_pauses))
+        return;
+    /* One wake-up at a time is under way. Whoever it reaches takes the lock and leaves owes_wake
+     * set, or sets it again and sleeps, so the sleepers behind it are not forgotten. */
+    for (unsigned sleeps = 1; !sleep_or_lock(mutex); sleeps++) {
+        bool is_eager = sleeps % MOST_SLEEPS == 0;
+        if (is_eager ? look_eagerly(mutex) : look(mutex, woken_pauses)) {
+            atomic_store_explicit(&mutex->owes_wake, 1, memory_order_seq_cst);
             return;
-    }
-    /* One wake-up at a time is under way. Whoever it reaches takes the lock with owes_wake set, or
-     * sets it again and sleeps, so the sleepers behind it are not forgotten. */
-    for (;;) {
-        atomic_store_explicit(&mutex->owes_wake, 1, memory_order_seq_cst);
-        bool has_run = run_barrier_everywhere();
-        if (try_lock(mutex))
-            return;
-        syscall(SYS_futex, (uint32_t *)&mutex->owes_wake, FUTEX_WAIT_PRIVATE, 1,
-                has_run ? NULL : &one_millisecond, NULL, 0);
+        }
     }
 }
 

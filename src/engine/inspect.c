@@ -210,6 +210,9 @@ static vw_status check_block(vw__engine_census *census, const vw__segment *segme
     VW__ENGINE_CHECK(vw__segment_is_expandable(segment) || vw__block_has_memory(block),
                      "block %#" PRIx64 " of a plain segment is unmapped, or its memory elsewhere",
                      block->address);
+    VW__ENGINE_CHECK(block->lane == segment->lane,
+                     "block %#" PRIx64 " is in another stream's index than its segment",
+                     block->address);
     VW__ENGINE_CHECK(block->tag == 0 || block->state <= VW__BLOCK_PENDING,
                      "free block %#" PRIx64 " has a tag", block->address);
 

@@ -30,10 +30,10 @@
 #include <stdint.h>
 
 #include "vramwise/vramwise.h"
-#include "base/address_map.h"
 #include "base/error.h"
 #include "base/fork_guard.h"
 #include "base/ranked_mutex.h"
+#include "engine/block_map.h"
 #include "engine/driver_calls.h"
 #include "engine/engine_base.h"
 #include "engine/engine_list.h"          /* vw__engine_kind */
@@ -46,7 +46,7 @@ struct vw_pool {
     vw__mutex lock __attribute__((aligned(64))); /* waiters look at it: on a line of its own */
 
     vw__engine *engine __attribute__((aligned(64)));
-    vw__address_map live;     /* address -> vw__block, of live blocks */
+    vw__block_map live;       /* the live blocks, by address */
     vw__stream_order order;   /* uses by other streams, and frees that wait for them */
     uint32_t fork_generation; /* set at creation, then read-only */
     bool has_sink;
@@ -166,13 +166,13 @@ static inline void vw__pool_complete_free(vw_pool *pool, vw__block *block)
 }
 
 /* Files a block that the engine hands out under its address, counts it and tells listeners. Under
- * the lock; there is room in the address map. */
+ * the lock; there is room in the map of live blocks. */
 static inline void vw__pool_file_block(vw_pool *pool, vw__block *block)
 {
     vw__counters *counters = &pool->counters;
     vw__engine_size_kind kind = vw__block_kind(block);
     int64_t size_bytes = (int64_t)block->size_bytes;
-    vw__address_map_insert(&pool->live, block->address, block);
+    vw__block_map_insert(&pool->live, block);
     vw__counter_up(&counters->allocation, kind, 1);
     vw__counter_up(&counters->allocated_bytes, kind, size_bytes);
     vw__counter_up(&counters->active, kind, 1);
@@ -183,7 +183,8 @@ static inline void vw__pool_file_block(vw_pool *pool, vw__block *block)
     vw__pool_notice(pool, VW_ACTION_ALLOC, block);
 }
 
-/* The block is out of the address map. Under the lock, which stream order may drop for a while. */
+/* The block is out of the map of live blocks. Under the lock, which stream order may drop for a
+ * while. */
 static inline vw_status vw__pool_take_back(vw_pool *pool, vw__block *block)
 {
     vw__counters *counters = &pool->counters;

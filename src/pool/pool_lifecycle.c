@@ -120,7 +120,7 @@ vw_status vw__pool_create(vw_device *device, const vw_pool_options *options,
         return vw__fail_host_memory(sizeof *pool, "a pool");
     memset(pool, 0, sizeof *pool);
     vw__mutex_init(&pool->lock, VW__LOCK_POOL);
-    vw__address_map_init(&pool->live);
+    vw__block_map_init(&pool->live);
     vw__stream_order_init(&pool->order);
     pool->fork_generation = vw__fork_generation();
     pool->device = device;
@@ -158,7 +158,7 @@ void vw_pool_destroy(vw_pool *pool)
     vw__stream_order_deinit(pool);
     pool->engine->table->destroy(pool->engine);
     vw__stock_destroy(pool->host_stock);
-    vw__address_map_deinit(&pool->live);
+    vw__block_map_deinit(&pool->live);
     vw__host_free(pool);
 }
 

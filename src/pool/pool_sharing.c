@@ -85,7 +85,7 @@ static vw_status pin_and_export(vw_pool *pool, vw__block *block, sharing *share)
 
 static vw_status find_to_share(vw_pool *pool, vw_device_ptr address, vw__block **out)
 {
-    *out = vw__address_map_get(&pool->live, address);
+    *out = vw__block_map_get(&pool->live, address);
     if (*out == NULL)
         return vw__fail(VW_ERR_UNKNOWN_ADDRESS,
                         "%#" PRIx64 " is not the start of a live block of this pool", address);
