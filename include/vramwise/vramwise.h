@@ -574,6 +574,13 @@ typedef struct vw_private_options {
     void (*give_back)(void *source_context, vw_device_ptr address, uint64_t size_bytes, int device,
                       vw_stream stream);
     void *source_context;
+
+    /* Each segment is one piece of physical memory, with addresses of its own: NCCL, UCX and RDMA
+     * drivers can register it, and a dma-buf can be made of it. It stays where it is until it is
+     * given back. Listeners see VW_ACTION_SEGMENT_ALLOC and, before the memory goes,
+     * VW_ACTION_SEGMENT_FREE. Segments have the sizes that PyTorch gives them: 2 MiB, 20 MiB, or a
+     * multiple of 2 MiB. Engine "torch" makes plain segments, also with expandable_segments. */
+    bool one_handle;
 } vw_private_options;
 
 /* Makes private pool `id`, or adds one to its use count. `options` (may be NULL) count only when
