@@ -330,6 +330,28 @@ static void while_its_stream_is_captured_a_segment_stays(void **state)
     vw_test_pool_close(&s.t);
 }
 
+static void a_captured_stream_gets_a_segment_and_nobody_waits(void **state)
+{
+    (void)state;
+    static const vw_test_call forbidden[] = {VW_TEST_EVENT_RECORD, VW_TEST_EVENT_SYNCHRONIZE,
+                                             VW_TEST_STREAM_SYNCHRONIZE, VW_TEST_SYNCHRONIZE,
+                                             VW_TEST_UNMAP};
+    scene s;
+    scene_open(&s, 64 * VW_TEST_MIB);
+    vw_test_free(&s.t, vw_test_alloc(&s.t, 50 * VW_TEST_MIB)); /* idle, and in the way */
+    vw_test_ok(&s.t, vw_private_pool_begin(s.t.pool, registered, NULL, NULL));
+    assert_int_equal(vw_device_set_capturing(s.t.device, 3, true), VW_OK);
+    vw_test_spy_forget(&s.spy);
+    vw_device_ptr block = vw_test_alloc_on(&s.t, 4 * VW_TEST_MIB, 3);
+    assert_int_equal(vw_test_segment_at(&s.t, block).total_bytes, 4 * VW_TEST_MIB);
+    vw_test_alloc_fails(&s.t, 40 * VW_TEST_MIB, 3, VW_ERR_OUT_OF_MEMORY);
+    for (size_t i = 0; i < sizeof forbidden / sizeof forbidden[0]; i++)
+        assert_int_equal(vw_test_spy_count(&s.spy, forbidden[i]), 0);
+    assert_int_equal(vw_device_set_capturing(s.t.device, 3, false), VW_OK);
+    vw_test_ok(&s.t, vw_private_pool_end(s.t.pool, registered));
+    vw_test_pool_close(&s.t);
+}
+
 /* ---- what it shares with other private pools ------------------------------------------------- */
 
 static void its_parts_go_to_another_process_as_one(void **state)
@@ -414,6 +436,7 @@ int main(void)
         cmocka_unit_test(near_the_limit_a_segment_is_as_large_as_the_request),
         cmocka_unit_test(others_get_the_idle_segments_of_a_pool_that_nobody_uses),
         cmocka_unit_test(while_its_stream_is_captured_a_segment_stays),
+        cmocka_unit_test(a_captured_stream_gets_a_segment_and_nobody_waits),
         cmocka_unit_test(its_parts_go_to_another_process_as_one),
         cmocka_unit_test(a_checkpoint_is_put_back),
         cmocka_unit_test(engine_torch_makes_plain_segments_of_it),
