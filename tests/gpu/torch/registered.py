@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import ctypes
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -36,11 +37,19 @@ class Nccl:
     FLOAT, SUM = 7, 0
 
     def __init__(self) -> None:
-        self.library = ctypes.CDLL("libnccl.so.2")
+        self.library = self.find()
         self.library.ncclGetErrorString.restype = ctypes.c_char_p
         version = ctypes.c_int()
         self.call("ncclGetVersion", ctypes.byref(version))
         self.version = version.value
+
+    @staticmethod
+    def find() -> ctypes.CDLL:
+        try:
+            return ctypes.CDLL("libnccl.so.2")
+        except OSError:  # in no folder that is searched: beside torch
+            beside = pathlib.Path(sys.modules["torch"].__file__).parents[1].glob("nvidia/nccl/lib/libnccl.so*")
+            return ctypes.CDLL(str(next(beside)))
 
     def call(self, name: str, *arguments) -> None:
         result = getattr(self.library, name)(*arguments)
