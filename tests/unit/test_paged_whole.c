@@ -66,6 +66,17 @@ static uint64_t held_bytes(const scene *s)
     return vw_test_calls(&s->t).in_use_bytes;
 }
 
+/* Everything that was unmapped was unmapped after a wait for the stream that used it. */
+static void expect_waited_for(const scene *s, vw_stream stream)
+{
+    const vw_test_call_made *waited = vw_test_spy_find(&s->spy, VW_TEST_STREAM_SYNCHRONIZE, NULL);
+    const vw_test_call_made *unmapped = vw_test_spy_find(&s->spy, VW_TEST_UNMAP, NULL);
+    assert_non_null(waited);
+    assert_non_null(unmapped);
+    assert_int_equal(waited->stream, stream);
+    assert_true(waited < unmapped);
+}
+
 /* ---- one handle, one reservation, one segment ------------------------------------------------ */
 
 static void a_segment_is_one_handle_in_a_reservation_of_its_own(void **state)
@@ -241,7 +252,7 @@ static void listeners_hear_of_the_end_while_the_memory_is_there(void **state)
     (void)state;
     scene s;
     scene_open(&s, VW_TEST_GIB);
-    vw_test_free(&s.t, take(&s, 30 * VW_TEST_MIB, 0));
+    vw_test_free(&s.t, take(&s, 30 * VW_TEST_MIB, 3));
     vw_test_ok(&s.t, vw_private_pool_release(s.t.pool, registered));
     const vw_event_sink sink = {NULL, hear};
     heard.spy = &s.spy;
@@ -251,6 +262,7 @@ static void listeners_hear_of_the_end_while_the_memory_is_there(void **state)
     assert_int_equal(heard.unmaps_before, 0);
     assert_int_equal(vw_test_spy_count(&s.spy, VW_TEST_UNMAP), 1);
     assert_int_equal(vw_test_spy_count(&s.spy, VW_TEST_UNRESERVE), 1);
+    expect_waited_for(&s, 3);
     vw_test_pool_close(&s.t);
 }
 
@@ -279,10 +291,12 @@ static void idle_pages_of_others_make_room(void **state)
     scene s;
     scene_open(&s, 64 * VW_TEST_MIB);
     vw_test_free(&s.t, vw_test_alloc(&s.t, 60 * VW_TEST_MIB));
-    vw_device_ptr block = take(&s, 40 * VW_TEST_MIB, 0);
-    assert_int_equal(vw_test_segment_at(&s.t, block).total_bytes, 40 * VW_TEST_MIB);
-    assert_true(held_bytes(&s) <= 64 * VW_TEST_MIB);
-    refuse(&s, 30 * VW_TEST_MIB);
+    vw_test_spy_forget(&s.spy);
+    vw_device_ptr block = take(&s, 20 * VW_TEST_MIB, 3);
+    assert_int_equal(vw_test_segment_at(&s.t, block).total_bytes, 20 * VW_TEST_MIB);
+    assert_true(held_bytes(&s) > 40 * VW_TEST_MIB); /* no more of them than it takes */
+    expect_waited_for(&s, 0);
+    refuse(&s, 50 * VW_TEST_MIB);
     vw_test_pool_close(&s.t);
 }
 
@@ -294,6 +308,18 @@ static void near_the_limit_a_segment_is_as_large_as_the_request(void **state)
     vw_test_alloc(&s.t, 50 * VW_TEST_MIB);
     vw_device_ptr block = take(&s, 3 * VW_TEST_MIB, 0);
     assert_int_equal(vw_test_segment_at(&s.t, block).total_bytes, 4 * VW_TEST_MIB);
+    vw_test_pool_close(&s.t);
+}
+
+static void the_limit_of_the_pool_is_for_whole_segments_too(void **state)
+{
+    (void)state;
+    scene s;
+    scene_open(&s, VW_TEST_GIB);
+    vw_test_ok(&s.t, vw_pool_set_fraction(s.t.pool, 0.0625)); /* 64 MiB */
+    take(&s, 40 * VW_TEST_MIB, 0);
+    refuse(&s, 30 * VW_TEST_MIB);
+    take(&s, 24 * VW_TEST_MIB, 0);
     vw_test_pool_close(&s.t);
 }
 
@@ -337,8 +363,15 @@ static void a_captured_stream_gets_a_segment_and_nobody_waits(void **state)
                                              VW_TEST_STREAM_SYNCHRONIZE, VW_TEST_SYNCHRONIZE,
                                              VW_TEST_UNMAP};
     scene s;
+    static const vw_private_id unused = {0, 6};
+    const vw_private_options options = {.struct_size = sizeof options, .one_handle = true};
     scene_open(&s, 64 * VW_TEST_MIB);
+    vw_test_ok(&s.t, vw_private_pool_retain(s.t.pool, unused, &options));
+    vw_test_ok(&s.t, vw_private_pool_begin(s.t.pool, unused, NULL, NULL));
     vw_test_free(&s.t, vw_test_alloc(&s.t, 50 * VW_TEST_MIB)); /* idle, and in the way */
+    vw_test_ok(&s.t, vw_private_pool_end(s.t.pool, unused));
+    vw_test_ok(&s.t, vw_private_pool_release(s.t.pool, unused));
+    vw_test_ok(&s.t, vw_private_pool_release(s.t.pool, unused));
     vw_test_ok(&s.t, vw_private_pool_begin(s.t.pool, registered, NULL, NULL));
     assert_int_equal(vw_device_set_capturing(s.t.device, 3, true), VW_OK);
     vw_test_spy_forget(&s.spy);
@@ -434,6 +467,7 @@ int main(void)
         cmocka_unit_test(a_segment_that_cannot_go_is_announced_again),
         cmocka_unit_test(idle_pages_of_others_make_room),
         cmocka_unit_test(near_the_limit_a_segment_is_as_large_as_the_request),
+        cmocka_unit_test(the_limit_of_the_pool_is_for_whole_segments_too),
         cmocka_unit_test(others_get_the_idle_segments_of_a_pool_that_nobody_uses),
         cmocka_unit_test(while_its_stream_is_captured_a_segment_stays),
         cmocka_unit_test(a_captured_stream_gets_a_segment_and_nobody_waits),
