@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,13 +63,24 @@ static bool are_same_file(int one, int other)
            first.st_dev == second.st_dev;
 }
 
+/* The serving thread's own sockets come and go: they have the name that it serves. */
+static bool is_served_socket(int file)
+{
+    struct sockaddr_un name;
+    socklen_t length = sizeof name;
+    return getsockname(file, (struct sockaddr *)&name, &length) == 0 &&
+           length > offsetof(struct sockaddr_un, sun_path);
+}
+
 static size_t open_descriptors(void)
 {
     size_t count = 0;
     DIR *all = opendir("/proc/self/fd");
     assert_non_null(all);
-    while (readdir(all) != NULL)
-        count++;
+    for (const struct dirent *each; (each = readdir(all)) != NULL;) {
+        int file = atoi(each->d_name);
+        count += fcntl(file, F_GETFD) >= 0 && !is_served_socket(file);
+    }
     closedir(all);
     return count;
 }
@@ -326,6 +338,18 @@ static void tell(int file, const lie *words)
 
 static const uint8_t liars_key[VRAMWISE_DESCRIPTOR_KEY_BYTES] = "a liar's socket";
 
+static int open_liars_socket(int backlog, vramwise_descriptor_offer *offer)
+{
+    struct sockaddr_un address;
+    socklen_t length = vw__descriptors_address(liars_key, &address);
+    int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (const struct sockaddr *)&address, length), 0);
+    assert_int_equal(listen(listener, backlog), 0);
+    *offer = (vramwise_descriptor_offer){.number = 1};
+    memcpy(offer->key, liars_key, sizeof liars_key);
+    return listener;
+}
+
 static void lie_in_child(int listener, const lie *words)
 {
     char request[64];
@@ -352,14 +376,9 @@ static void answers_that_do_not_fit_are_refused_and_closed(void **state)
         {magic, 1, 2, 3, 2, whole, "another number of descriptors"},
         {magic, 0, 1, 2, 1, whole, "the sender has freed it"},
     };
-    struct sockaddr_un address;
-    vramwise_descriptor_offer offer = {.number = 1};
-    memcpy(offer.key, liars_key, sizeof liars_key);
+    vramwise_descriptor_offer offer;
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
-        int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-        socklen_t length = vw__descriptors_address(liars_key, &address);
-        assert_int_equal(bind(listener, (const struct sockaddr *)&address, length), 0);
-        assert_int_equal(listen(listener, 1), 0);
+        int listener = open_liars_socket(1, &offer);
         pid_t child = fork();
         if (child == 0)
             lie_in_child(listener, &lies[i]);
@@ -373,13 +392,8 @@ static void answers_that_do_not_fit_are_refused_and_closed(void **state)
 static void a_server_that_hangs_up_is_given_up(void **state)
 {
     (void)state;
-    struct sockaddr_un address;
-    vramwise_descriptor_offer offer = {.number = 1};
-    memcpy(offer.key, liars_key, sizeof liars_key);
-    int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    socklen_t length = vw__descriptors_address(liars_key, &address);
-    assert_int_equal(bind(listener, (const struct sockaddr *)&address, length), 0);
-    assert_int_equal(listen(listener, 1), 0);
+    vramwise_descriptor_offer offer;
+    int listener = open_liars_socket(1, &offer);
     pid_t child = fork();
     if (child == 0) {
         alarm(LONGEST_CHILD_S);
@@ -390,6 +404,27 @@ static void a_server_that_hangs_up_is_given_up(void **state)
     kill(child, SIGKILL);
     close(listener);
     assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+/* The first peer has the only place in the queue, and its request is never read; the second finds
+ * no place. Both give up. */
+static void who_is_never_answered_gives_up(void **state)
+{
+    (void)state;
+    vramwise_descriptor_offer offer;
+    int listener = open_liars_socket(0, &offer);
+    pid_t first = fork();
+    if (first == 0) {
+        expect_refused(&offer, 2, "its socket did not answer for");
+        _exit(0);
+    }
+    struct pollfd arrival = {listener, POLLIN, 0};
+    assert_int_equal(poll(&arrival, 1, LONGEST_CHILD_S * 1000), 1);
+    expect_refused(&offer, 2, "its socket took no connection for");
+    int status = -1;
+    assert_int_equal(waitpid(first, &status, 0), first);
+    assert_int_equal(status, 0);
+    close(listener);
 }
 
 /* ---- too few descriptors --------------------------------------------------------------------- */
@@ -520,6 +555,7 @@ int main(void)
         cmocka_unit_test(other_users_get_nothing),
         cmocka_unit_test(answers_that_do_not_fit_are_refused_and_closed),
         cmocka_unit_test(a_server_that_hangs_up_is_given_up),
+        cmocka_unit_test(who_is_never_answered_gives_up),
         cmocka_unit_test(a_receiver_without_room_keeps_nothing),
         cmocka_unit_test(a_sender_without_room_serves_once_it_has_some),
         cmocka_unit_test(a_child_serves_itself_and_the_parent_goes_on),

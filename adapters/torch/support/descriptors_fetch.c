@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 enum {
-    MOST_WAIT_S = 10,  /* for a connection, and for each answer */
+    MOST_WAIT_S = 5,   /* for a connection, and for each answer */
     MOST_ATTEMPTS = 20 /* a server with many peers may hang up on one */
 };
 
@@ -56,6 +56,8 @@ static int connect_to(const vramwise_descriptor_offer *offer, char *message, siz
         snprintf(message, capacity,
                  "nobody serves its socket here: the sender has ended, or runs in another network "
                  "namespace");
+    else if (result != 0 && errno == EAGAIN)
+        snprintf(message, capacity, "its socket took no connection for %d s", MOST_WAIT_S);
     else if (result != 0)
         snprintf(message, capacity, "connect: %s", strerror(errno));
     else if (!vw__descriptors_is_our_user(file))
@@ -148,7 +150,10 @@ static outcome fetch_rest(int file, const vramwise_descriptor_offer *offer, int 
         if (size == 0 || (size < 0 && errno == ECONNRESET))
             return HUNG_UP;
         if (size < 0) {
-            snprintf(message, capacity, "its socket did not answer: %s", strerror(errno));
+            if (errno == EAGAIN)
+                snprintf(message, capacity, "its socket did not answer for %d s", MOST_WAIT_S);
+            else
+                snprintf(message, capacity, "recvmsg: %s", strerror(errno));
             return FAILED;
         }
         const char *fault = find_fault(&got, size, count - *got_count, count);

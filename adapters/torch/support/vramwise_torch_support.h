@@ -98,8 +98,8 @@ VW_API bool vramwise_descriptors_offer(const int *files, size_t count,
 /* From the return on nobody gets them any more: they may be closed. */
 VW_API void vramwise_descriptors_withdraw(uint64_t number);
 
-/* In the other process: stores `count` new descriptors, which the caller closes. It waits for ten
- * seconds at most. False, with the reason in `message`: nothing is open. */
+/* In the other process: stores `count` new descriptors, which the caller closes. It waits for
+ * each step for five seconds at most. False, with the reason in `message`: nothing is open. */
 VW_API bool vramwise_descriptors_fetch(const vramwise_descriptor_offer *offer, int *files,
                                        size_t count, char *message, size_t capacity);
 
