@@ -265,6 +265,21 @@ VW_API VW_MUST_CHECK vw_status vw_shared_open(vw_device *device, const vw_shared
  * VW_ERR_DEVICE: it may be tried again. */
 VW_API vw_status vw_shared_close(vw_device *device, vw_device_ptr address);
 
+/* Makes a dma-buf of a range of addresses, for drivers of other devices (network cards, storage),
+ * and pins the live block that `address` lies in, as vw_pool_pin() on the block's own address. The
+ * range is whole pages of the host. It may reach beyond the block, and must lie in one piece of
+ * physical memory: use a private pool with one_handle, or engine "torch" with plain segments. To
+ * undo it, close the descriptor and call vw_pool_unpin() for the block.
+ *
+ * VW_ERR_UNSUPPORTED        the device makes no dma-buf; or the range lies in several pieces, which
+ *                           the message counts, or was spilled
+ * VW_ERR_INVALID_ARGUMENT   not whole pages, or beyond the memory of the block's segment
+ * VW_ERR_UNKNOWN_ADDRESS    no live block holds `address`
+ * VW_ERR_DEVICE             the driver or the kernel refused
+ * VW_ERR_HOST_MEMORY */
+VW_API VW_MUST_CHECK vw_status vw_pool_export_dma_buf(vw_pool *pool, vw_device_ptr address,
+                                                      uint64_t size_bytes, int *file_descriptor);
+
 /* Lets the GPU with that index read and write this pool's memory directly: what is mapped now, and
  * what any pool of the device maps later. Plain memory does not need it (the CUDA runtime has its
  * own switch for that). For the pool's own device it does nothing and returns VW_OK.
@@ -574,6 +589,13 @@ typedef struct vw_private_options {
     void (*give_back)(void *source_context, vw_device_ptr address, uint64_t size_bytes, int device,
                       vw_stream stream);
     void *source_context;
+
+    /* Each segment is one piece of physical memory, with addresses of its own: NCCL, UCX and RDMA
+     * drivers can register it, and a dma-buf can be made of it. It stays where it is until it is
+     * given back. Listeners see VW_ACTION_SEGMENT_ALLOC and, before the memory goes,
+     * VW_ACTION_SEGMENT_FREE. Segments have the sizes that PyTorch gives them: 2 MiB, 20 MiB, or a
+     * multiple of 2 MiB. Engine "torch" makes plain segments, also with expandable_segments. */
+    bool one_handle;
 } vw_private_options;
 
 /* Makes private pool `id`, or adds one to its use count. `options` (may be NULL) count only when

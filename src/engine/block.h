@@ -45,6 +45,7 @@ typedef enum vw__block_state {
 typedef enum vw__block_nature {
     VW__BLOCK_NATURE_LARGE = 1,      /* of a large shelf: the bit is its vw__engine_size_kind */
     VW__BLOCK_NATURE_EXPANDABLE = 2, /* of an expandable segment */
+    VW__BLOCK_NATURE_WHOLE = 4,      /* paged engine: of a segment that is one handle */
 } vw__block_nature;
 
 typedef struct vw__block vw__block;
@@ -173,6 +174,11 @@ static inline bool vw__block_has_memory(const vw__block *block)
 static inline bool vw__segment_is_expandable(const vw__segment *segment)
 {
     return (segment->nature & VW__BLOCK_NATURE_EXPANDABLE) != 0;
+}
+
+static inline bool vw__segment_is_whole(const vw__segment *segment)
+{
+    return (segment->nature & VW__BLOCK_NATURE_WHOLE) != 0;
 }
 
 /* True if its segment has other blocks. */

@@ -72,8 +72,8 @@ void vw__engine_init(vw__engine *engine, const vw__engine_table *table,
 void vw__engine_deinit(vw__engine *engine);
 
 /* A new segment with one block over all of it, in the engine's books but in no index, and
- * VW__ENGINE_SPARE_RECORDS spare before that block was made. `nature` is 0 or
- * VW__BLOCK_NATURE_EXPANDABLE; the size kind is the lane's. NULL: out of host memory. */
+ * VW__ENGINE_SPARE_RECORDS spare before that block was made. `nature` has no
+ * VW__BLOCK_NATURE_LARGE: the size kind is the lane's. NULL: out of host memory. */
 vw__segment *vw__engine_add_segment(vw__engine *engine, vw__lane *lane, uint64_t address,
                                     uint64_t size_bytes, uint8_t nature, uint32_t tie_break);
 

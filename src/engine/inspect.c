@@ -69,7 +69,7 @@ static vw_segment_info describe_range(const vw__block *block, const vw__block **
         .private_id = segment->lane->shelf->private_id,
         .tag = block->segment_tag,
         .is_large = segment->lane->shelf->kind == VW__ENGINE_LARGE,
-        .is_expandable = vw__segment_is_expandable(segment),
+        .is_expandable = vw__segment_is_expandable(segment) && !vw__segment_is_whole(segment),
         .number = segment->number,
     };
     for (; block != NULL && vw__block_has_memory(block); block = block->next) {

@@ -111,6 +111,7 @@ static vw_status add_private(vw__engine *engine, vw_private_id id,
     if (options != NULL) {
         pool->use_on_oom = options->use_on_oom;
         pool->no_split = options->no_split;
+        pool->one_handle = options->one_handle;
         pool->source = *options;
     }
     for (int kind = VW__ENGINE_SMALL; kind <= VW__ENGINE_LARGE; kind++) {

@@ -20,6 +20,7 @@ typedef struct vw__private_pool {
     int requests_in_progress; /* that may drop the lock: the pool must not end */
     bool use_on_oom;
     bool no_split;
+    bool one_handle;           /* a segment is one piece of physical memory */
     vw_private_options source; /* take and give_back, or NULL for the device's */
     vw__private_stat *stat;    /* the engine's */
     vw__shelf shelves[2];      /* by vw__engine_size_kind */

@@ -9,7 +9,7 @@
  *   pool_summary.c     memory_summary()'s text
  *   pool_walk.c        walking, finding, the sink
  *   pool_restore.c     a private pool as it was at a checkpoint
- *   pool_sharing.c     what other processes and other GPUs may use
+ *   pool_sharing.c     what other processes, devices and GPUs may use
  *   shared_memory.c    other processes' memory; of no pool
  *   pool_paged.c       for engines that move memory: pins, advice, statistics
  *   host_stock.c       handles in host memory, made ahead and kept, for engines that spill

@@ -182,6 +182,18 @@ print(vramwise.torch.stats()["steps"])
             """
             self.assertEqual(self.world.run(code)[0], "1")
 
+    def test_nccl_is_kept_from_registering_memory_of_many_pieces(self):
+        switch = "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"
+        look = f"; import os; print(os.environ['{switch}'])"
+        self.install()  # compiles it
+        for allocator, given, left in (("vramwise", "1", "0"), ("vramwise:tight", "True", "0"),
+                                       ("vramwise", "no", "no"), ("torch", "1", "1")):
+            with self.subTest(allocator=allocator, given=given):
+                shown, errors = self.world.run(INSTALL.format(repr(allocator)) + look, **{switch: given})
+                self.assertEqual(shown.splitlines()[-1], left)
+                self.assertEqual("switched off" in errors, left == "0")
+                self.assertLessEqual(len(errors.splitlines()), 1)
+
     def test_quiet_is_quiet(self):
         self.assertEqual(self.install("quiet=True"), ("vramwise via adapter", ""))
 

@@ -77,6 +77,32 @@ VW_API void *vramwise_plain_base(void *address, size_t *size_bytes);
 VW_API void vramwise_plain_empty_cache(void);
 VW_API void vramwise_plain_set_fraction(double fraction, int device);
 
+/* ---- file descriptors for other processes ---------------------------------------------------- */
+
+/* Where another process of the same user fetches descriptors: a Unix socket of this process, by its
+ * key, and a number. All bytes of the key are 0 where there is no socket. */
+enum { VRAMWISE_DESCRIPTOR_KEY_BYTES = 16 };
+typedef struct vramwise_descriptor_offer {
+    uint8_t key[VRAMWISE_DESCRIPTOR_KEY_BYTES];
+    uint64_t number; /* another one for each offer of this process */
+} vramwise_descriptor_offer;
+
+/* Offers descriptors, which stay open until the offer is withdrawn. The first offer opens the
+ * socket and starts a thread that serves it, vramwise-share; both stay. False: there is no socket
+ * (no thread, no descriptor, no random numbers), or no host memory. The offer then has a number
+ * all the same, and nobody can fetch anything; the next offer tries again. In a child of fork() the
+ * parent's offers are withdrawn, and an offer opens a socket of the child's own. */
+VW_API bool vramwise_descriptors_offer(const int *files, size_t count,
+                                       vramwise_descriptor_offer *out);
+
+/* From the return on nobody gets them any more: they may be closed. */
+VW_API void vramwise_descriptors_withdraw(uint64_t number);
+
+/* In the other process: stores `count` new descriptors, which the caller closes. It waits for
+ * each step for five seconds at most. False, with the reason in `message`: nothing is open. */
+VW_API bool vramwise_descriptors_fetch(const vramwise_descriptor_offer *offer, int *files,
+                                       size_t count, char *message, size_t capacity);
+
 /* ---- plans traced without a GPU -------------------------------------------------------------- */
 
 /* A c10::impl::DeviceGuardImplInterface of a GPU on which nothing runs, for the entry of CUDA in

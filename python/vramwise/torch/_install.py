@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Optional, Tuple, Union
 
 from .. import _library, _paths
-from . import _compile, _prebuilt, _profiler, _spill
+from . import _compile, _nccl, _prebuilt, _profiler, _spill
 from ._say import say
 from ._state import Installed, InstallError, State, bound_adapter, support_library
 
@@ -150,6 +150,8 @@ def _install_adapter(torch: Any, wishes: _Wishes) -> Installed:
         raise InstallError(f"the adapter refused: {text}")
     State.adapter = library
     State.spill_bytes = wishes.spill_bytes
+    if wishes.allocator in SPILLING_ALLOCATORS:
+        _nccl.keep_to_pools(quiet=wishes.quiet)
     _follow_settings(torch, library)
     _follow_profilers(library, wishes.gate and wishes.moves_live_data, wishes.quiet)
     if wishes.spill_bytes != 0:

@@ -19,6 +19,7 @@
  *   paged_miss.c        what happens when no free block fits: every step, in order
  *   paged_fill.c        a range of addresses gets memory, piece by piece
  *   paged_copy.c        when live data goes to other pages; paged_evacuate.c: how
+ *   paged_whole.c       private pools whose segments are one handle each
  *   paged_share.c       pages in use at several addresses
  *   paged_spill.c       when live memory leaves the device, and which; paged_return.c: when it
  *                       comes back; paged_spill_list.c: what both do

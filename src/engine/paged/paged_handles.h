@@ -8,6 +8,9 @@
 
 /* Reserves addresses for a lane, for at least `size_bytes`. */
 vw_status vw__paged_add_arena(vw__paged_engine *engine, vw__lane *lane, uint64_t size_bytes);
+/* Makes an arena of `nature` out of addresses that were reserved; they go where it fails. */
+vw_status vw__paged_adopt_arena(vw__paged_engine *engine, vw__lane *lane, uint64_t address,
+                                uint64_t size_bytes, uint8_t nature, vw__segment **out);
 /* Nothing is mapped in it. Where the device refuses, addresses are lost, no memory. */
 vw_status vw__paged_end_arena(vw__paged_engine *engine, vw__segment *segment);
 

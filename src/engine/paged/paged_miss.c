@@ -19,6 +19,7 @@
 #include "engine/paged/paged_share.h"
 #include "engine/paged/paged_spill.h"
 #include "engine/paged/paged_survey.h"
+#include "engine/paged/paged_whole.h"
 
 static vw_stream stream_of(const vw__paged_miss *request)
 {
@@ -107,6 +108,8 @@ static vw_status try_windows(vw__paged_miss *request, vw__block **out)
 {
     vw__paged_engine *engine = request->engine;
     vw__paged_window window;
+    if (vw__paged_wants_whole(request->lane->shelf))
+        return vw__paged_take_whole(request, out);
     VW__TRY(vw__paged_survey(engine, stream_of(request)));
     VW__TRY(find_window(request, &window));
     vw_status status = vw__paged_fill(request, &window, out);
@@ -185,6 +188,16 @@ static vw_status wait_for_others(vw__paged_miss *request, vw__block **out)
     return try_windows(request, out);
 }
 
+static vw_status release_whole_segments(vw__paged_miss *request, vw__block **out)
+{
+    uint64_t given_bytes = 0;
+    VW__TRY(vw__paged_release_whole(request->engine, NULL, &given_bytes));
+    if (given_bytes == 0)
+        return VW_ERR_OUT_OF_MEMORY;
+    set_limits(request);
+    return try_windows(request, out);
+}
+
 static vw_status copy_live_data(vw__paged_miss *request, vw__block **out)
 {
     return make_room_and_try(request, copy, UINT64_MAX, out);
@@ -249,6 +262,8 @@ static const struct step {
     {NULL, true, try_windows},
     /* Blocks that other streams still use are waited for; then all of that again. */
     {NULL, false, wait_for_others},
+    /* Idle segments of private pools that others could register and nobody uses any more. */
+    {NULL, false, release_whole_segments},
     /* Live data is copied off handles that are mostly free. */
     {may_copy, false, copy_live_data},
     /* The part of its limit that a pool which copies keeps free, to have somewhere to copy to. */

@@ -10,6 +10,7 @@
 #include "engine/paged/paged_on_host.h"
 #include "engine/paged/paged_share.h"
 #include "engine/paged/paged_survey.h"
+#include "engine/paged/paged_whole.h"
 
 /* Which memory is meant: that of one private pool, or all, but for the default pool's where a scope
  * or a capture forbids it. */
@@ -103,6 +104,7 @@ vw_status vw__paged_trim(vw__engine *base, const vw_private_id *only)
     if (only != NULL && vw__private_id_same(*only, vw__private_id_none()))
         only = NULL;
     const trimming trim = {engine, only, vw__engine_keeps_default_pools(base)};
+    uint64_t whole_bytes = 0;
     engine->call++;
     if (only != NULL || !trim.keeps_default)
         VW__TRY(base->owner.finish_pending(base->owner.context, only));
@@ -112,6 +114,7 @@ vw_status vw__paged_trim(vw__engine *base, const vw_private_id *only)
     VW__TRY(vw__paged_survey_all(engine));
     VW__TRY(drop_ghosts_of_candidates(&trim));
     VW__TRY(release_candidates(&trim));
+    VW__TRY(vw__paged_release_whole(engine, only, &whole_bytes));
     for (vw__paged_handle *handle = engine->handles; handle != NULL; handle = handle->next)
         VW__TRY(drop_ghosts(&trim, handle));
     VW__TRY(end_empty_arenas(engine));

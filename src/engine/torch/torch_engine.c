@@ -349,8 +349,8 @@ VW__TREE_INLINE vw_status begin_search(vw__torch_engine *engine, const vw__engin
     search->lane = vw__shelf_lane(search->shelf, request->stream);
     search->is_expandable = engine->is_expandable;
     const vw__private_pool *pool = search->shelf->private_pool;
-    if (pool != NULL && pool->source.take != NULL &&
-        engine->conf.rules.custom_pools_ignore_expandable)
+    if (pool != NULL && (pool->one_handle || (pool->source.take != NULL &&
+                                              engine->conf.rules.custom_pools_ignore_expandable)))
         search->is_expandable = false;
     return VW_OK;
 }
