@@ -209,18 +209,23 @@ static void nor_one_that_was_under_way_when_the_gate_came(void **state)
     run_rounds(true);
 }
 
+static int find_driver(void **state)
+{
+    (void)state;
+    void *driver = dlopen(VW_FAKE_CUDA_DRIVER, RTLD_NOW | RTLD_LOCAL);
+    void *address = driver != NULL ? dlsym(driver, FAKE_CUDA_WITHIN) : NULL;
+    assert_non_null(address);
+    memcpy(&within_driver, &address, sizeof within_driver);
+    return 0;
+}
+
 int main(void)
 {
     setenv("VRAMWISE_CUPTI", VW_FAKE_CUPTI, 1);
     setenv("VRAMWISE_CUDA_DRIVER", VW_FAKE_CUDA_DRIVER, 1);
-    void *driver = dlopen(VW_FAKE_CUDA_DRIVER, RTLD_NOW | RTLD_LOCAL);
-    void *address = driver != NULL ? dlsym(driver, FAKE_CUDA_WITHIN) : NULL;
-    if (address == NULL)
-        return 1;
-    memcpy(&within_driver, &address, sizeof within_driver);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_launch_sees_its_memory_move),
         cmocka_unit_test(nor_one_that_was_under_way_when_the_gate_came),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, find_driver, NULL);
 }

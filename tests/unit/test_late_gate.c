@@ -243,29 +243,50 @@ static void who_runs_is_not_known_until_it_comes_to_the_entry(void **state)
     pthread_join(thread, NULL);
 }
 
-/* A word that looks as if somebody had to come back to the driver. */
-static void *sleep_with_a_stale_word(void *unused)
+static void note_return(void *return_address)
 {
-    volatile fake_cuda_within_function left_behind = within_driver;
-    (void)unused;
+    *(void **)return_address = __builtin_return_address(0);
+}
+
+/* A word that looks as if somebody had to come back to the driver. */
+static void *sleep_with_a_stale_word(void *word)
+{
+    void *volatile left_behind = word;
     atomic_store(&stage, 1);
     wait_for_stage(2);
     (void)vw_test_driver_call("cuEventRecord", NULL, NULL, 0);
     atomic_store(&stage, 3);
     wait_for_stage(4);
-    return left_behind == within_driver ? NULL : unused;
+    return left_behind;
 }
 
 static void a_stale_word_is_no_proof_and_a_harmless_call_is(void **state)
 {
     (void)state;
     pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, sleep_with_a_stale_word, NULL), 0);
+    void *word = NULL;
+    within_driver(note_return, &word);
+    assert_int_equal(pthread_create(&thread, NULL, sleep_with_a_stale_word, word), 0);
     wait_for_stage(1);
     expect_does_not_close();
     atomic_store(&stage, 2);
     wait_for_stage(3);
     expect_closes_soon();
+    atomic_store(&stage, 4);
+    pthread_join(thread, NULL);
+}
+
+static void the_address_of_a_function_is_no_way_back(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    void *word = NULL;
+    memcpy(&word, &within_driver, sizeof word);
+    assert_int_equal(pthread_create(&thread, NULL, sleep_with_a_stale_word, word), 0);
+    wait_for_stage(1);
+    expect_closes_soon();
+    atomic_store(&stage, 2);
+    wait_for_stage(3);
     atomic_store(&stage, 4);
     pthread_join(thread, NULL);
 }
@@ -505,6 +526,7 @@ int main(void)
         cmocka_unit_test_setup(a_launch_under_way_is_waited_for_until_its_thread_ends, begin_late),
         cmocka_unit_test_setup(who_runs_is_not_known_until_it_comes_to_the_entry, begin_late),
         cmocka_unit_test_setup(a_stale_word_is_no_proof_and_a_harmless_call_is, begin_late),
+        cmocka_unit_test_setup(the_address_of_a_function_is_no_way_back, begin_late),
         cmocka_unit_test_setup(the_drivers_own_threads_are_not_waited_for, begin_late),
         cmocka_unit_test_setup(a_thread_that_begins_later_is_seen, begin_late),
         cmocka_unit_test_setup(the_first_thread_of_the_process_is_looked_at_too, begin_late),

@@ -102,6 +102,25 @@ static bool is_in_driver(uint64_t address)
     return false;
 }
 
+/* A call pushes the address of what follows it. Two ways to write one on x86-64: E8 and a distance
+ * of four bytes, or FF with 2 or 3 in the middle of the next byte, two to eight bytes in all. So
+ * the address of a function, which a variable may hold, is told from a return into the driver. What
+ * cannot be read counts as one. */
+static bool may_be_return_to_driver(uint64_t address)
+{
+    enum { LONGEST_CALL = 8, NEAR_CALL = 5 };
+    unsigned char code[LONGEST_CALL];
+    if (!is_in_driver(address))
+        return false;
+    if (asked->read_memory(address - sizeof code, code, sizeof code) != (long)sizeof code ||
+        code[LONGEST_CALL - NEAR_CALL] == 0xE8)
+        return true;
+    for (size_t i = 0; i + 1 < sizeof code; i++)
+        if (code[i] == 0xFF && (code[i + 1] >> 4 & 3) == 1)
+            return true;
+    return false;
+}
+
 static bool is_named_as_driver(const char *path)
 {
     const char *slash = path != NULL ? strrchr(path, '/') : NULL;
@@ -279,7 +298,7 @@ static answer read_where(int id, sleeper *out)
     return out->stack != 0 && out->stack % sizeof(uint64_t) == 0 ? IS_ANSWERED : IS_UNKNOWN;
 }
 
-/* False: the beginning of its stack was not found, or something there points into the driver. */
+/* False: the beginning of its stack was not found, or something there leads back to the driver. */
 static bool is_stack_clear(int id, uint64_t stack)
 {
     static uint64_t words[CHUNK_WORDS];
@@ -293,7 +312,7 @@ static bool is_stack_clear(int id, uint64_t stack)
             uint64_t at = address + i * sizeof words[0];
             if (!is_first && words[i] == at && is_record_of(id, at))
                 return is_clear || is_started_by_driver(at);
-            is_clear = is_clear && !is_in_driver(words[i]);
+            is_clear = is_clear && !may_be_return_to_driver(words[i]);
         }
         if (got != (long)(count * sizeof words[0]))
             return false;

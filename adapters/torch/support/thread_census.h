@@ -6,8 +6,9 @@
  *
  *   - it was seen at the driver's entry (the caller's witness says so), or it has ended; or
  *   - it sleeps in the kernel, and from its stack pointer to the beginning of its stack no word
- *     points into the driver's code, nor does its program counter: nobody called the driver who has
- *     not come back. That it slept all the while is known from the number of its context switches;
+ *     is a return address in the driver's code, nor is its program counter there: nobody called the
+ *     driver who has not come back. That it slept all the while is known from the number of its
+ * context switches;
  *   - or the driver started it: such threads do the driver's own work.
  *
  * A word that somebody left there by chance only means that the thread is looked at again.
