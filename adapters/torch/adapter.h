@@ -37,6 +37,7 @@ namespace vramwise_torch
 struct AdapterOptions {
     std::string engine = "torch"; // any name of vw_pool_options.engine
     vw_safe_point safe_point{};
+    void (*prepare_safe_point)(void *context) = nullptr; // vw_pool_options.prepare_safe_point
 
     // Host memory that live data may go to, on all devices together; not for engine "torch". Its
     // first use on a device is said in a line, unless nobody wants any.
@@ -205,6 +206,7 @@ class Adapter final : public CUDAAllocator
     bool is_observed() const;
     static bool enter_moment(void *context);
     static void leave_moment(void *context);
+    static void prepare_moment(void *context);
 
     // adapter_pools.cpp
     vw_pool *route(DevicePools &device, cudaStream_t stream);
@@ -280,9 +282,15 @@ void expect_profilers(bool is_expected);
 constexpr char torch_engine[] = "torch";
 
 // Does a pool of that engine need safe moments? To copy live data, or to let it leave the GPU.
-inline bool moves_live_data(const std::string &engine, uint64_t spill_bytes)
+inline bool moves_live_data(const std::string &engine)
 {
-    return engine != torch_engine && (engine != "vramwise" || spill_bytes != 0);
+    return engine != torch_engine;
+}
+
+// May the launch gate wait until it is needed? By the other names it stands from the beginning.
+inline bool gate_comes_late(const std::string &engine)
+{
+    return engine == "vramwise";
 }
 
 // How much a pool may spill, and make ready for it.

@@ -156,16 +156,27 @@ void put_up_gate()
     std::fprintf(stderr, "vramwise: live data moves at safe points only: %s\n", note);
 }
 
+// Where the platform has none, safe points still work; by the names that need a gate from the
+// beginning, a line says so.
+void see_to_gate(AdapterOptions &options)
+{
+    if (!vramwise_torch::gate_comes_late(options.engine))
+        options.before_first_device = put_up_gate;
+    else if (vramwise_torch::gate_trouble == nullptr)
+        vramwise_launch_gate_come_late(options.is_quiet);
+}
+
 void install(const std::string &name, unsigned flags, uint64_t spill_bytes)
 {
     AdapterOptions options;
     options.engine = name;
     options.spill_bytes = spill_bytes;
     options.is_quiet = (flags & VRAMWISE_TORCH_QUIET) != 0;
-    if (vramwise_torch::moves_live_data(name, spill_bytes)) {
-        if ((flags & VRAMWISE_TORCH_WITHOUT_GATE) == 0)
-            options.before_first_device = put_up_gate;
+    if (vramwise_torch::moves_live_data(name)) {
         options.safe_point = vramwise_torch::safe_moments();
+        options.prepare_safe_point = vramwise_prepare_safe_moment;
+        if ((flags & VRAMWISE_TORCH_WITHOUT_GATE) == 0)
+            see_to_gate(options);
     }
     // Never ended: tensors are freed until the very end of the process.
     auto *adapter = new Adapter(std::move(options));
@@ -186,6 +197,15 @@ void add(std::string &json, const char *key, uint64_t value)
 void add(std::string &json, const char *key, bool value)
 {
     json += std::string("\"") + key + "\": " + (value ? "true" : "false") + ", ";
+}
+
+// One line of plain words, or of a loader's.
+void add(std::string &json, const char *key, const char *value)
+{
+    json += std::string("\"") + key + "\": \"";
+    for (const char *at = value; *at != '\0'; at++)
+        json += *at == '"' || *at == '\\' || *at < ' ' ? '\'' : *at;
+    json += "\", ";
 }
 
 void end_object(std::string &json)
@@ -233,8 +253,12 @@ std::string stats_of(Adapter &adapter, int device)
         add_spill(json, stats, adapter.spill_bytes());
     }
     vramwise_safe_moment_counts counts = vramwise_get_safe_moment_counts();
+    char reason[300] = "";
+    vramwise_launch_gate_state gate = vramwise_get_launch_gate_state(reason, sizeof reason);
     json += "\"safe_moments\": {";
     add(json, "has_gate", counts.has_gate);
+    add(json, "gate", vramwise_launch_gate_state_name(gate));
+    add(json, "gate_refusal", reason);
     add(json, "granted_by_program", counts.granted_by_program);
     add(json, "granted_by_gate", counts.granted_by_gate);
     add(json, "refused", counts.refused);

@@ -18,7 +18,8 @@ extern "C" {
 VRAMWISE_TORCH_API const char *vramwise_torch_compiled_for(void);
 
 /* Makes the allocator PyTorch's own for the rest of the process. `allocator` is "torch",
- * "vramwise", "vramwise:rescue" or "vramwise:tight". Settings come from PyTorch, which has read
+ * "vramwise", whose launch gate comes when it is needed, or "vramwise:rescue" or "vramwise:tight",
+ * whose gate comes with the first device. Settings come from PyTorch, which has read
  * PYTORCH_CUDA_ALLOC_CONF. Opens no device: that happens at the first use of one.
  *
  * `spill_bytes`: so much host memory live data may go to where a GPU is full, on all GPUs of the
@@ -55,7 +56,8 @@ VRAMWISE_TORCH_API int vramwise_torch_mark_step(char *message, size_t capacity);
 VRAMWISE_TORCH_API void vramwise_torch_expect_profilers(int is_expected);
 
 /* What the allocator did on one device, as one JSON object: vw_paged_stats by field name, those
- * about spilled memory in "spill", and "safe_moments" with what vramwise_safe_moment_counts has.
+ * about spilled memory in "spill", and "safe_moments" with what vramwise_safe_moment_counts has, the
+ * state of the gate ("gate") and why there is none ("gate_refusal").
  * Returns the length it needs, the zero included; less than 1: nothing is installed, or the device
  * was not used. */
 VRAMWISE_TORCH_API long vramwise_torch_stats(int device, char *json, size_t capacity);

@@ -90,7 +90,7 @@ typedef struct vw_pool_options {
     void *reclaim_context;
 
     /* ---- engine "vramwise" only ---- */
-    vw_safe_point safe_point;  /* for the modes that copy live data, and for spill_bytes */
+    vw_safe_point safe_point;  /* for copying live data, and for spill_bytes */
     double idle_share;         /* share of the peak of live bytes that may be idle; 0 = 0.016 */
     uint64_t idle_floor_bytes; /* bytes that may be idle in any case; 0 = 16 MiB */
 
@@ -113,6 +113,13 @@ typedef struct vw_pool_options {
     uint64_t spill_ahead_bytes;       /* part of it that a thread prepares once memory gets short */
     vw_pinned_budget *pinned_budget;  /* also drawn from, or NULL; must outlive the pool */
     vw_spill_listener spill_listener; /* copied */
+
+    /* ---- engine "vramwise" only: safe points ---- */
+
+    /* Called once the pool would hold seven eighths of what it can have: safe_point.enter() may be
+     * called soon. In the thread that asked for memory, without the pool's lock, with the safe
+     * point's context. Or NULL. */
+    void (*prepare_safe_point)(void *context);
 } vw_pool_options;
 
 /* Makes a pool on `device`, which must outlive it. `options` may be NULL. On a device without
@@ -121,9 +128,10 @@ typedef struct vw_pool_options {
  *
  * Engines:
  *   "torch"             PyTorch's rules
- *   "vramwise"          moves free pages only
- *   "vramwise:rescue"   also copies live data rather than run out of memory
- *   "vramwise:tight"    also copies live data rather than hold more than its idle share
+ *   "vramwise"          moves free pages; with a safe_point and without spill_bytes it also copies
+ *                       live data rather than run out of memory
+ *   "vramwise:rescue"   copies live data rather than run out of memory; with spill_bytes, too
+ *   "vramwise:tight"    copies live data rather than hold more than its idle share
  * The "vramwise" engines heed per_process_memory_fraction in `conf`, and accept everything else
  * that PyTorch accepts.
  *

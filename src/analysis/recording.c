@@ -243,9 +243,19 @@ static bool is_python(const char *file)
     return length >= 3 && strcmp(file + length - 3, ".py") == 0;
 }
 
+const char *vw__recording_launch_gate(const vw__model *model)
+{
+    const vw__model_settings *settings = &model->settings;
+    for (size_t i = 0; i < settings->entry_count; i++)
+        if (strcmp(vw__model_string(model, settings->entries[i].key), VW__MODEL_LAUNCH_GATE_KEY) ==
+            0)
+            return vw__model_string(model, settings->entries[i].value);
+    return NULL;
+}
+
 bool vw__recording_is_of_a_pool(const vw__model *model)
 {
-    if (model->settings.engine == VW__MODEL_NO_STRING)
+    if (model->settings.engine == VW__MODEL_NO_STRING || vw__recording_launch_gate(model) != NULL)
         return false;
     for (size_t i = 0; i < model->frame_count; i++)
         if (is_python(vw__model_string(model, model->frames[i].filename)))

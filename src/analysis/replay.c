@@ -194,17 +194,18 @@ static void note_missed_oom(replay_call *call, uint64_t recorded_event)
     }
 }
 
-/* The program has to allow that; a replay cannot ask it. */
+/* A replay can ask nobody. */
+#define MOMENT_WORDS                                                                               \
+    "That needs moments in which no kernel touches it: under PyTorch the launch gate makes them, " \
+    "elsewhere the program grants them (vw_safe_point)."
+
 static void note_copies(replay_call *call)
 {
     for (size_t i = 0; i < call->run_count; i++) {
         const vw_replay_result *result = &call->results[i];
         if (result->copied_bytes <= result->all_spilled_bytes + result->returned_bytes)
             continue; /* what was copied to and from the host has a note of its own */
-        vw__notes_add(&call->notes,
-                      "%s copied live data to other pages. That needs moments in which no kernel "
-                      "touches it; the replay assumes that the program grants them "
-                      "(vw_safe_point).",
+        vw__notes_add(&call->notes, "%s copied live data to other pages. " MOMENT_WORDS,
                       result->policy);
         return;
     }
@@ -230,9 +231,7 @@ static void note_spills(replay_call *call)
         const vw_replay_result *result = &call->results[i];
         if (result->spills == 0)
             continue;
-        vw__notes_add(&call->notes,
-                      "%s moved live data to host memory. The replay assumes that the program "
-                      "grants the moments for it (vw_safe_point).",
+        vw__notes_add(&call->notes, "%s moved live data to host memory. " MOMENT_WORDS,
                       result->policy);
         note_step_cost(call, result);
         return;

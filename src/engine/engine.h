@@ -89,6 +89,9 @@ typedef struct vw__engine_owner {
     bool (*enter_safe_point)(void *context);
     void (*leave_safe_point)(void *context);
 
+    /* One may be asked for soon. Drops the lock as entering does. NULL: nobody wants to know. */
+    void (*prepare_safe_point)(void *context);
+
     /* Handles in host memory, by the pool options that speak of them. Asked for once at most; the
      * lender lives until after destroy(). */
     vw_status (*open_host_lender)(void *context, vw__lender *out);

@@ -60,8 +60,9 @@ struct vw_pool {
     int64_t max_split_at_creation;  /* as memory_stats() shows it; read-only */
     bool (*reclaim)(void *context); /* set at creation, then read-only; may be NULL */
     void *reclaim_context;
-    bool is_shareable;               /* set at creation, then read-only */
-    vw_safe_point safe_point;        /* set at creation, then read-only; both functions, or none */
+    bool is_shareable;        /* set at creation, then read-only */
+    vw_safe_point safe_point; /* set at creation, then read-only; both functions, or none */
+    void (*prepare_safe_point)(void *context); /* the same; with its context; may be NULL */
     vw__torch_rules wording;         /* the release whose texts and statistics users are shown;
                                         set at creation, then read-only */
     vw__stock *host_stock;           /* owned, with its thread; NULL: the engine wants none */

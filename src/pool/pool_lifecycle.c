@@ -58,6 +58,14 @@ static void leave_safe_point(void *context)
     pool->safe_point.leave(pool->safe_point.context);
 }
 
+static void prepare_safe_point(void *context)
+{
+    vw_pool *pool = context;
+    vw__engine_cause cause = vw__pool_pause(pool);
+    pool->prepare_safe_point(pool->safe_point.context);
+    vw__pool_resume(pool, cause);
+}
+
 static vw_status open_host_lender(void *context, vw__lender *out)
 {
     vw_pool *pool = context;
@@ -99,6 +107,7 @@ static vw_status create_engine(vw_pool *pool, const vw__engine_kind *kind,
         .resume_lock = resume_lock,
         .enter_safe_point = enter_safe_point,
         .leave_safe_point = leave_safe_point,
+        .prepare_safe_point = pool->prepare_safe_point != NULL ? prepare_safe_point : NULL,
         .open_host_lender = open_host_lender,
     };
     VW__TRY(vw__torch_rules_of(options->torch_version, &pool->wording));
@@ -127,6 +136,7 @@ vw_status vw__pool_create(vw_device *device, const vw_pool_options *options,
     pool->reclaim = used.reclaim;
     pool->reclaim_context = used.reclaim_context;
     pool->safe_point = used.safe_point;
+    pool->prepare_safe_point = used.prepare_safe_point;
     pool->is_shareable = used.is_shareable;
     pool->pinned_budget = used.pinned_budget;
     pool->spill_bytes = used.spill_bytes;

@@ -108,6 +108,19 @@ static void it_becomes_the_allocator_of_both_doors_and_follows_the_settings(void
     assert_string_equal(message, "vramwise is installed already, as 'vramwise:rescue'");
 }
 
+static void by_the_usual_name_the_gate_waits_until_it_is_needed(void **)
+{
+    int gates_before = gates_wanted;
+    for (unsigned flags : {0u, VRAMWISE_TORCH_WITHOUT_GATE}) {
+        vramwise_torch::set_installed_adapter(nullptr); // as if nothing had happened yet
+        c10::cuda::CUDACachingAllocator::allocator.store(native());
+        late_gates_wanted = 0;
+        assert_int_equal(vramwise_torch_install("vramwise", flags, 0, nullptr, 0), 0);
+        assert_int_equal(late_gates_wanted, flags == 0 && !is_of_rocm ? 1 : 0);
+        assert_int_equal(gates_wanted, gates_before);
+    }
+}
+
 // Not before: it is of the process that uses CUDA. That there is none here is no reason to fail.
 static void the_gate_comes_with_the_first_device(void **)
 {
@@ -169,7 +182,9 @@ static void what_it_did_is_one_json_object(void **)
     assert_true(contains(json, "{\"engine\": \"vramwise\", \"is_fallback\": false, "));
     assert_true(contains(json, "\"misses\": 1, "));
     assert_true(contains(json, "\"shared_pages\": 0, \"spill\": {\"limit_bytes\": 0, "));
-    assert_true(contains(json, "\"failed_host_creations\": 0}, \"safe_moments\": {\"has_gate\": "));
+    assert_true(contains(json, "\"failed_host_creations\": 0}, \"safe_moments\": {\"has_gate\": "
+                               "false, \"gate\": \"refused\", \"gate_refusal\": \"no 'gate' in "
+                               "tests\", "));
     assert_true(contains(json, "\"refused\": 3, \"held_launches\": 0, \"longest_hold_ns\": 0, "
                                "\"passed_launches\": 0}}"));
     assert_int_equal(vramwise_torch_stats(1, json, sizeof json), 0);
@@ -189,6 +204,7 @@ int main()
         cmocka_unit_test(before_live_data_moves_every_gpu_in_use_is_idle),
         cmocka_unit_test(too_late_is_said),
         cmocka_unit_test(what_it_did_is_one_json_object),
+        cmocka_unit_test(by_the_usual_name_the_gate_waits_until_it_is_needed),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -154,19 +154,53 @@ print(vramwise.torch.stats()["steps"])
                 sys.modules[name] = types.SimpleNamespace(_enable_profiler=start)
             import vramwise.torch
             vramwise.torch.install({})
+            from vramwise.torch._state import support_library
+            ctypes.c_int.in_dll(support_library(), "fake_gate_state").value = {}
             before = vramwise.torch.stats()["expects_profilers"]
             for _ in range(2):
                 sys.modules["torch.autograd.profiler"]._enable_profiler(1)
             sys.modules["torch._C._autograd"]._enable_profiler(1)
-            from vramwise.torch._state import support_library
             print(before, started,
                   ctypes.c_int.in_dll(support_library(), "fake_gates_removed").value)
             """
-        for arguments, removed in (("'vramwise:rescue'", 1), ("'vramwise:rescue', gate=False", 0),
-                                   ("'vramwise'", 0)):
-            shown, errors = self.world.run(code.format(arguments))
+        for arguments, gate, removed in (("'vramwise:rescue'", 3, 1),
+                                         ("'vramwise:rescue', gate=False", 0, 0),
+                                         ("'vramwise'", 1, 1), ("'vramwise'", 2, 1), ("'torch'", 0, 0)):
+            shown, errors = self.world.run(code.format(arguments, gate))
             self.assertEqual(shown, f"0 [1, 1, 1] {removed}")
-            self.assertEqual(errors.count("gives way to the profiler"), removed)
+            self.assertEqual(errors.count("gives way to the profiler"), gate > 1)
+
+    def test_what_became_of_the_gate_is_in_the_answer(self):
+        code = """
+            import ctypes, vramwise.torch
+            from vramwise.torch._state import support_library
+            installed = vramwise.torch.install()
+            state = ctypes.c_int.in_dll(support_library(), "fake_gate_state")
+            for state.value in range(5):
+                print(installed.gate, "/", vramwise.torch.in_force())
+            """
+        shown, _ = self.world.run(code)
+        self.assertEqual(shown.splitlines(), [
+            "off / vramwise via adapter", "waits / vramwise via adapter",
+            "arming / vramwise via adapter, launch gate arming",
+            "armed / vramwise via adapter, launch gate armed",
+            "refused: another tool has CUPTI / vramwise via adapter, launch gate refused: another "
+            "tool has CUPTI"])
+        shown, _ = self.world.run("import vramwise.torch\nprint(vramwise.torch.in_force().gate)")
+        self.assertEqual(shown, "off")
+
+    def test_snapshots_say_whose_they_are(self):
+        code = """
+            import torch, vramwise.torch
+            plain = torch.cuda.memory._snapshot
+            torch.cuda.memory._snapshot = lambda *given: dict(plain(), allocator_settings={"given": given})
+            vramwise.torch.install("vramwise:tight")
+            print(torch.cuda.memory._snapshot(0)["allocator_settings"])
+            torch.cuda.memory._snapshot = plain
+            """
+        shown, _ = self.world.run(code)
+        self.assertEqual(shown, "{'given': (0,), 'vramwise_engine': 'vramwise:tight', "
+                                "'vramwise_launch_gate': 'off'}")
 
     def test_where_a_start_cannot_be_seen_the_adapter_asks_always(self):
         for told in ("", """

@@ -51,7 +51,7 @@ static const vw_replay_result sample_results[] = {
 
 /* A run of an engine of our own. */
 static const vw_replay_result sample_vramwise = {
-    .policy = "vramwise:rescue",
+    .policy = "vramwise",
     .conf = "",
     .card_bytes = 24 * SAMPLE_GIB,
     .is_complete = true,

@@ -35,6 +35,18 @@ static bool is_granted_by_program(void)
     return safe_point_depth != 0 && !vw__launch_gate_sees_capture() && vw__devices_synchronize();
 }
 
+void vramwise_prepare_safe_moment(void *context)
+{
+    (void)context;
+    vw__launch_gate_arm();
+}
+
+static bool is_granted_by_gate(void)
+{
+    vw__launch_gate_arm();
+    return vw__launch_gate_close();
+}
+
 static bool enter_moment(void *context)
 {
     (void)context;
@@ -43,7 +55,7 @@ static bool enter_moment(void *context)
     if (is_granted_by_program()) {
         granted = BY_PROGRAM;
         atomic_fetch_add(&granted_by_program, 1);
-    } else if (vw__launch_gate_close()) {
+    } else if (is_granted_by_gate()) {
         granted = BY_GATE;
         atomic_fetch_add(&granted_by_gate, 1);
     } else {

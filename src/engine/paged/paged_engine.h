@@ -77,7 +77,7 @@ typedef struct vw__paged_stuck {
 } vw__paged_stuck;
 
 typedef enum vw__paged_mode {
-    VW__PAGED_MOVES,  /* only free memory ever moves */
+    VW__PAGED_MOVES,  /* only free memory moves: a pool without safe points, or that spills */
     VW__PAGED_RESCUE, /* live data is copied where the alternative is running out of memory */
     VW__PAGED_TIGHT,  /* live data is copied wherever the growth limit would be passed */
 } vw__paged_mode;
@@ -185,6 +185,8 @@ typedef struct vw__paged_engine {
     uint64_t call;            /* misses and trims so far: marks are shared within one */
     uint64_t survey;
     double fineness; /* how much smaller handles are made than at first: 1 or more */
+    uint64_t
+        look_ahead_bytes; /* held, at which to see whether memory gets short (paged_moment.c) */
 
     vw__paged_handle *handles;
     vw__paged_place *spare_places;

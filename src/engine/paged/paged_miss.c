@@ -15,6 +15,7 @@
 #include "engine/paged/paged_copy.h"
 #include "engine/paged/paged_fill.h"
 #include "engine/paged/paged_handles.h"
+#include "engine/paged/paged_moment.h"
 #include "engine/paged/paged_on_host.h"
 #include "engine/paged/paged_share.h"
 #include "engine/paged/paged_spill.h"
@@ -310,6 +311,8 @@ static vw_status find_or_make(vw__paged_engine *engine, vw__shelf *shelf,
 {
     const vw__engine_owner *owner = &engine->base.owner;
     bool is_worth_while = owner->reclaim(owner->context);
+    if (engine->base.scopes == NULL) /* a capture would not bear what is to be prepared */
+        is_worth_while = vw__paged_look_ahead(engine, size_bytes) || is_worth_while;
     vw__lane *lane = vw__shelf_lane(shelf, request->stream);
     if (is_worth_while && lane != NULL)
         *out = vw__free_index_best_fit(&lane->free, size_bytes);
