@@ -185,7 +185,7 @@ static vw_status check_range(vw_pool *pool, const vw__block *block, range *asked
 
 static vw_status find_to_export(vw_pool *pool, vw_device_ptr address, vw__block **out)
 {
-    vw__block *block = vw__address_map_get(&pool->live, address);
+    vw__block *block = vw__block_map_get(&pool->live, address);
     if (block == NULL)
         block = pool->engine->table->find(pool->engine, address);
     if (block == NULL || block->state != VW__BLOCK_LIVE)
