@@ -11,21 +11,29 @@
 
 #include "base/error.h" /* VW_ASSERT */
 
-/* How many pauses before each look at the lock. A pause instruction takes 40 to 140 cycles on
- * current processors.
+/* How a waiter looks at the lock. A pause instruction takes 40 to 140 cycles on current processors.
  *
  *   first     for a chance meeting: the owner is about to be done
- *   patient   some 100 us to 400 us each, so that under steady contention the owner locks some
- *             thousand times before another one does, while the lines of what it guards stay in its
- *             cache; in all about a millisecond, shorter than a time slice. Then it sleeps.
+ *   patient   every few microseconds, for about a millisecond, shorter than a time slice. It takes
+ *             the lock only if it is free several times in a row, which tells an owner that has
+ *             gone from one that locks again at once. So the one who waits for a long call has the
+ *             lock soon, and under steady contention an owner locks some thousand times before
+ *             another one does, while the lines of what it guards stay in its cache. Then it
+ *             sleeps.
  *   woken     at once, since the lock was free a moment ago; then patient once more: one that slept
  *             again at once would cost the owner a system call and an interrupt every few
  *             microseconds
  *   eager     after MOST_SLEEPS, so that nobody waits for ever: so many looks do not all fail */
-static const unsigned first_pauses[] = {1, 32, 64, 0};
-static const unsigned patient_pauses[] = {4096, 8192, 8192, 0};
-static const unsigned woken_pauses[] = {1, 4096, 8192, 8192, 0};
-enum { MOST_SLEEPS = 8, EAGER_PAUSES = 16, EAGER_LOOKS = 1024 };
+static const unsigned first_pauses[] = {1, 32, 64};
+enum {
+    PATIENT_LOOKS = 80,
+    PATIENT_PAUSES = 256,
+    IDLE_LOOKS = 3,
+    IDLE_PAUSES = 4,
+    MOST_SLEEPS = 8,
+    EAGER_LOOKS = 1024,
+    EAGER_PAUSES = 16,
+};
 
 static inline void pause_briefly(unsigned times)
 {
@@ -61,11 +69,31 @@ static bool try_lock(vw__mutex *mutex)
            atomic_exchange_explicit(&mutex->is_held, 1, memory_order_acquire) == 0;
 }
 
-static bool look(vw__mutex *mutex, const unsigned *pauses)
+static bool look_first(vw__mutex *mutex)
 {
-    for (; *pauses != 0; pauses++) {
-        pause_briefly(*pauses);
+    for (size_t i = 0; i < sizeof first_pauses / sizeof first_pauses[0]; i++) {
+        pause_briefly(first_pauses[i]);
         if (try_lock(mutex))
+            return true;
+    }
+    return false;
+}
+
+static bool is_idle(const vw__mutex *mutex)
+{
+    for (unsigned i = 0; i < IDLE_LOOKS; i++) {
+        if (atomic_load_explicit(&mutex->is_held, memory_order_relaxed) != 0)
+            return false;
+        pause_briefly(IDLE_PAUSES);
+    }
+    return true;
+}
+
+static bool look_patiently(vw__mutex *mutex)
+{
+    for (unsigned i = 0; i < PATIENT_LOOKS; i++) {
+        pause_briefly(PATIENT_PAUSES);
+        if (is_idle(mutex) && try_lock(mutex))
             return true;
     }
     return false;
@@ -96,13 +124,13 @@ static bool sleep_or_lock(vw__mutex *mutex)
 
 void vw__mutex_lock_slow(vw__mutex *mutex)
 {
-    if (look(mutex, first_pauses) || look(mutex, patient_pauses))
+    if (look_first(mutex) || look_patiently(mutex))
         return;
     /* One wake-up at a time is under way. Whoever it reaches takes the lock and leaves owes_wake
      * set, or sets it again and sleeps, so the sleepers behind it are not forgotten. */
     for (unsigned sleeps = 1; !sleep_or_lock(mutex); sleeps++) {
         bool is_eager = sleeps % MOST_SLEEPS == 0;
-        if (is_eager ? look_eagerly(mutex) : look(mutex, woken_pauses)) {
+        if (try_lock(mutex) || (is_eager ? look_eagerly(mutex) : look_patiently(mutex))) {
             atomic_store_explicit(&mutex->owes_wake, 1, memory_order_seq_cst);
             return;
         }
