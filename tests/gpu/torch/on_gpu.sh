@@ -2,7 +2,7 @@
 # Runs on a machine with a GPU and PyTorch: builds the libraries with gcc alone, then the parts that
 # are named, each within its time. One part that fails does not keep the others from running.
 #
-#   on_gpu.sh PART...     PART: build plan checks same runs live rescue spill pytorch raw steps watching tools, or all
+#   on_gpu.sh PART...     PART: build plan checks same runs live rescue spill neighbours pytorch raw steps watching tools, or all
 #   PART:SECONDS          gives a part another limit; PART=ALLOCATOR,... other allocators
 #
 # What is not in the repository is looked for in build/carried (or where the variable says):
@@ -111,6 +111,7 @@ part_spill() {
     python3 "$bench/bench_spill.py" --seconds $((limit - SECONDS - 10)) || is_bad=1
     return $is_bad
 }
+part_neighbours() { python3 "$tests/neighbours.py"; }
 part_pytorch() {
     python3 "$tests/run_pytorch_tests.py" --tests "${VRAMWISE_PYTORCH_TESTS:-$carried/pytests}" $names
 }
@@ -122,9 +123,9 @@ part_steps() {
 part_watching() { python3 "$bench/bench_watching.py" --vramwise "$(program)" --seconds $((limit / 2)); }
 part_tools() { python3 "$tests/snapshot_tools.py" --vramwise "$(program)" --out "$OUT" $names; }
 
-declare -A limits=([build]=240 [plan]=200 [checks]=300 [same]=200 [runs]=180 [live]=90 [rescue]=180 [spill]=480 [pytorch]=420 [raw]=180
+declare -A limits=([build]=240 [plan]=200 [checks]=300 [same]=200 [runs]=180 [live]=90 [rescue]=180 [spill]=480 [neighbours]=120 [pytorch]=420 [raw]=180
     [steps]=420 [watching]=160 [tools]=160)
-order=(build plan checks same runs live rescue spill raw tools watching pytorch steps)
+order=(build plan checks same runs live rescue spill neighbours raw tools watching pytorch steps)
 
 if [ "${1:-}" = --part ]; then # in a process of its own, so that it can be stopped
     limit=$3
