@@ -120,7 +120,7 @@ typedef struct vw_pool_options {
      * the device. NULL, "" or 0 = none. A thread asks the device for its free memory, and where it
      * is less than that gives idle memory back, the longest idle first, without waiting for the
      * device. A request that finds less free uses idle memory before it takes more; live memory
-     * still has precedence. Read during the call. */
+     * still has precedence. Streams must live as long as the pool. Read during the call. */
     const char *keep_free;
 } vw_pool_options;
 
