@@ -242,6 +242,8 @@ static const command commands[] = {
                  "                    vramwise, vramwise:rescue or vramwise:tight\n"
                  "  --history N       keep the last N events, with the stacks of all steps; 0 for\n"
                  "                    none. Default: 100000, as far as that costs little time\n"
+                 "  --keep-free SIZE  leave so much of each GPU (2GiB, 5%) to others: idle memory\n"
+                 "                    goes back by itself. With --allocator vramwise\n"
                  "  --metrics ADDR    serve metrics of its processes to Prometheus, at a port, or\n"
                  "                    an address and a port; 0 is a free port\n"
                  "  --on-leak DO      if memory grows step after step: warn once, with the line;\n"

@@ -181,6 +181,7 @@ bool run_environment_set(const char *hook, const char *run_folder_path, const ru
     return run_environment_add_python_path(hook) && set_or_unset("VRAMWISE_RUN", run_folder_path) &&
            set_or_unset("VRAMWISE_RUN_ALLOCATOR", wishes->allocator) &&
            set_or_unset("VRAMWISE_RUN_HISTORY", wishes->history) &&
+           set_or_unset("VRAMWISE_KEEP_FREE", wishes->keep_free) &&
            set_or_unset("VRAMWISE_SPILL", wishes->spill) &&
            set_or_unset("VRAMWISE_RUN_RECORD", place) && set_files_folder(place) &&
            set_library_folder();

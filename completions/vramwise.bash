@@ -67,7 +67,7 @@ _vramwise() {
     replay) options='--card --conf --device --empty-cache --help --json --policy
         --smallest-card --spill --torch' ;;
     report) options='--help --json --output --top --torch' ;;
-    run) options='--allocator --help --history --metrics --on-leak --record --spill' ;;
+    run) options='--allocator --help --history --keep-free --metrics --on-leak --record --spill' ;;
     stats) options='--help --json --no-summary --stacks --top --torch' ;;
     top) options='--help --interval --json --once' ;;
     tune) options='--card --device --help --json --torch' ;;
@@ -91,6 +91,7 @@ _vramwise() {
     --model) _vramwise_files "$word" "$(_vramwise_listed models)" ;;
     --head) _vramwise_words "$word" 'auto causal-lm masked-lm seq2seq-lm sequence-classification token-classification
         question-answering image-classification encoder none' ;;
+    --keep-free) _vramwise_words "$word" '5% 10% 1GiB 2GiB 4GiB 8GiB' ;;
     --spill) _vramwise_words "$word" '4GiB 8GiB 16GiB 32GiB 64GiB' ;;
     --on-leak) _vramwise_words "$word" 'warn snapshot stop' ;;
     --offload) _vramwise_words "$word" 'optimizer weights spill' ;;

@@ -44,6 +44,9 @@ struct AdapterOptions {
     uint64_t spill_bytes = 0;
     bool is_quiet = false;
 
+    // vw_pool_options.keep_free of each device; empty: none. Not for engine "torch".
+    std::string keep_free;
+
     // Where devices come from: in tests a stand-in.
     std::function<vw_status(int index, vw_device **out)> open_device = open_gpu;
 

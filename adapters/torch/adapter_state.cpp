@@ -141,8 +141,10 @@ vw_pool *Adapter::make_pool(DevicePools &device, const std::string &engine)
         options.safe_point = vw_safe_point{enter_moment, leave_moment, this};
         options.prepare_safe_point = prepare_moment;
     }
-    if (engine != torch_engine)
+    if (engine != torch_engine) {
         let_spill(device, options);
+        options.keep_free = options_.keep_free.c_str();
+    }
     vw_pool *pool = nullptr;
     vw_status status = vw_pool_create(device.device, &options, &pool);
     TORCH_CHECK_VALUE(status != VW_ERR_BAD_SETTING, vw_last_error());

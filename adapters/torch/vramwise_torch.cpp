@@ -24,6 +24,7 @@
 
 #include "adapter.h"
 #include "platform.h"
+#include "vramwise/units.h"
 #include "support/vramwise_torch_support.h"
 
 using vramwise_torch::Adapter;
@@ -81,8 +82,21 @@ std::string spill_objection(const std::string &name, uint64_t spill_bytes)
     return text;
 }
 
+// Only the text is read here: how much it is depends on the GPU.
+std::string keep_free_objection(const std::string &name, const std::string &keep_free)
+{
+    uint64_t bytes = 0;
+    if (keep_free.empty())
+        return "";
+    if (vw_parse_size_or_share(keep_free.c_str(), UINT64_MAX, &bytes) != VW_OK)
+        return std::string("keep_free: ") + vw_last_error();
+    if (bytes != 0 && name == vramwise_torch::torch_engine)
+        return "keep_free is for vramwise, vramwise:rescue and vramwise:tight, not for torch";
+    return "";
+}
+
 // Why it cannot be, or "".
-std::string objection(const std::string &name, uint64_t spill_bytes)
+std::string objection(const std::string &name, uint64_t spill_bytes, const std::string &keep_free)
 {
     if (!is_name(name))
         return "'" + name +
@@ -97,6 +111,9 @@ std::string objection(const std::string &name, uint64_t spill_bytes)
         return "PyTorch's settings say backend:" + current->name() + ": PyTorch's own stays";
     if (current->initialized())
         return "too late: PyTorch has started CUDA already; install before the first use of a GPU";
+    std::string text = keep_free_objection(name, keep_free);
+    if (!text.empty())
+        return text;
     if (spill_bytes != 0 && vramwise_torch::spill_trouble != nullptr)
         return vramwise_torch::spill_trouble;
     return spill_bytes != 0 ? spill_objection(name, spill_bytes) : "";
@@ -166,11 +183,13 @@ void see_to_gate(AdapterOptions &options)
         vramwise_launch_gate_come_late(options.is_quiet);
 }
 
-void install(const std::string &name, unsigned flags, uint64_t spill_bytes)
+void install(const std::string &name, unsigned flags, uint64_t spill_bytes,
+             const std::string &keep_free)
 {
     AdapterOptions options;
     options.engine = name;
     options.spill_bytes = spill_bytes;
+    options.keep_free = keep_free;
     options.is_quiet = (flags & VRAMWISE_TORCH_QUIET) != 0;
     if (vramwise_torch::moves_live_data(name)) {
         options.safe_point = vramwise_torch::safe_moments();
@@ -250,6 +269,8 @@ std::string stats_of(Adapter &adapter, int device)
         add(json, "copies", stats.copies);
         add(json, "refused_copies", stats.refused_copies);
         add(json, "shared_pages", stats.shared_pages);
+        add(json, "given_back_bytes", stats.given_back_bytes);
+        add(json, "kept_trims", stats.kept_trims);
         add_spill(json, stats, adapter.spill_bytes());
     }
     vramwise_safe_moment_counts counts = vramwise_get_safe_moment_counts();
@@ -282,13 +303,14 @@ const char *vramwise_torch_compiled_for(void)
 }
 
 int vramwise_torch_install(const char *allocator, unsigned flags, unsigned long long spill_bytes,
-                           char *message, size_t capacity)
+                           const char *keep_free, char *message, size_t capacity)
 {
     return told(message, capacity, [&]() -> std::string {
         const std::string name = allocator != nullptr ? allocator : "";
-        std::string text = objection(name, spill_bytes);
+        const std::string left_free = keep_free != nullptr ? keep_free : "";
+        std::string text = objection(name, spill_bytes, left_free);
         if (text.empty())
-            install(name, flags, spill_bytes);
+            install(name, flags, spill_bytes, left_free);
         return text;
     });
 }

@@ -26,12 +26,15 @@ VRAMWISE_TORCH_API const char *vramwise_torch_compiled_for(void);
  * process together; 0 = none, and always so for "torch". More than the machine has is refused, with
  * the numbers; what depends on the device (`ulimit -l`) is an error at its first use.
  *
+ * `keep_free`: so much of each GPU is left to others, "2GiB" or "5%"; NULL or "" = nothing, and
+ * always so for "torch". More than a GPU has is an error at its first use.
+ *
  * 0: done. Otherwise nothing changed, and `message` says why, in one line. */
 #define VRAMWISE_TORCH_WITHOUT_GATE 1u /* live data is copied at safe points only */
 #define VRAMWISE_TORCH_QUIET 2u        /* no line on standard error when live data leaves a GPU */
 VRAMWISE_TORCH_API int vramwise_torch_install(const char *allocator, unsigned flags,
-                                              unsigned long long spill_bytes, char *message,
-                                              size_t capacity);
+                                              unsigned long long spill_bytes, const char *keep_free,
+                                              char *message, size_t capacity);
 
 /* 1 if PyTorch itself passes new settings on to the installed allocator. 0: whoever changes them
  * calls vramwise_torch_configure() afterwards. */

@@ -120,6 +120,15 @@ typedef struct vw_pool_options {
      * called soon. In the thread that asked for memory, without the pool's lock, with the safe
      * point's context. Or NULL. */
     void (*prepare_safe_point)(void *context);
+
+    /* ---- engine "vramwise" only: room for others on the device ---- */
+
+    /* Device memory that other libraries and processes can count on: "2GiB", "1000000", or "5%" of
+     * the device. NULL, "" or 0 = none. A thread asks the device for its free memory, and where it
+     * is less than that gives idle memory back, the longest idle first, without waiting for the
+     * device. A request that finds less free uses idle memory before it takes more; live memory
+     * still has precedence. Streams must live as long as the pool. Read during the call. */
+    const char *keep_free;
 } vw_pool_options;
 
 /* Makes a pool on `device`, which must outlive it. `options` may be NULL. On a device without
@@ -139,9 +148,11 @@ typedef struct vw_pool_options {
  *                           idle_share outside [0, 1]; a safe point with only one function;
  *                           spill_bytes with engine "torch", or less than spill_ahead_bytes, or
  *                           more than is free on this machine, than the control group allows, or
- *                           than `ulimit -l` where it applies: the message has the three numbers
+ *                           than `ulimit -l` where it applies: the message has the three numbers;
+ *                           keep_free with engine "torch", or neither a size nor a share, or more
+ *                           than the device has
  * VW_ERR_UNSUPPORTED        is_shareable on a device without has_shareable_handles, spill_bytes on
- *                           one without has_host_handles
+ *                           one without has_host_handles, keep_free on one without virtual memory
  * VW_ERR_BAD_SETTING        `conf`: vw_last_error() holds PyTorch's own text for it, or, with
  *                           is_strict, what is wrong and where */
 VW_API VW_MUST_CHECK vw_status vw_pool_create(vw_device *device, const vw_pool_options *options,
@@ -300,7 +311,12 @@ VW_API VW_MUST_CHECK vw_status vw_pool_allow_peer(vw_pool *pool, int peer_index)
 
 /* torch.cuda.empty_cache(): waits for freed blocks that are still in use on other streams, then
  * gives every idle segment (and every idle page of an expandable one) back to the device. Stops at
- * the first driver error; what was given back by then stays given back. */
+ * the first driver error; what was given back by then stays given back.
+ *
+ * Engine "vramwise" keeps memory in a program that calls this in a loop and takes the memory again
+ * each time, as long as the device has some to spare; it counts as reserved (kept_trims in
+ * vw_paged_stats). Two calls without a request between them give everything back. With keep_free
+ * a call gives a part back, and the pool's thread the rest, soon. */
 VW_API vw_status vw_pool_trim(vw_pool *pool);
 
 /* set_per_process_memory_fraction(): reserves at most that part of the device's total from now
@@ -428,6 +444,9 @@ typedef struct vw_paged_stats {
     uint64_t host_handle_bytes;     /* page-locked host memory held now, in use or ready */
     uint64_t refused_spills;        /* times a safe point for a spill was refused */
     uint64_t failed_host_creations; /* failed allocations of page-locked host memory */
+
+    uint64_t given_back_bytes; /* idle memory given back for vw_pool_options.keep_free */
+    uint64_t kept_trims;       /* calls of vw_pool_trim() that kept memory for the next requests */
 } vw_paged_stats;
 
 /* Fills `*stats`, with struct_size as in vw_pool_get_stats(). VW_ERR_UNSUPPORTED with engine

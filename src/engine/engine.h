@@ -66,6 +66,7 @@ typedef struct vw__engine_owner {
     vw__counters *counters;
     vw_device *device;              /* its memory: through driver_calls.h */
     vw__driver_meter *driver_meter; /* or NULL */
+    uint64_t keep_free_bytes;       /* vw_pool_options.keep_free; 0 = none */
 
     /* Tells listeners, and adds the cause; called only while `*has_listener`. */
     const bool *has_listener;
@@ -96,6 +97,14 @@ typedef struct vw__engine_owner {
      * lender lives until after destroy(). */
     vw_status (*open_host_lender)(void *context, vw__lender *out);
 } vw__engine_owner;
+
+/* A little idle memory that is to be given back. */
+typedef struct vw__engine_slice {
+    uint64_t wanted_bytes; /* in: enough */
+    size_t most_handles;   /* in: so that the owner's lock is free again soon */
+    uint64_t given_bytes;  /* out: may be more than was wanted, by a part of a handle */
+    bool is_waiting;       /* out: more will do once the device has come to the end of its work */
+} vw__engine_slice;
 
 /* A piece of physical memory: a handle, mapped as a whole at `address`. */
 typedef vw_status (*vw__engine_piece_visitor)(void *context, vw_device_ptr address,
@@ -179,6 +188,11 @@ typedef struct vw__engine_table {
      * point. Without them: both are ignored. */
     void (*advise)(vw__engine *engine, vw__block *block, vw_advice advice);
     vw_status (*mark_step)(vw__engine *engine);
+
+    /* Gives a slice of the idle memory back, the longest idle first, and never waits for the
+     * device. A failure leaves what was given so far in `slice`. Without it:
+     * vw_pool_options.keep_free is refused. */
+    vw_status (*give_back)(vw__engine *engine, vw__engine_slice *slice);
 
     /* Statistics of memory that moves. Fills everything but struct_size; everything is zero before.
      * Without it: VW_ERR_UNSUPPORTED. */

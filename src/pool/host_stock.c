@@ -2,16 +2,16 @@
  *
  * Whoever makes one reserves its bytes first, under the lock, makes it without, and then either
  * keeps the bytes or puts them back: so the limit holds whoever is at it at the same time. The
- * thread is a guest in someone's program: it takes no signals, and sleeps until there is a wish. */
+ * thread sleeps until there is a wish. */
 #include "pool/host_stock.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "base/checked_math.h" /* vw__min_u64 */
 #include "base/error.h"
+#include "base/guest_thread.h"
 #include "base/host_memory.h"
 #include "base/pinned_budget.h"
 
@@ -245,19 +245,6 @@ static void *make_ahead(void *context)
 }
 
 /* Without a thread everything is made when it is needed. */
-static bool start_thread(vw__stock *stock)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
-        return false;
-    bool has_started = pthread_create(&stock->thread, NULL, make_ahead, stock) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (has_started)
-        pthread_setname_np(stock->thread, "vramwise-spill");
-    return has_started;
-}
-
 static void wish(void *context, const uint64_t *sizes_bytes, size_t count)
 {
     vw__stock *stock = context;
@@ -265,7 +252,8 @@ static void wish(void *context, const uint64_t *sizes_bytes, size_t count)
     stock->wish_count = count < VW__LENDER_WISHES ? count : VW__LENDER_WISHES;
     memcpy(stock->wishes_bytes, sizes_bytes, stock->wish_count * sizeof *sizes_bytes);
     if (!stock->has_thread)
-        stock->has_thread = start_thread(stock);
+        stock->has_thread =
+            vw__guest_thread_start(&stock->thread, "vramwise-spill", make_ahead, stock);
     pthread_cond_signal(&stock->has_news);
     pthread_mutex_unlock(&stock->lock);
 }

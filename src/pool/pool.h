@@ -12,6 +12,7 @@
  *   pool_sharing.c     what other processes, devices and GPUs may use
  *   shared_memory.c    other processes' memory; of no pool
  *   pool_paged.c       for engines that move memory: pins, advice, statistics
+ *   keep_free.c        idle memory that goes back where the device runs low
  *   host_stock.c       handles in host memory, made ahead and kept, for engines that spill
  *   pool_check.c       every invariant, walked
  *   listing.c          pools that others can watch; listing_values.c: what they tell
@@ -39,6 +40,7 @@
 #include "engine/engine_list.h"          /* vw__engine_kind */
 #include "engine/torch/torch_versions.h" /* vw__torch_rules */
 #include "pool/host_stock.h"
+#include "pool/keep_free.h"
 #include "pool/listing.h"
 #include "pool/stream_order.h"
 
@@ -68,6 +70,8 @@ struct vw_pool {
     vw__stock *host_stock;           /* owned, with its thread; NULL: the engine wants none */
     vw_pinned_budget *pinned_budget; /* for the stock, like the next; set at creation */
     uint64_t spill_bytes;
+    uint64_t keep_free_bytes;      /* set at creation, then read-only */
+    vw__keep_free *keeper;         /* owned, with its thread; NULL: none is wanted */
     vw__driver_meter driver_meter; /* atomic: some calls are made without the lock */
     vw__listing listing;           /* the list's, not the pool's lock's */
 };

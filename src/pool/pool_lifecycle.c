@@ -99,6 +99,7 @@ static vw_status create_engine(vw_pool *pool, const vw__engine_kind *kind,
         .counters = &pool->counters,
         .device = pool->device,
         .driver_meter = is_listed ? &pool->driver_meter : NULL,
+        .keep_free_bytes = pool->keep_free_bytes,
         .has_listener = &pool->has_sink,
         .notice = pass_notice,
         .finish_pending = finish_pending,
@@ -120,7 +121,9 @@ vw_status vw__pool_create(vw_device *device, const vw_pool_options *options,
                           const vw__engine_kind *kind, vw_pool **out)
 {
     vw_pool_options used = {.struct_size = sizeof used};
+    uint64_t keep_free_bytes = 0;
     VW__TRY(check_options(device, options, out, &used));
+    VW__TRY(vw__keep_free_read(device, used.keep_free, &keep_free_bytes));
 
     vw__fork_guard_start();
     bool is_listed = !used.is_unlisted && vw_live_is_wanted();
@@ -140,6 +143,7 @@ vw_status vw__pool_create(vw_device *device, const vw_pool_options *options,
     pool->is_shareable = used.is_shareable;
     pool->pinned_budget = used.pinned_budget;
     pool->spill_bytes = used.spill_bytes;
+    pool->keep_free_bytes = keep_free_bytes;
 
     vw_status status = create_engine(pool, kind, &used, is_listed);
     if (status != VW_OK) {
@@ -151,6 +155,12 @@ vw_status vw__pool_create(vw_device *device, const vw_pool_options *options,
     pool->listing = (vw__listing){.pool = pool, .device = device};
     if (is_listed)
         vw__listing_add(&pool->listing, pool->engine->table->name);
+    if (keep_free_bytes != 0)
+        status = vw__keep_free_start(pool, keep_free_bytes, &pool->keeper);
+    if (status != VW_OK) {
+        vw_pool_destroy(pool);
+        return status;
+    }
     *out = pool;
     return VW_OK;
 }
@@ -164,6 +174,7 @@ void vw_pool_destroy(vw_pool *pool)
 {
     if (pool == NULL || pool->fork_generation != vw__fork_generation())
         return; /* the parent's memory is not ours to give back */
+    vw__keep_free_stop(pool->keeper);
     vw__listing_remove(&pool->listing);
     vw__stream_order_deinit(pool);
     pool->engine->table->destroy(pool->engine);
@@ -187,6 +198,7 @@ VW__POOL_NAMED_CALL vw_status vw_pool_trim(vw_pool *pool)
     vw_status status = pool->engine->table->trim(pool->engine, NULL);
     vw__pool_end_cause(pool);
     vw__pool_unlock(pool);
+    vw__keep_free_wake(pool->keeper);
     return status;
 }
 

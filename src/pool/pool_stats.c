@@ -71,6 +71,7 @@ static void put_together(const vw_pool *pool, vw_pool_stats *stats)
         .largest_free_block_bytes = pool->engine->table->largest_free(pool->engine, NULL),
         .limit_bytes = pool->engine->limit_bytes,
     };
+    stats->active_bytes.all.peak = vw__counters_active_peak(counters);
 }
 
 vw_status vw_pool_get_stats(const vw_pool *pool, vw_pool_stats *stats)
@@ -290,6 +291,7 @@ vw_status vw_pool_reset_peaks(vw_pool *pool)
 {
     VW__TRY(vw__pool_enter(pool));
     vw__pool_lock(pool);
+    vw__counters_keep_for_trims(&pool->counters);
     reset_each(pool, reset_peak);
     vw__pool_unlock(pool);
     return VW_OK;

@@ -47,6 +47,7 @@ Adapter &new_adapter(const Setup &setup)
     options.safe_point = setup.safe_point;
     options.spill_bytes = setup.spill_bytes;
     options.is_quiet = setup.is_quiet;
+    options.keep_free = setup.keep_free;
     options.open_device = [setup](int index, vw_device **out) {
         return open_device(setup, index, out);
     };

@@ -40,6 +40,7 @@ struct Setup {
     vw_safe_point safe_point{};
     uint64_t spill_bytes = 0;
     bool is_quiet = true;
+    std::string keep_free{};
 };
 
 // As install() makes one, on such devices. It is kept to the end, as in a program; the stand-ins

@@ -90,6 +90,37 @@ class Installing(unittest.TestCase):
             shown, _ = self.world.run(FAKE_OPTIM + INSTALL.format(arguments) + told, **environment)
             self.assertEqual(shown.splitlines()[1], str(wanted), arguments)
 
+    def test_keep_free_reaches_the_adapter_by_argument_and_by_environment(self):
+        told = "; print(repr(vramwise.torch.stats()['keep_free']))"
+        for arguments, environment, wanted in (
+                ("keep_free='2GiB'", {}, "2GiB"), ("keep_free=4096", {}, "4096"),
+                ("keep_free='5%'", {}, "5%"), ("keep_free=0", {}, ""), ("keep_free='0%'", {}, ""),
+                ("", {}, ""), ("", {"VRAMWISE_KEEP_FREE": "5%"}, "5%"),
+                ("", {"VRAMWISE_KEEP_FREE": ""}, ""),
+                ("keep_free=0", {"VRAMWISE_KEEP_FREE": "5%"}, ""),
+                ("'torch'", {"VRAMWISE_KEEP_FREE": "5%"}, "")):
+            shown, _ = self.world.run(INSTALL.format(arguments) + told, **environment)
+            self.assertEqual(shown.splitlines()[1], repr(wanted), arguments)
+
+    def test_keep_free_is_refused_where_it_makes_no_sense(self):
+        code = """
+            import vramwise.torch
+            for arguments in (dict(allocator="torch", keep_free="1GiB"), dict(keep_free="much"),
+                              dict(keep_free="101%"), dict(keep_free=-1), dict(keep_free=True),
+                              dict(keep_free=0.05), dict(allocator="pytorch", keep_free="5%")):
+                try:
+                    vramwise.torch.install(**arguments)
+                except ValueError as error:
+                    print(error)
+            """
+        shown, _ = self.world.run(code)
+        lines = shown.splitlines()
+        self.assertEqual(len(lines), 7, shown)
+        self.assertIn("not for 'torch'", lines[0])
+        for line, what in zip(lines[1:6], ("'much'", "'101%'", "-1", "True", "0.05")):
+            self.assertIn(f"expected, not {what}", line)
+        self.assertIn("not for 'pytorch'", lines[6])
+
     def test_spill_is_refused_where_nothing_can_be_spilled(self):
         code = """
             import vramwise.torch

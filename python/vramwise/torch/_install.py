@@ -65,6 +65,7 @@ class _Wishes:
     fallback: str
     gate: bool
     spill_bytes: int
+    keep_free: str
     quiet: bool
 
     @property
@@ -87,6 +88,17 @@ def _spill_bytes(spill: Union[None, int, str], allocator: str) -> int:
     if not is_ours:
         raise ValueError(f"spill is for {', '.join(OWN_ALLOCATORS)}, not for {allocator!r}")
     return _library.size_bytes(spill)
+
+
+def _keep_free(keep_free: Union[None, int, str], allocator: str) -> str:
+    """As _spill_bytes(), for memory that is left to others."""
+    is_ours = allocator in SPILLING_ALLOCATORS
+    if keep_free is None:
+        keep_free = os.environ.get("VRAMWISE_KEEP_FREE", "") if is_ours else ""
+    text = _library.size_or_share(keep_free) if keep_free != "" else ""
+    if text and not is_ours:
+        raise ValueError(f"keep_free is for {', '.join(SPILLING_ALLOCATORS)}, not for {allocator!r}")
+    return text
 
 
 def _loaded(path: str) -> ctypes.CDLL:
@@ -147,7 +159,7 @@ def _install_adapter(torch: Any, wishes: _Wishes) -> Installed:
         say("PyTorch for ROCm: vramwise was never run on an AMD GPU", quiet=wishes.quiet)
     message = ctypes.create_string_buffer(1024)
     if library.vramwise_torch_install(wishes.allocator.encode(), wishes.flags, wishes.spill_bytes,
-                                      message, len(message)) != 0:
+                                      wishes.keep_free.encode(), message, len(message)) != 0:
         text = message.value.decode("utf-8", "replace").strip() or "no reason given"
         raise InstallError(f"the adapter refused: {text}")
     State.adapter = library
@@ -280,11 +292,14 @@ def _install(wishes: _Wishes) -> Installed:
             raise Stays(str(error)) from None
         if wishes.spill_bytes != 0:
             raise Stays(f"{error}; and the plain door spills nothing") from None
+        if wishes.keep_free:
+            raise Stays(f"{error}; and the plain door keeps nothing free") from None
         return _install_plain(torch, wishes, str(error))
 
 
 def install(allocator: str = "vramwise", *, fallback: str = "pytorch", gate: bool = True,
-            spill: Union[None, int, str] = None, quiet: bool = False) -> Installed:
+            spill: Union[None, int, str] = None, keep_free: Union[None, int, str] = None,
+            quiet: bool = False) -> Installed:
     """Makes one of our allocators PyTorch's own, for the rest of the process.
 
     To be called before anything starts CUDA: right after `import torch` is a good place. Where no
@@ -303,6 +318,9 @@ def install(allocator: str = "vramwise", *, fallback: str = "pytorch", gate: boo
                  full: the program goes on, slower, with the same addresses. Of all its GPUs together;
                  0: none, None: what `vramwise run --spill` said. More than the machine has is an
                  InstallError
+    `keep_free`  so much of each GPU, "2GiB", "5%" or a number of bytes, is left to other libraries
+                 and processes: idle memory goes back to the driver, in the background, as soon as
+                 less is free. 0: nothing, None: what `vramwise run --keep-free` said
     `quiet`      no lines on standard error
 
     Returns what is in force; `str()` of it is "vramwise via adapter", for example; `file` is the
@@ -319,6 +337,7 @@ def install(allocator: str = "vramwise", *, fallback: str = "pytorch", gate: boo
     if _library.is_disabled():
         return Installed("pytorch", None, "VRAMWISE_DISABLE is set")
     spill_bytes = _spill_bytes(spill, allocator)
+    left_free = _keep_free(keep_free, allocator)
     with _lock:
         if State.installed is not None:
             if State.installed.allocator == allocator:
@@ -332,7 +351,8 @@ def install(allocator: str = "vramwise", *, fallback: str = "pytorch", gate: boo
         if allocator == "pytorch":
             return Installed("pytorch", None)
         try:
-            State.installed = _install(_Wishes(allocator, fallback, gate, spill_bytes, quiet))
+            State.installed = _install(_Wishes(allocator, fallback, gate, spill_bytes, left_free,
+                                                quiet))
         except Stays as reason:
             if fallback == "error":
                 raise InstallError(str(reason)) from None

@@ -62,7 +62,7 @@ def bound_adapter(path: str) -> ctypes.CDLL:
     library.vramwise_torch_compiled_for.argtypes = []
     library.vramwise_torch_install.restype = ctypes.c_int
     library.vramwise_torch_install.argtypes = [ctypes.c_char_p, ctypes.c_uint, ctypes.c_ulonglong,
-                                               ctypes.c_char_p, ctypes.c_size_t]
+                                               ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]
     library.vramwise_torch_has_settings_hook.restype = ctypes.c_int
     library.vramwise_torch_has_settings_hook.argtypes = []
     library.vramwise_torch_configure.restype = ctypes.c_int

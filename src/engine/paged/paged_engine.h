@@ -34,7 +34,7 @@
  * and beside that way:
  *
  *   paged_lifecycle.c   making and ending the engine, its settings, its tables
- *   paged_reclaim.c     giving memory back
+ *   paged_reclaim.c     giving memory back; paged_habit.c: what the program will take again
  *   paged_pins.c        memory that others can see
  *   paged_inspect.c     the invariants, walked
  *
@@ -165,6 +165,27 @@ struct vw__paged_spill {
     uint64_t wished_spills;
 };
 
+/* What the program does with memory that it gives back: paged_habit.c. */
+typedef struct vw__paged_habit {
+    bool has_call; /* all idle memory was to be given back, once or more */
+    int64_t clock; /* at the last of these calls, as the next two */
+    uint64_t live_bytes;
+    uint64_t idle_bytes;
+    uint64_t used_bytes; /* the most that was live between calls, forgotten with time; 0: the
+                            program had no habit then */
+} vw__paged_habit;
+
+/* How far the work on a stream has come, for memory that is given back without waiting. */
+typedef struct vw__paged_passed {
+    struct vw__paged_passed *next;
+    vw_stream stream;
+    vw__paged_mark *mark; /* not complete when last looked at, or NULL */
+    uint64_t call;        /* in which it was */
+    int64_t marked_at;    /* the clock: what came free up to then is unused once the mark is
+                             complete */
+    int64_t passed_at;    /* what came free up to then is unused */
+} vw__paged_passed;
+
 /* A handle that a survey found free. */
 typedef struct vw__paged_candidate {
     vw__paged_handle *handle;
@@ -204,6 +225,10 @@ typedef struct vw__paged_engine {
     vw__block *retired;       /* records merged into others since the last survey */
     vw__paged_place *vacated; /* guests that nobody uses any more, to become ghosts */
     vw__paged_pinned *pins;
+    vw__paged_habit habit;
+    vw__paged_passed *passed;
+    int64_t owed_at; /* the clock: a trim has left what came free up to then for give_back(); -1: it
+                        left nothing */
     vw_paged_stats stats;
     const char *failure; /* not NULL: the pool has failed, and why */
     char failure_text[256];

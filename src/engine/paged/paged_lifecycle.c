@@ -108,6 +108,13 @@ static vw_status fail_trim(vw__engine *base, const vw_private_id *only)
     return say_why(base);
 }
 
+static vw_status fail_give_back(vw__engine *base, vw__engine_slice *slice)
+{
+    slice->given_bytes = 0;
+    slice->is_waiting = false;
+    return say_why(base);
+}
+
 static vw_status fail_set_fraction(vw__engine *base, double fraction)
 {
     (void)fraction;
@@ -156,6 +163,7 @@ static void destroy(vw__engine *base)
     vw__paged_engine *engine = vw__paged_of(base);
     vw__paged_abandon(engine);
     vw__paged_end_spill(engine);
+    vw__paged_end_reclaim(engine);
     vw__paged_end_marks(engine);
     vw__paged_end_pins(engine);
     vw__engine_deinit(base);
@@ -194,6 +202,7 @@ static const vw__engine_table paged_table = {
     .see_to_records = vw__engine_see_to_records,
     .walk_pieces = vw__paged_walk_pieces,
     .trim = vw__paged_trim,
+    .give_back = vw__paged_give_back,
     .set_fraction = set_fraction,
     .configure = configure,
     .check = vw__paged_check,
@@ -211,6 +220,7 @@ static const vw__engine_table failed_table = {
     .see_to_records = fail_see_to_records,
     .walk_pieces = fail_walk_pieces,
     .trim = fail_trim,
+    .give_back = fail_give_back,
     .set_fraction = fail_set_fraction,
     .configure = fail_configure,
     .check = fail_check,
@@ -288,6 +298,7 @@ static vw_status create(const vw__engine_owner *owner, const vw_pool_options *op
     vw__engine_init(&engine->base, &paged_table, owner);
     engine->unit_bytes = owner->device->properties.granularity_bytes;
     engine->fineness = 1.0;
+    engine->owed_at = -1;
     vw_status status = adopt_options(engine, options);
     if (status != VW_OK) {
         destroy(&engine->base);

@@ -17,6 +17,7 @@
 #include "engine/paged/paged_handles.h"
 #include "engine/paged/paged_moment.h"
 #include "engine/paged/paged_on_host.h"
+#include "engine/paged/paged_reclaim.h"
 #include "engine/paged/paged_share.h"
 #include "engine/paged/paged_spill.h"
 #include "engine/paged/paged_survey.h"
@@ -40,6 +41,15 @@ static void set_limits(vw__paged_miss *request)
         engine->peak_live_bytes + vw__max_u64(idle_bytes, engine->idle_floor_bytes);
     request->most_bytes =
         request->takes_all ? vw__paged_limit_bytes(engine) : vw__paged_most_bytes(engine);
+}
+
+/* Beyond that idle memory is used first. */
+static void leave_free(vw__paged_miss *request)
+{
+    uint64_t spare_bytes = vw__paged_spare_bytes(request->engine);
+    uint64_t held_bytes = request->engine->base.held_bytes;
+    if (spare_bytes < request->allowed_bytes && held_bytes + spare_bytes < request->allowed_bytes)
+        request->allowed_bytes = held_bytes + spare_bytes;
 }
 
 /* ---- finding addresses, and filling them ----------------------------------------------------- */
@@ -294,6 +304,8 @@ static vw_status walk_the_way(vw__paged_miss *request, vw__block **out)
     if (!request->is_capturing)
         VW__TRY(settle(engine));
     set_limits(request);
+    if (engine->base.owner.keep_free_bytes != 0 && !request->is_capturing)
+        leave_free(request);
     for (size_t i = 0; i < sizeof way / sizeof way[0] && status == VW_ERR_OUT_OF_MEMORY; i++)
         if ((way[i].is_open == NULL || way[i].is_open(engine)) &&
             (way[i].in_captures || !request->is_capturing))

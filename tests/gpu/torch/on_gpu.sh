@@ -2,7 +2,7 @@
 # Runs on a machine with a GPU and PyTorch: builds the libraries with gcc alone, then the parts that
 # are named, each within its time. One part that fails does not keep the others from running.
 #
-#   on_gpu.sh PART...     PART: build plan checks same runs live rescue limit spill registered raw tools watching pytorch steps, or all
+#   on_gpu.sh PART...     PART: build plan checks same runs live rescue limit spill registered neighbours raw tools watching pytorch steps, or all
 #   PART:SECONDS          gives a part another limit; PART=ALLOCATOR,... other allocators (of limit: phases)
 #
 # What is not in the repository is looked for in build/carried (or where the variable says):
@@ -116,7 +116,8 @@ part_spill() {
     python3 "$bench/bench_spill.py" --seconds $((limit - SECONDS - 10)) || is_bad=1
     return $is_bad
 }
-part_registered() { python3 "$tests/registered.py" ${names:+--allocator "$names"}; }
+declare -A limits=()
+order=(build plan checks same runs live rescue limit spill registered neighbours raw tools watching pytorch steps)
 part_pytorch() {
     python3 "$tests/run_pytorch_tests.py" --tests "${VRAMWISE_PYTORCH_TESTS:-$carried/pytests}" $names
 }
@@ -128,8 +129,8 @@ part_steps() {
 part_watching() { python3 "$bench/bench_watching.py" --vramwise "$(program)" --seconds $((limit / 2)); }
 part_tools() { python3 "$tests/snapshot_tools.py" --vramwise "$(program)" --out "$OUT" $names; }
 
-declare -A limits=([build]=240 [plan]=200 [checks]=300 [same]=200 [runs]=180 [live]=90 [rescue]=180 [limit]=420 [spill]=480 [registered]=90 [raw]=180 [tools]=160 [watching]=160 [pytorch]=420 [steps]=420)
-order=(build plan checks same runs live rescue limit spill registered raw tools watching pytorch steps)
+declare -A limits=([build]=240 [plan]=200 [checks]=300 [same]=200 [runs]=180 [live]=90 [rescue]=180 [limit]=420 [spill]=480 [registered]=90 [neighbours]=120 [raw]=180 [tools]=160 [watching]=160 [pytorch]=420 [steps]=420)
+order=(build plan checks same runs live rescue limit spill registered neighbours raw tools watching pytorch steps)
 
 if [ "${1:-}" = --part ]; then # in a process of its own, so that it can be stopped
     limit=$3
