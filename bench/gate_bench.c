@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "vramwise_torch_support.h"
+
 void gate_report(bool is_right, const char *what)
 {
     printf("%-5s %s\n", is_right ? "ok" : "WRONG", what);
@@ -54,6 +56,13 @@ void gate_end_thread(vw_stream stream)
     vw_device *device = gate_bench.device;
     gate_must(device->table->stream_synchronize(device->context, stream), "waiting for a stream");
     gate_must(device->table->stream_destroy(device->context, stream), "ending a stream");
+}
+
+void gate_begin_anew(void)
+{
+    if (!vramwise_launch_gate_remove())
+        gate_report(false, "the gate is taken away");
+    vramwise_launch_gate_come_late(false);
 }
 
 void *gate_launch_until_over(void *address)

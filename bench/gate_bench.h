@@ -38,6 +38,9 @@ void gate_end_thread(vw_stream stream);
 /* A thread: launches kernels on 64 bytes at *(vw_device_ptr *)address until it is over. */
 void *gate_launch_until_over(void *address);
 
+/* Takes the gate down; it comes when it is needed. */
+void gate_begin_anew(void);
+
 /* When the gate comes that threads run into. */
 typedef enum gate_time {
     GATE_FROM_THE_BEGINNING,

@@ -45,8 +45,7 @@ static void arm_with(unsigned crowd, unsigned launching)
                        &memory);
     usleep(100000);
     for (int i = 0; i < ARMINGS; i++) {
-        gate_report(vramwise_launch_gate_remove(), "the gate is taken away");
-        vramwise_launch_gate_come_late(false);
+        gate_begin_anew();
         usleep(10000);
         uint64_t begin_ns = gate_now_ns();
         vw__launch_gate_arm();

@@ -150,10 +150,8 @@ void gate_torture(gate_time time)
     replay_errors errors = {.count = 0};
     vramwise_safe_moment_counts before = vramwise_get_safe_moment_counts();
     for (int round = 0; round < ROUNDS; round++) {
-        if (time != GATE_FROM_THE_BEGINNING) { /* it goes and comes with each round */
-            gate_report(vramwise_launch_gate_remove(), "the gate is taken away");
-            vramwise_launch_gate_come_late(false);
-        }
+        if (time != GATE_FROM_THE_BEGINNING)
+            gate_begin_anew(); /* it comes with each round */
         vw_paged_stats stats = run_round(time);
         copies += stats.copies;
         copied_bytes += stats.copied_bytes;

@@ -165,7 +165,7 @@ static void by_the_usual_name_the_gate_waits_until_it_is_needed(void **)
         vramwise_torch::set_installed_adapter(nullptr); // as if nothing had happened yet
         c10::cuda::CUDACachingAllocator::allocator.store(native());
         late_gates_wanted = 0;
-        assert_int_equal(vramwise_torch_install("vramwise", flags, 0, nullptr, 0), 0);
+        assert_int_equal(vramwise_torch_install("vramwise", flags, 0, nullptr, nullptr, 0), 0);
         assert_int_equal(late_gates_wanted, flags == 0 && !is_of_rocm ? 1 : 0);
         assert_int_equal(gates_wanted, gates_before);
     }
