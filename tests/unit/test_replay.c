@@ -446,10 +446,11 @@ static void how_far_a_recording_is_followed_is_asked_with_its_calls_of_empty_cac
 static uint64_t smallest_card(const char *conf)
 {
     vw__replay_work work = work_on_hand();
-    uint64_t bytes = 0;
-    assert_int_equal(vw__replay_smallest_card(&work, vw__policy_torch_setting(conf), NULL, &bytes),
-                     VW_OK);
-    return bytes;
+    vw__replay_smallest smallest;
+    assert_int_equal(
+        vw__replay_smallest_card(&work, vw__policy_torch_setting(conf), NULL, &smallest), VW_OK);
+    assert_true(smallest.first_bytes <= smallest.bytes);
+    return smallest.bytes;
 }
 
 /* Live memory in pieces that do not fit each other, so that the answer is not obvious. */
@@ -492,8 +493,9 @@ static void the_smallest_card_is_found_for_engine_vramwise_too(void **state)
     vw__replay_work work = work_on_hand();
     for (size_t i = 0; i < 3; i++) {
         vw_replay_result result = {.policy = "vramwise"};
-        uint64_t bytes = 0;
-        assert_int_equal(vw__replay_smallest_card(&work, engines[i], NULL, &bytes), VW_OK);
+        vw__replay_smallest smallest;
+        assert_int_equal(vw__replay_smallest_card(&work, engines[i], NULL, &smallest), VW_OK);
+        uint64_t bytes = smallest.bytes;
         assert_int_equal(
             vw__replay_run(&work, engines[i], vw__replay_card_of(bytes), true, NULL, &result),
             VW_OK);
