@@ -407,6 +407,34 @@ static void while_any_stream_is_captured_nothing_is_copied(void **state)
     vw_test_patterns_close(&p);
 }
 
+/* Without a limit the pool learns what the device has when it is refused more. From then on it
+ * leaves it two units to copy with, and takes them only when nothing else is left; but no longer
+ * once others have given memory back. */
+static void a_full_device_is_left_the_pages_that_copying_begins_with(void **state)
+{
+    (void)state;
+    const vw_test_pool_setup setup = {
+        .engine = "vramwise:rescue", .on_host = true, .capacity_bytes = 32 * MIB};
+    vw_test_patterns p;
+    vw_handle others = 0;
+    vw_test_patterns_open(&p, &setup);
+    const vw_device *device = p.t.device;
+    assert_int_equal(device->table->create(device->context, 16 * MIB, &others), VW_OK);
+    vw_test_alloc_fails(&p.t, 17 * MIB, 0, VW_ERR_OUT_OF_MEMORY);
+    vw_test_trim(&p.t);
+    unsigned asked = p.asked;
+    vw_test_hold(&p, 16 * MIB - 2 * UNIT, 0);
+    assert_int_equal(p.asked, asked);
+    vw_test_hold(&p, 2 * UNIT, 1); /* copying was tried first */
+    assert_true(p.asked > asked);
+    asked = p.asked;
+    assert_int_equal(device->table->release(device->context, others), VW_OK);
+    vw_test_hold(&p, 8 * MIB, 1);
+    assert_int_equal(p.asked, asked);
+    vw_test_look_at_all(&p);
+    vw_test_patterns_close(&p);
+}
+
 /* ---- mode tight ------------------------------------------------------------------------------ */
 
 static void tight_copies_before_it_grows_beyond_its_share(void **state)
@@ -482,6 +510,7 @@ int main(void)
         cmocka_unit_test(pinned_memory_is_never_copied),
         cmocka_unit_test(private_pools_in_use_are_never_copied),
         cmocka_unit_test(while_any_stream_is_captured_nothing_is_copied),
+        cmocka_unit_test(a_full_device_is_left_the_pages_that_copying_begins_with),
         cmocka_unit_test(tight_copies_before_it_grows_beyond_its_share),
         cmocka_unit_test(tight_holds_no_more_than_its_share),
     };
