@@ -24,7 +24,7 @@ c_files = $(shell find include src cli adapters examples tests bench -name '*.[c
 
 .PHONY: all program run setup test test-quick test-release test-viewer test-viewer-beside test-clang \
 	test-asan test-tsan test-sanitized release-program \
-	checks mutants bench bench-plan bench-plan-from bench-viewer doctor-accuracy fuzz viewer viewer-packages \
+	checks cards mutants bench bench-plan bench-plan-from bench-viewer doctor-accuracy fuzz viewer viewer-packages \
 	check-viewer check-adapter site install wheel test-wheel sdist deb test-deb test-debian13-torch test-traced \
 	release \
 	uninstall format check-format tidy clean help
@@ -143,6 +143,13 @@ check-adapter:
 CUDA_HEADERS ?= /usr/local/cuda/include
 HIP_HEADERS ?= $(patsubst %/hip/hip_runtime_api.h,%,$(firstword \
 	$(wildcard /opt/rocm/include/hip/hip_runtime_api.h /usr/include/hip/hip_runtime_api.h)))
+
+## make cards       on every recording our engine needs no larger card than expandable segments; the
+##                  tests have the small ones
+cards:
+	@$(CMAKE) --preset release --log-level=WARNING
+	@$(call build_in,build) --target integration_test_paged_never_worse
+	@build/tests/integration_paged_never_worse --all
 
 ## make mutants     breaks the engines' rules one by one: a test must notice each
 mutants:

@@ -497,6 +497,7 @@ static vw_status run_to_the_end(const run_state *plan, vw__replay_card card, vw_
         .card_bytes = card.shown_bytes,
         .is_complete = true,
         .smallest_card_bytes = VW_UNKNOWN,
+        .first_card_bytes = VW_UNKNOWN,
         .step_cost_ns = VW_UNKNOWN,
     };
     bool is_followed = plan->setting.engine == NULL && work->followed_count != 0 &&

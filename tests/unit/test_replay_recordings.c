@@ -618,9 +618,31 @@ static void running_out_of_host_memory_anywhere_leaves_nothing_behind(void **sta
     record_dispose(&recording);
 }
 
+/* A recording of a program that allocates at random. */
+static void a_smaller_card_that_does_while_a_larger_does_not_is_noted(void **state)
+{
+    (void)state;
+    const vw_replay_run run = {.policy = "native"};
+    vw_recording *recording = NULL;
+    vw_replay_report *report = NULL;
+    vw_replay_options options = plain_options();
+    options.runs = &run;
+    options.run_count = 1;
+    options.find_smallest_card = true;
+    assert_int_equal(vw_recording_open(VW_TEST_DATA "/recordings/large_segment.rules.pickle.xz",
+                                       NULL, &recording),
+                     VW_OK);
+    assert_int_equal(vw_recording_replay(recording, &options, &report), VW_OK);
+    assert_true(report->results[0].first_card_bytes < report->results[0].smallest_card_bytes);
+    assert_true(has_note(report, "not on every one between"));
+    vw_replay_report_free(report);
+    vw_recording_close(recording);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_smaller_card_that_does_while_a_larger_does_not_is_noted),
         cmocka_unit_test(each_setting_is_replayed_once_by_default),
         cmocka_unit_test(settings_that_come_to_the_same_are_one),
         cmocka_unit_test(unknown_settings_are_taken_for_the_defaults_and_said_to_be),

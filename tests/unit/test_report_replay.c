@@ -70,7 +70,8 @@ static void json_has_the_fields_others_rely_on(void **state)
         "\"smallest_card_bytes\": null, \"settled_device_us\": null, \"settled_share\": null, "
         "\"moved_bytes\": 0, \"copied_bytes\": 0, \"spilled_bytes\": 0, \"spills\": 0, "
         "\"all_spilled_bytes\": 0, \"returns\": 0, \"returned_bytes\": 0, \"host_bytes\": 0, "
-        "\"spill_wait_us\": 0, \"step_cost_us\": 0, \"step_cost_settled\": false}, {\"policy\": "
+        "\"spill_wait_us\": 0, \"step_cost_us\": 0, \"step_cost_settled\": false, "
+        "\"first_card_bytes\": null}, {\"policy\": "
         "\"expandable\", \"conf\": "
         "\"expandable_segments:True\", \"card_bytes\": 25769803776, \"completed\": true, "
         "\"events_done\": 5000, \"peak_reserved_bytes\": 22548578304, \"peak_live_bytes\": "
@@ -81,7 +82,8 @@ static void json_has_the_fields_others_rely_on(void **state)
         "\"settled_device_us\": 0.5, \"settled_share\": 0.00125, \"moved_bytes\": 0, "
         "\"copied_bytes\": 0, \"spilled_bytes\": 0, \"spills\": 0, "
         "\"all_spilled_bytes\": 0, \"returns\": 0, \"returned_bytes\": 0, \"host_bytes\": 0, "
-        "\"spill_wait_us\": 0, \"step_cost_us\": 0, \"step_cost_settled\": false}], "
+        "\"spill_wait_us\": 0, \"step_cost_us\": 0, \"step_cost_settled\": false, "
+        "\"first_card_bytes\": 21474836480}], "
         "\"notes\": [\"3 events before the recording were made up\"]}\n");
 }
 
@@ -171,7 +173,7 @@ static void a_run_that_may_spill_says_what_left_and_what_a_step_costs(void **sta
         &captured, "\"spilled_bytes\": 2147483648, \"spills\": 3, \"all_spilled_bytes\": "
                    "3221225472, \"returns\": 1, \"returned_bytes\": 1073741824, \"host_bytes\": "
                    "4294967296, \"spill_wait_us\": 1500000, \"step_cost_us\": null, "
-                   "\"step_cost_settled\": true}"));
+                   "\"step_cost_settled\": true, "));
 }
 
 static void it_fits_any_window(void **state)

@@ -202,9 +202,11 @@ typedef struct vw__paged_engine {
     bool is_shareable;
 
     uint64_t peak_live_bytes; /* as far as misses saw it: what growth is tied to */
+    uint64_t full_bytes;      /* on the device when it had no more for us; UINT64_MAX: it has */
     int64_t clock;            /* requests so far */
     uint64_t call;            /* misses and trims so far: marks are shared within one */
     uint64_t survey;
+    bool drops_ghosts; /* a window may cover ghosts of handles in use, since the last survey */
     double fineness; /* how much smaller handles are made than at first: 1 or more */
     uint64_t
         look_ahead_bytes; /* held, at which to see whether memory gets short (paged_moment.c) */
@@ -301,6 +303,13 @@ static inline uint64_t vw__paged_live_bytes(const vw__paged_engine *engine)
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
+/* The memory that the pool could come to hold: its card's, or its limit if that is less. */
+static inline uint64_t vw__paged_card_bytes(const vw__paged_engine *engine)
+{
+    uint64_t card_bytes = engine->base.owner.device->properties.total_bytes;
+    return card_bytes < engine->base.limit_bytes ? card_bytes : engine->base.limit_bytes;
+}
+
 /* The most bytes the pool may hold, handles on the host included: its limit is for the device. */
 static inline uint64_t vw__paged_limit_bytes(const vw__paged_engine *engine)
 {
@@ -308,15 +317,24 @@ static inline uint64_t vw__paged_limit_bytes(const vw__paged_engine *engine)
     return limit_bytes != UINT64_MAX ? limit_bytes + engine->stats.spilled_bytes : UINT64_MAX;
 }
 
-enum { VW__PAGED_RESERVED_UNITS = 2 }; /* that copying needs to begin with */
+enum {
+    VW__PAGED_RESERVED_UNITS = 2, /* that copying needs to begin with */
+    VW__PAGED_RESERVED_PARTS = 64 /* of a full device, at most */
+};
 
-/* How much the pool may hold: its limit, less what copying needs where the mode lets it copy. */
+/* How much the pool may hold: its limit. Where the mode lets it copy, less what copying needs, and
+ * no more than the device turned out to have: a pool that holds all of it could not begin. */
 static inline uint64_t vw__paged_most_bytes(const vw__paged_engine *engine)
 {
     uint64_t limit_bytes = vw__paged_limit_bytes(engine);
     uint64_t reserved_bytes = VW__PAGED_RESERVED_UNITS * engine->unit_bytes;
-    if (engine->mode == VW__PAGED_MOVES || limit_bytes == UINT64_MAX ||
-        limit_bytes < reserved_bytes)
+    if (engine->mode == VW__PAGED_MOVES)
+        return limit_bytes;
+    if (engine->full_bytes != UINT64_MAX &&
+        engine->full_bytes / VW__PAGED_RESERVED_PARTS >= reserved_bytes &&
+        engine->full_bytes + engine->stats.spilled_bytes < limit_bytes)
+        limit_bytes = engine->full_bytes + engine->stats.spilled_bytes;
+    if (limit_bytes == UINT64_MAX || limit_bytes < reserved_bytes)
         return limit_bytes;
     return limit_bytes - reserved_bytes;
 }

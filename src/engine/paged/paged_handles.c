@@ -151,6 +151,14 @@ vw_status vw__paged_mark_is_complete(vw__paged_engine *engine, vw__paged_mark *m
     return VW_OK;
 }
 
+vw_status vw__paged_look_at_marks(vw__paged_engine *engine)
+{
+    bool is_complete = false;
+    for (vw__paged_mark *mark = engine->marks; mark != NULL; mark = mark->next)
+        VW__TRY(vw__paged_mark_is_complete(engine, mark, &is_complete));
+    return VW_OK;
+}
+
 static void end_list(vw__paged_engine *engine, vw__paged_mark *mark)
 {
     for (vw__paged_mark *next; mark != NULL; mark = next) {

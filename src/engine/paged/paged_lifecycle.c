@@ -277,6 +277,7 @@ static vw_status adopt_options(vw__paged_engine *engine, const vw_pool_options *
     engine->base.reuse = vw__torch_conf_reuse(&engine->conf);
     engine->base.routing.scopes_count_as_captures = false; /* whatever the release did */
     engine->mode = mode_of(options);
+    engine->full_bytes = UINT64_MAX;
     engine->idle_share = options->idle_share > 0.0 ? options->idle_share : DEFAULT_IDLE_SHARE;
     engine->idle_floor_bytes =
         options->idle_floor_bytes != 0 ? options->idle_floor_bytes : DEFAULT_IDLE_FLOOR_BYTES;

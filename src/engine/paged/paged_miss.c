@@ -187,10 +187,24 @@ static vw_status keep_growth_limit(vw__paged_miss *request, vw__block **out)
     return status;
 }
 
+/* Others may have given memory back since the device had no more for us. */
+static vw_status look_at_the_device(vw__paged_engine *engine)
+{
+    uint64_t free_bytes = 0, total_bytes = 0;
+    if (engine->full_bytes == UINT64_MAX)
+        return VW_OK;
+    VW__TRY(vw__paged_device(engine)->memory_info(vw__paged_context(engine), &free_bytes,
+                                                  &total_bytes));
+    engine->full_bytes =
+        vw__max_u64(engine->full_bytes, vw__paged_on_device_bytes(engine) + free_bytes);
+    return VW_OK;
+}
+
 static vw_status wait_for_others(vw__paged_miss *request, vw__block **out)
 {
     const vw__engine_owner *owner = &request->engine->base.owner;
     owner->counters->num_alloc_retries++;
+    VW__TRY(look_at_the_device(request->engine));
     VW__TRY(owner->finish_pending(owner->context, NULL));
     *out = vw__free_index_best_fit(&request->lane->free, request->size_bytes);
     if (*out != NULL)
