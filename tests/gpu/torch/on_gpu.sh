@@ -140,8 +140,8 @@ part_spill() {
     python3 "$bench/bench_spill.py" --seconds $((limit - SECONDS - 10)) || is_bad=1
     return $is_bad
 }
-declare -A limits=()
-order=(build plan checks same runs live rescue limit spill registered neighbours raw tools watching pytorch steps)
+part_registered() { python3 "$tests/registered.py" ${names:+--allocator "$names"}; }
+part_neighbours() { python3 "$tests/neighbours.py"; }
 part_pytorch() {
     python3 "$tests/run_pytorch_tests.py" --tests "${VRAMWISE_PYTORCH_TESTS:-$carried/pytests}" $names
 }
