@@ -92,12 +92,12 @@ def _spill_bytes(spill: Union[None, int, str], allocator: str) -> int:
 
 def _keep_free(keep_free: Union[None, int, str], allocator: str) -> str:
     """As _spill_bytes(), for memory that is left to others."""
-    is_ours = allocator in SPILLING_ALLOCATORS
+    is_ours = allocator in OWN_ALLOCATORS
     if keep_free is None:
         keep_free = os.environ.get("VRAMWISE_KEEP_FREE", "") if is_ours else ""
     text = _library.size_or_share(keep_free) if keep_free != "" else ""
     if text and not is_ours:
-        raise ValueError(f"keep_free is for {', '.join(SPILLING_ALLOCATORS)}, not for {allocator!r}")
+        raise ValueError(f"keep_free is for {', '.join(OWN_ALLOCATORS)}, not for {allocator!r}")
     return text
 
 
@@ -164,7 +164,7 @@ def _install_adapter(torch: Any, wishes: _Wishes) -> Installed:
         raise InstallError(f"the adapter refused: {text}")
     State.adapter = library
     State.spill_bytes = wishes.spill_bytes
-    if wishes.allocator in SPILLING_ALLOCATORS:
+    if wishes.allocator in OWN_ALLOCATORS:
         _nccl.keep_to_pools(quiet=wishes.quiet)
     _follow_settings(torch, library)
     _follow_profilers(library, wishes.has_gate, wishes.quiet)
