@@ -29,6 +29,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h> /* offsetof */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -408,11 +409,12 @@ static vw_status fill_result(run_state *run)
     return VW_OK;
 }
 
-/* The device was called. A peak may have come and gone within the operation. */
+/* The device was called. A peak may have come and gone within the operation. Asks for nothing that
+ * takes a look at every private pool. */
 static void tell_listener(void *context, size_t op)
 {
     run_state *run = context;
-    vw_pool_stats stats = {.struct_size = sizeof stats};
+    vw_pool_stats stats = {.struct_size = offsetof(vw_pool_stats, largest_free_block_bytes)};
     if (vw_pool_get_stats(run->player.pool, &stats) != VW_OK)
         return; /* of a pool that is there it cannot fail */
     uint64_t bytes = (uint64_t)stats.reserved_bytes.all.current;
