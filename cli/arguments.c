@@ -249,7 +249,7 @@ uint64_t arguments_limit_ms(const char *variable, uint64_t usual_seconds)
 {
     enum { MOST_SECONDS = 86400 };
     uint64_t seconds;
-    if (!arguments_read_number(getenv(variable), &seconds) || seconds > MOST_SECONDS)
+    if (!arguments_read_number(secure_getenv(variable), &seconds) || seconds > MOST_SECONDS)
         seconds = usual_seconds;
     return seconds * 1000;
 }

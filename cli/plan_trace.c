@@ -56,7 +56,7 @@ static int judge_end(const char *command_name, const plan_trace_order *order, in
 /* In TMPDIR or /tmp: a trace of a large model has some hundred megabytes. */
 static bool create_folder(plan_trace_file *file)
 {
-    const char *const parents[] = {getenv("TMPDIR"), "/tmp"};
+    const char *const parents[] = {secure_getenv("TMPDIR"), "/tmp"};
     for (size_t i = 0; i < sizeof parents / sizeof parents[0]; i++) {
         if (parents[i] == NULL || parents[i][0] != '/')
             continue;

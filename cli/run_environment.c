@@ -15,7 +15,7 @@
 
 bool run_environment_is_disabled(void)
 {
-    const char *value = getenv("VRAMWISE_DISABLE");
+    const char *value = secure_getenv("VRAMWISE_DISABLE");
     return value != NULL && value[0] != '\0' && strcmp(value, "0") != 0;
 }
 
@@ -77,7 +77,7 @@ bool run_environment_find_hook(char *hook, size_t capacity)
         "../_start",                                     /* the program inside the package */
     };
     char program[PATH_MAX];
-    const char *given = getenv("VRAMWISE_PYTHON");
+    const char *given = secure_getenv("VRAMWISE_PYTHON");
     if (given != NULL && given[0] != '\0')
         return find_in(given, "vramwise/_start", hook, capacity);
     if (!find_program_folder(program))
@@ -130,7 +130,7 @@ const char *run_environment_place_recording(const char *record, char *place, siz
 
 bool run_environment_add_python_path(const char *folder)
 {
-    const char *rest = getenv("PYTHONPATH");
+    const char *rest = secure_getenv("PYTHONPATH");
     if (rest == NULL || rest[0] == '\0')
         return setenv("PYTHONPATH", folder, 1) == 0;
     char *both = NULL;
@@ -167,7 +167,7 @@ static bool set_library_folder(void)
     static const char *const places[] = {"libvramwise.so", "../lib/libvramwise.so",
                                          "../lib64/libvramwise.so", "../lib/*/libvramwise.so"};
     char program[PATH_MAX], wanted[PATH_MAX];
-    if (getenv("VRAMWISE_LIBRARY_DIR") != NULL || !find_program_folder(program))
+    if (secure_getenv("VRAMWISE_LIBRARY_DIR") != NULL || !find_program_folder(program))
         return true;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
         if (find_file_in(program, places[i], wanted, sizeof wanted))

@@ -63,7 +63,8 @@ static bool create_in(const char *parent, run_folder *folder)
 
 bool run_folder_create(run_folder *folder)
 {
-    const char *const parents[] = {getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"};
+    const char *const parents[] = {secure_getenv("XDG_RUNTIME_DIR"), secure_getenv("TMPDIR"),
+                                   "/tmp"};
     folder->socket = -1;
     for (size_t i = 0; i < sizeof parents / sizeof parents[0]; i++)
         if (parents[i] != NULL && parents[i][0] == '/' && create_in(parents[i], folder))

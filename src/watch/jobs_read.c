@@ -336,7 +336,7 @@ static vw_status read_folder(job_list *list, DIR *directory, const char *folder)
 
 static const char *folder_of(const char *wanted)
 {
-    const char *variable = getenv("VRAMWISE_LIVE_DIR");
+    const char *variable = secure_getenv("VRAMWISE_LIVE_DIR");
     if (wanted != NULL)
         return wanted;
     return variable != NULL && variable[0] != '\0' ? variable : VW__PAGE_FOLDER;
