@@ -19,7 +19,8 @@
 #include "arguments.h" /* arguments_refuse, arguments_nearest */
 #include "command.h"
 #include "recording_command.h" /* recording_command_read_size */
-#include "terminal.h"          /* terminal_finish */
+#include "safe_print.h"
+#include "terminal.h" /* terminal_finish */
 
 static int command_help(int argc, char **argv);
 
@@ -378,7 +379,7 @@ static int refuse_unknown_command(const char *name)
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         names[i] = commands[i].name;
     const char *nearest = arguments_nearest(name, names, COMMAND_COUNT);
-    fprintf(stderr, "vramwise: there is no command '%s'", name);
+    safe_print_error("vramwise: there is no command '%s'", name);
     if (nearest != NULL)
         fprintf(stderr, "; did you mean '%s'?", nearest);
     fputs("\nTry 'vramwise help'.\n", stderr);
@@ -509,7 +510,8 @@ static int run_program(int argc, char **argv)
         return EXIT_DONE;
     }
     if (argv[1][0] == '-') {
-        fprintf(stderr, "vramwise: unknown option '%s'\nTry 'vramwise help'.\n", argv[1]);
+        safe_print_error("vramwise: unknown option '%s'", argv[1]);
+        fputs("\nTry 'vramwise help'.\n", stderr);
         return EXIT_WRONG_USAGE;
     }
     return run_command(argc - 1, argv + 1);

@@ -17,6 +17,7 @@
 #include "command.h"
 #include "recording_command.h"
 #include "run_environment.h"
+#include "safe_print.h"
 
 #define PYTHON "python3"
 #define MODULE "vramwise._trace"
@@ -30,7 +31,7 @@ extern char **environ;
 static int fail(const char *command_name, const char *what, const char *why)
 {
     fprintf(stderr, "vramwise %s: ", command_name);
-    recording_command_print_safely(stderr, what);
+    safe_print(stderr, what);
     fprintf(stderr, ": %s\n", why);
     return EXIT_COULD_NOT;
 }
