@@ -24,7 +24,7 @@ c_files = $(shell find include src cli adapters examples tests bench -name '*.[c
 
 .PHONY: all program run setup test test-quick test-release test-viewer test-viewer-beside test-clang \
 	test-asan test-tsan test-sanitized release-program \
-	checks mutants bench bench-plan bench-plan-from bench-viewer doctor-accuracy fuzz viewer viewer-packages \
+	checks mutants bench bench-plan bench-plan-from bench-viewer doctor-accuracy fuzz crafted viewer viewer-packages \
 	check-viewer check-adapter site install wheel test-wheel sdist deb test-deb test-debian13-torch test-traced \
 	release \
 	uninstall format check-format tidy clean help
@@ -183,6 +183,13 @@ fuzz:
 		$$target -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 -verbosity=0 \
 			-artifact_prefix=build-fuzz/found/$$name/ build-fuzz/corpus/$$name tests/fuzz/corpus/$$name; \
 	done
+
+## make crafted     every command on every crafted file, under ASan and UBSan: minutes
+crafted:
+	@tools/setup.sh build test
+	@$(CMAKE) --preset asan --log-level=WARNING
+	@$(call build_in,build-asan) --target program
+	@PYTHONDONTWRITEBYTECODE=1 tests/safety/test_crafted.py build-asan/vramwise Everything
 
 ## make bench-plan-from  recorded steps predicted from one another, into bench/results/plan_from.md
 bench-plan-from:
