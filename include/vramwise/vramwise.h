@@ -180,8 +180,10 @@ VW_API VW_MUST_CHECK vw_status vw_alloc_with(vw_pool *pool, const vw_alloc_reque
  *
  * VW_ERR_UNKNOWN_ADDRESS   not the start of a live block of this pool: a double free, an inner
  *                          pointer, or another pool's block. Nothing changed.
- * VW_ERR_DEVICE            an event could not be recorded: the block is free, but the pool reuses
- * it only after it has waited for the whole device */
+ * any other                the device's word for an event that could not be recorded, which is
+ *                          VW_ERR_DEVICE, or VW_ERR_HOST_MEMORY of a device that takes host memory
+ *                          for it. The block is free; the pool reuses it only after it has waited
+ *                          for the whole device. Freeing it again is a double free. */
 VW_API vw_status vw_free(vw_pool *pool, vw_device_ptr address);
 
 /* Tells the pool that work queued on `stream` uses the block at `address`, which was allocated for
