@@ -140,7 +140,8 @@ VW_API VW_MUST_CHECK vw_status vw_pool_create(vw_device *device, const vw_pool_o
                                               vw_pool **out);
 
 /* Gives everything back to the device, live blocks too, and ends the pool. NULL does nothing. No
- * other call on the pool may be in progress. */
+ * other call on the pool may be in progress. Only what the device refuses to take back stays with
+ * it: now, or when a handle was released before, which is asked once. */
 VW_API void vw_pool_destroy(vw_pool *pool);
 
 /* Allocates `size_bytes` for work queued on `stream` and stores the address in `*out`. A request

@@ -80,6 +80,14 @@ void vw__engine_deinit(vw__engine *engine);
 vw__segment *vw__engine_add_segment(vw__engine *engine, vw__lane *lane, uint64_t address,
                                     uint64_t size_bytes, uint8_t nature, uint32_t tie_break);
 
+/* The same in two steps, for memory that is taken in between: filing cannot fail, so nothing that
+ * the device gave need go back, which it might refuse. Unmade is what was not filed. */
+vw__segment *vw__engine_make_segment(vw__engine *engine);
+void vw__engine_file_segment(vw__engine *engine, vw__segment *segment, vw__lane *lane,
+                             uint64_t address, uint64_t size_bytes, uint8_t nature,
+                             uint32_t tie_break);
+void vw__engine_unmake_segment(vw__engine *engine, vw__segment *segment);
+
 /* The segment must have one block, in no index; at the engine's end, where the records of all
  * blocks go at once, whatever it has. What the engine keeps with it (`detail`) is the engine's to
  * free, before. */
