@@ -171,18 +171,12 @@ bench-plan:
 	@$(CMAKE) --preset release --log-level=WARNING
 	@$(call build_in,build) --target bench-plan
 
-## make fuzz        fuzzes every parser for FUZZ_SECONDS (60) each
+## make fuzz        fuzzes every target, or TARGETS, for FUZZ_SECONDS (60) each; adds to bench/results/fuzz.csv
 fuzz:
 	@tools/setup.sh build test
 	@$(CMAKE) --preset fuzz --log-level=WARNING
-	@$(call build_in,build-fuzz) --target fuzz_targets
-	@set -e; for target in build-fuzz/fuzz/fuzz_*; do \
-		name=$${target##*/fuzz_}; \
-		mkdir -p build-fuzz/found/$$name build-fuzz/corpus/$$name; \
-		echo "== fuzz $$name, $(FUZZ_SECONDS) s"; \
-		$$target -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 -verbosity=0 \
-			-artifact_prefix=build-fuzz/found/$$name/ build-fuzz/corpus/$$name tests/fuzz/corpus/$$name; \
-	done
+	@$(call build_in,build-fuzz) --target $(if $(TARGETS),$(addprefix fuzz_,$(TARGETS)),fuzz_targets)
+	@tools/fuzz.py build-fuzz $(FUZZ_SECONDS) $(TARGETS)
 
 ## make crash-safety  kill -9 at KILLS (1000) random moments of writing: the old file or the new one is there
 KILLS ?= 1000
