@@ -29,7 +29,6 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stddef.h> /* offsetof */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -40,6 +39,7 @@
 #include "base/checked_math.h" /* vw__max_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "base/struct_size.h"
 
 #define NS_PER_US UINT64_C(1000)
 
@@ -414,7 +414,7 @@ static vw_status fill_result(run_state *run)
 static void tell_listener(void *context, size_t op)
 {
     run_state *run = context;
-    vw_pool_stats stats = {.struct_size = offsetof(vw_pool_stats, largest_free_block_bytes)};
+    vw_pool_stats stats = VW__STRUCT_UP_TO(vw_pool_stats, largest_free_block_bytes);
     if (vw_pool_get_stats(run->player.pool, &stats) != VW_OK)
         return; /* of a pool that is there it cannot fail */
     uint64_t bytes = (uint64_t)stats.reserved_bytes.all.current;
