@@ -84,7 +84,7 @@ def run(target: pathlib.Path, seconds: int, build: pathlib.Path) -> int:
     for folder in kept, found:
         folder.mkdir(parents=True, exist_ok=True)
     minimise(target, kept, given)
-    before = {path.name for path in found.iterdir()}
+    before, tree = {path.name for path in found.iterdir()}, commit()
     print(f"== fuzz {name}, {seconds} s", flush=True)
     began, used = time.monotonic(), children_seconds()
     result = subprocess.run([target, f"-max_total_time={seconds}", "-print_final_stats=1", "-verbosity=0", f"-artifact_prefix={found}/",
@@ -92,7 +92,7 @@ def run(target: pathlib.Path, seconds: int, build: pathlib.Path) -> int:
     used, inputs = children_seconds() - used, INPUTS.search(result.stderr)
     new = sorted({path.name for path in found.iterdir()} - before)
     count = max(len([one for one in new if one.startswith(FINDINGS)]), int(result.returncode != 0))
-    add_to_log({"target": name, "commit": commit(), "date": datetime.date.today().isoformat(), "runs": 1, "processor_seconds": f"{used:.0f}",
+    add_to_log({"target": name, "commit": tree, "date": datetime.date.today().isoformat(), "runs": 1, "processor_seconds": f"{used:.0f}",
                 "inputs": int(inputs.group(1)) if inputs else 0, "corpus_files": len(list(kept.iterdir())), "findings": count})
     print(f"   {int(inputs.group(1)) if inputs else 0} inputs in {used:.0f} s of the processor, {time.monotonic() - began:.0f} s", flush=True)
     if count:
