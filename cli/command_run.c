@@ -15,6 +15,7 @@
 #include "run_environment.h"
 #include "run_folder.h"
 #include "run_watch.h"
+#include "safe_print.h"
 
 /* One set of names everywhere: replay's policies, and Python's install(). */
 static const char *const allocators[] = {"pytorch", "torch", "vramwise", "vramwise:rescue",
@@ -141,7 +142,8 @@ static bool open_metrics(const char *command_name, run_metrics *metrics)
 
 static int could_not_begin(const char *command_name, const char *what, const char *reason)
 {
-    fprintf(stderr, "vramwise %s: %s: %s\n", command_name, what, reason);
+    safe_print_error("vramwise %s: %s: %s", command_name, what, reason);
+    fputc('\n', stderr);
     return EXIT_COULD_NOT_START;
 }
 

@@ -23,6 +23,7 @@ typedef struct plan_trace_order {
 typedef struct plan_trace_file {
     char folder[PATH_MAX]; /* absolute; only the user can look inside */
     char path[PATH_MAX];   /* the trace */
+    int held;              /* left_folders_hold()'s */
 } plan_trace_file;
 
 /* Waits until the script has been traced. EXIT_DONE, and plan_trace_remove() is due; or how the

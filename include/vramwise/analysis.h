@@ -42,10 +42,15 @@ typedef bool (*vw_progress)(void *context, double done);
 
 typedef struct vw_open_options {
     size_t struct_size;          /* sizeof(vw_open_options) */
-    uint64_t memory_limit_bytes; /* for the reader; 0 = 16 GiB */
+    uint64_t memory_limit_bytes; /* for the reader; 0 = vw_reading_limit_set()'s */
     vw_progress progress;        /* or NULL */
     void *progress_context;
 } vw_open_options;
+
+/* Limits what reading one recording may take of host memory, in this process, where options name no
+ * limit. 0 = the default: a quarter of what is free on this machine and allowed by its control
+ * groups, at least 64 MiB and at most 16 GiB. Safe from any thread. */
+VW_API void vw_reading_limit_set(uint64_t memory_bytes);
 
 /* Reads a file; "-" is standard input. `options` may be NULL.
  *

@@ -159,7 +159,8 @@ VW_API VW_MUST_CHECK vw_status vw_pool_create(vw_device *device, const vw_pool_o
                                               vw_pool **out);
 
 /* Gives everything back to the device, live blocks too, and ends the pool. NULL does nothing. No
- * other call on the pool may be in progress. */
+ * other call on the pool may be in progress. Only what the device refuses to take back stays with
+ * it: now, or when a handle was released before, which is asked once. */
 VW_API void vw_pool_destroy(vw_pool *pool);
 
 /* Allocates `size_bytes` for work queued on `stream` and stores the address in `*out`. A request
@@ -199,8 +200,10 @@ VW_API VW_MUST_CHECK vw_status vw_alloc_with(vw_pool *pool, const vw_alloc_reque
  *
  * VW_ERR_UNKNOWN_ADDRESS   not the start of a live block of this pool: a double free, an inner
  *                          pointer, or another pool's block. Nothing changed.
- * VW_ERR_DEVICE            an event could not be recorded: the block is free, but the pool reuses
- * it only after it has waited for the whole device */
+ * any other                the device's word for an event that could not be recorded, which is
+ *                          VW_ERR_DEVICE, or VW_ERR_HOST_MEMORY of a device that takes host memory
+ *                          for it. The block is free; the pool reuses it only after it has waited
+ *                          for the whole device. Freeing it again is a double free. */
 VW_API vw_status vw_free(vw_pool *pool, vw_device_ptr address);
 
 /* Tells the pool that work queued on `stream` uses the block at `address`, which was allocated for

@@ -19,12 +19,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "analysis/reading_limit.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/struct_size.h"
 #include "engine/torch/torch_versions.h"
-
-#define DEFAULT_MEMORY_LIMIT_BYTES (UINT64_C(16) << 30)
 
 /* ---- versions -------------------------------------------------------------------------------- */
 
@@ -352,8 +351,7 @@ static vw_status read_source(vw__byte_source *source, uint64_t memory_limit_byte
 vw_status vw__recording_open_source(vw__byte_source *source, uint64_t memory_limit_bytes,
                                     vw_recording **out)
 {
-    if (memory_limit_bytes == 0)
-        memory_limit_bytes = DEFAULT_MEMORY_LIMIT_BYTES;
+    memory_limit_bytes = vw__reading_limit_bytes(memory_limit_bytes);
     vw_recording *recording = vw__host_alloc_zeroed(1, sizeof *recording);
     if (recording == NULL)
         return vw__fail_host_memory(sizeof *recording, "a recording");

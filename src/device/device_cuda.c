@@ -8,7 +8,7 @@
 #include "vramwise/device.h"
 
 #include <inttypes.h>
-#include <stdlib.h> /* getenv */
+#include <stdlib.h> /* secure_getenv */
 #include <string.h>
 
 #include "base/error.h" /* vw__fail, VW__TRY */
@@ -358,7 +358,7 @@ static vw_status find_device(vw__cuda_gpu *device)
 {
     const vw__cuda_driver *driver = device->driver;
     const vw__cuda_vendor *vendor = driver->vendor;
-    const char *visible = getenv(vendor->visible_variable);
+    const char *visible = secure_getenv(vendor->visible_variable);
     int count = 0;
     vw__cuda_result result = driver->cuInit(0);
     if (result != VW__CUDA_SUCCESS)

@@ -13,8 +13,9 @@
 #include "engine/shelf.h"
 
 typedef struct vw__private_pool {
-    struct vw__private_pool *next; /* in order of creation */
+    vw__tree_node node; /* by id */
     vw_private_id id;
+    struct vw__private_pool *next, *previous; /* in order of creation */
     int use_count;            /* 0: its idle memory may go, and with the last of it the pool */
     int64_t segment_count;    /* segments it owns */
     int requests_in_progress; /* that may drop the lock: the pool must not end */

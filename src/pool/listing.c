@@ -157,7 +157,7 @@ static void go_round(vw_live_page *page, const char **told)
 
 static uint64_t pause_ms(void)
 {
-    const char *text = getenv("VRAMWISE_LIVE_MS");
+    const char *text = secure_getenv("VRAMWISE_LIVE_MS");
     char *end = NULL;
     long number = text != NULL ? strtol(text, &end, 10) : 0;
     bool is_good =

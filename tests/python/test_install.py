@@ -463,6 +463,26 @@ print(vramwise.torch.stats()["steps"])
         self.assertIn("is writable by others (mode 0777)", errors)
         self.assertEqual(self.world.adapters(), [])
 
+    def test_a_cache_in_a_folder_that_others_can_write_to_is_refused(self):
+        self.world.cache.mkdir(parents=True, mode=0o700)
+        self.world.cache.parent.chmod(0o777)
+        _, errors = self.install()
+        self.assertIn(f"{self.world.cache.parent} is writable by others (mode 0777)", errors)
+        self.assertEqual(self.world.adapters(), [])
+        self.world.cache.parent.chmod(0o1777)  # as /tmp: others cannot move what is ours
+        _, errors = self.install()
+        self.assertNotIn("writable by others", errors)
+
+    def test_an_adapter_that_others_can_write_to_is_made_again(self):
+        self.install()
+        (made,) = self.world.adapters()
+        for mode in 0o777, 0o620:
+            made.write_bytes(b"not ours any more")
+            made.chmod(mode)
+            self.install()
+            self.assertNotEqual(made.read_bytes(), b"not ours any more")
+            self.assertEqual(made.stat().st_mode & 0o777, 0o600)
+
     @unittest.skipUnless(os.geteuid() == 0, "only root can give a folder to another user")
     def test_a_cache_of_another_user_is_refused(self):
         self.world.cache.mkdir(parents=True, mode=0o700)

@@ -62,7 +62,7 @@ static bool is_driver_usable;
 
 static void load_driver(void)
 {
-    const char *chosen = getenv("VRAMWISE_CUDA_DRIVER");
+    const char *chosen = secure_getenv("VRAMWISE_CUDA_DRIVER");
     const char *name = chosen != NULL && chosen[0] != '\0' ? chosen : "libcuda.so.1";
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
