@@ -72,6 +72,7 @@ void vw__engine_file_segment(vw__engine *engine, vw__segment *segment, vw__lane 
     segment->first->address = address;
     segment->first->size_bytes = size_bytes;
     segment->first->tie_break = tie_break;
+    segment->first->lane = lane;
     segment->first->nature = segment->nature;
     vw__tree_insert(&engine->segments, &segment->node, segment_before);
     if (lane->shelf->private_pool != NULL)
