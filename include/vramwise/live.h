@@ -51,7 +51,8 @@ extern "C" {
     X(LOADER_PINS, "loader_pins", GAUGE, "1 if the data loader gives pinned memory, 0 if not.")    \
     X(COPIED_BYTES, "copied_bytes", COUNTER, "Live data that went to other pages.")                \
     X(SPILLED_BYTES, "spilled_bytes", GAUGE, "Live data that is in host memory.")                  \
-    X(SPILLS, "spills", COUNTER, "Times live data went to host memory.")
+    X(SPILLS, "spills", COUNTER, "Times live data went to host memory.")                           \
+    X(PARKED_BYTES, "parked_bytes", GAUGE, "Device memory given back until the job is woken.")
 
 typedef enum vw_live_field {
 #define VW__LIVE_ENUM(upper, name, kind, help) VW_LIVE_##upper,

@@ -76,6 +76,16 @@ typedef struct vw_spill_listener {
     void (*moved)(void *context, const vw_spill_report *report); /* or NULL */
 } vw_spill_listener;
 
+/* Holds launches back while the whole pool is parked (park.h), so that no work touches memory that
+ * is not there. hold() is called inside a safe point; from then on until let_go() no work may start
+ * on the device, in any thread: who tries waits. False: it cannot be done, and nothing is parked;
+ * vw_set_last_error() may say why. Calls nest. Both are called under the pool's lock. */
+typedef struct vw_park_guard {
+    bool (*hold)(void *context); /* both NULL: none */
+    void (*let_go)(void *context);
+    void *context;
+} vw_park_guard;
+
 typedef struct vw_pool_options {
     size_t struct_size;        /* sizeof(vw_pool_options) */
     const char *engine;        /* NULL = "torch"; see below */
@@ -113,6 +123,8 @@ typedef struct vw_pool_options {
     uint64_t spill_ahead_bytes;       /* part of it that a thread prepares once memory gets short */
     vw_pinned_budget *pinned_budget;  /* also drawn from, or NULL; must outlive the pool */
     vw_spill_listener spill_listener; /* copied */
+
+    vw_park_guard park_guard; /* engine "vramwise" only: for vw_pool_park() */
 } vw_pool_options;
 
 /* Makes a pool on `device`, which must outlive it. `options` may be NULL. On a device without
@@ -152,6 +164,7 @@ VW_API void vw_pool_destroy(vw_pool *pool);
  * VW_ERR_TOO_LARGE         2^60 bytes or more: no device could ever serve this size
  * VW_ERR_DEVICE            the driver failed otherwise; vw_last_error() holds its code and text
  * VW_ERR_HOST_MEMORY       no host memory for the pool's own records
+ * VW_ERR_PARKED            the pool, or the region asked for, is parked (park.h)
  * VW_ERR_INVALID_ARGUMENT  `pool` or `out` is NULL
  *
  * On failure `*out` is untouched and the pool serves as it did before the call, except that idle
@@ -405,6 +418,12 @@ typedef struct vw_paged_stats {
     uint64_t host_handle_bytes;     /* page-locked host memory held now, in use or ready */
     uint64_t refused_spills;        /* times a safe point for a spill was refused */
     uint64_t failed_host_creations; /* failed allocations of page-locked host memory */
+
+    /* Memory that was parked (park.h). It still counts as live, but not as reserved. */
+    uint64_t parked_bytes;    /* device memory that a wake takes again, now */
+    uint64_t parks;           /* times memory was parked */
+    uint64_t wakes;           /* times it came back */
+    uint64_t park_host_bytes; /* page-locked host memory kept for parking, in use or ready */
 } vw_paged_stats;
 
 /* Fills `*stats`, with struct_size as in vw_pool_get_stats(). VW_ERR_UNSUPPORTED with engine
