@@ -139,8 +139,10 @@ vw_pool *Adapter::make_pool(DevicePools &device, const std::string &engine)
     options.is_shareable = is_shareable_ && device.device->properties.has_shareable_handles;
     if (moves_live_data(engine, options_.spill_bytes) && options_.safe_point.enter != nullptr)
         options.safe_point = vw_safe_point{enter_moment, leave_moment, this};
-    if (engine != torch_engine)
+    if (engine != torch_engine) {
+        options.park_guard = options_.park_guard;
         let_spill(device, options);
+    }
     vw_pool *pool = nullptr;
     vw_status status = vw_pool_create(device.device, &options, &pool);
     TORCH_CHECK_VALUE(status != VW_ERR_BAD_SETTING, vw_last_error());

@@ -45,6 +45,7 @@ Adapter &new_adapter(const Setup &setup)
     vramwise_torch::AdapterOptions options;
     options.engine = setup.engine;
     options.safe_point = setup.safe_point;
+    options.park_guard = setup.park_guard;
     options.spill_bytes = setup.spill_bytes;
     options.is_quiet = setup.is_quiet;
     options.open_device = [setup](int index, vw_device **out) {
@@ -112,6 +113,11 @@ bool vramwise_launch_gate_install(char *message, size_t capacity)
     gates_wanted++;
     snprintf(message, capacity, "no gate in tests");
     return false;
+}
+
+vw_park_guard vramwise_park_guard(void)
+{
+    return {};
 }
 
 vw_safe_point vramwise_safe_moments(void)

@@ -169,7 +169,7 @@ static void what_it_did_is_one_json_object(void **)
     assert_true(contains(json, "{\"engine\": \"vramwise\", \"is_fallback\": false, "));
     assert_true(contains(json, "\"misses\": 1, "));
     assert_true(contains(json, "\"shared_pages\": 0, \"spill\": {\"limit_bytes\": 0, "));
-    assert_true(contains(json, "\"failed_host_creations\": 0}, \"safe_moments\": {\"has_gate\": "));
+    assert_true(contains(json, "\"failed_host_creations\": 0}, \"park\": {\"parked_bytes\": 0"));
     assert_true(contains(json, "\"refused\": 3, \"held_launches\": 0, \"longest_hold_ns\": 0, "
                                "\"passed_launches\": 0}}"));
     assert_int_equal(vramwise_torch_stats(1, json, sizeof json), 0);

@@ -41,6 +41,10 @@ VW_API bool vramwise_launch_gate_remove(void);
  * on a GPU, Python's among them. */
 VW_API vw_safe_point vramwise_safe_moments(void);
 
+/* For vw_pool_options: holds launches at the gate while a pool is parked. A thread that launches
+ * meanwhile waits until the pool is woken; the first one says so on standard error. */
+VW_API vw_park_guard vramwise_park_guard(void);
+
 /* Between the two the calling thread promises that no other thread starts work on any GPU, or
  * captures a graph: requests it makes itself may copy live data. Nests; one leave too many does
  * nothing. */
