@@ -61,7 +61,7 @@ def resident_mib() -> int:
 
 def speed(torch: Any, size_bytes: int) -> Dict[str, Any]:
     from vramwise.torch import park, wake
-    torch.zeros(1, device="cuda").add_(1)
+    digest(torch, fill(torch, 1))  # loads every kernel
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
     free_before = torch.cuda.mem_get_info()[0]

@@ -12,6 +12,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/host_memory.h"
@@ -196,6 +197,14 @@ vw_status vw__private_set(vw__engine *engine, vw_private_id id, const bool *use_
     if (no_split != NULL)
         pool->no_split = *no_split;
     return VW_OK;
+}
+
+vw__private_pool *vw__private_find_region(const vw__engine *engine, const char *name)
+{
+    vw__private_pool *pool = engine->private_pools;
+    while (pool != NULL && !(pool->is_region && strcmp(pool->name, name) == 0))
+        pool = pool->next;
+    return pool;
 }
 
 vw_status vw__private_set_region(vw__engine *engine, vw_private_id id, const char *name,

@@ -71,6 +71,7 @@ vw_status vw__scope_end(vw__engine *engine, vw_private_id id);
 
 /* The private pool, whether in use or not; NULL: there is none. */
 vw__private_pool *vw__private_find(const vw__engine *engine, vw_private_id id);
+vw__private_pool *vw__private_find_region(const vw__engine *engine, const char *name);
 
 /* ---- the end --------------------------------------------------------------------------------- */
 

@@ -179,6 +179,8 @@ static void an_identity_without_ranks_has_none(void **state)
     assert_int_equal(jobs->jobs[0].rank, -1);
     assert_int_equal(jobs->jobs[0].local_rank, -1);
     assert_int_equal(jobs->jobs[0].world_size, 0);
+    vw_job_answer *answer = CUT(vw_job_answer, status, .status = VW_OK);
+    assert_int_equal(vw_job_ask(&jobs->jobs[0], VW_JOB_PARK, NULL, 0, answer), VW_ERR_NOT_READY);
     vw_jobs_free(jobs);
     vw_live_page_destroy(page);
     live_folder_remove(&folder);
