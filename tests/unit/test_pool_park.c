@@ -477,6 +477,21 @@ static void a_parked_region_stays_in_reach_and_the_rest_goes_on(void **state)
     vw_test_patterns_close(&p);
 }
 
+/* Not even to a request that would otherwise run out of memory. */
+static void nothing_of_a_parked_region_is_lent(void **state)
+{
+    (void)state;
+    vw_test_patterns p;
+    open_pool(&p, "vramwise");
+    hold_in(&p, cache_id, 4 * MIB, "cache", true);
+    vw_test_let_go(&p, hold_in(&p, cache_id, 40 * MIB, "cache", true));
+    vw_test_ok(&p.t, vw_private_pool_set_use_on_oom(p.t.pool, cache_id, true));
+    vw_test_ok(&p.t, park_region(&p, cache_id));
+    vw_test_hold(&p, 80 * MIB, 0);
+    vw_test_alloc_fails(&p.t, 30 * MIB, 0, VW_ERR_OUT_OF_MEMORY);
+    vw_test_patterns_close(&p);
+}
+
 static void a_region_without_data_is_dropped(void **state)
 {
     (void)state;
@@ -686,6 +701,7 @@ int main(void)
         cmocka_unit_test(a_full_device_says_who_has_it_and_nothing_is_lost),
         cmocka_unit_test(idle_memory_makes_room_for_a_region),
         cmocka_unit_test(a_parked_region_stays_in_reach_and_the_rest_goes_on),
+        cmocka_unit_test(nothing_of_a_parked_region_is_lent),
         cmocka_unit_test(a_region_without_data_is_dropped),
         cmocka_unit_test(regions_and_the_whole_pool_park_one_in_the_other),
         cmocka_unit_test(a_file_keeps_the_data_and_has_no_name),
