@@ -100,7 +100,7 @@ typedef struct vw_pool_options {
     void *reclaim_context;
 
     /* ---- engine "vramwise" only ---- */
-    vw_safe_point safe_point;  /* for the modes that copy live data, and for spill_bytes */
+    vw_safe_point safe_point;  /* to copy live data, for spill_bytes, and to park (park.h) */
     double idle_share;         /* share of the peak of live bytes that may be idle; 0 = 0.016 */
     uint64_t idle_floor_bytes; /* bytes that may be idle in any case; 0 = 16 MiB */
 

@@ -254,6 +254,28 @@ static void without_a_gate_nothing_parks_and_why_is_said(void **state)
     vw_test_patterns_close(&p);
 }
 
+/* The last: it is for good. */
+static void a_program_that_ends_parked_is_not_held(void **state)
+{
+    (void)state;
+    vw_test_patterns p;
+    pthread_t launcher;
+    install();
+    open_parking_pool(&p);
+    atomic_store(&launches, 0);
+    uint64_t held = vramwise_get_safe_moment_counts().held_launches;
+    assert_int_equal(vw_pool_park(p.t.pool, NULL, NULL), VW_OK);
+    assert_int_equal(pthread_create(&launcher, NULL, launch, NULL), 0);
+    while (vramwise_get_safe_moment_counts().held_launches == held)
+        usleep(100);
+    vramwise_end_holds();
+    pthread_join(launcher, NULL);
+    launch(NULL);
+    assert_int_equal(launches, 2);
+    assert_int_equal(vw_pool_wake(p.t.pool, NULL, NULL), VW_OK);
+    vw_test_patterns_close(&p);
+}
+
 int main(void)
 {
     setenv("VRAMWISE_CUPTI", VW_FAKE_CUPTI, 1);
@@ -268,6 +290,7 @@ int main(void)
                                note_counts),
         cmocka_unit_test_setup(launches_are_held_while_a_pool_is_parked, note_counts),
         cmocka_unit_test_setup(without_a_gate_nothing_parks_and_why_is_said, note_counts),
+        cmocka_unit_test_setup(a_program_that_ends_parked_is_not_held, note_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,6 +45,7 @@ static _Atomic uint32_t capture_count;    /* under way now */
 static _Atomic uint32_t has_own_contexts; /* the program made some */
 static _Atomic uint32_t hold_count;       /* not 0: it stays closed, whoever opens it */
 static _Atomic uint32_t hold_number;      /* of the last: 1, 2 ... */
+static _Atomic uint32_t is_ending;        /* the program ends: nobody is held for parked memory */
 static _Atomic uint64_t held_launches;
 static _Atomic uint64_t longest_hold_ns;
 
@@ -296,7 +297,7 @@ static void unshut(void)
     uint64_t held_ns = now_ns() - closed_at_ns;
     if (held_ns > atomic_load(&longest_hold_ns))
         atomic_store(&longest_hold_ns, held_ns);
-    if (atomic_load(&hold_count) == 0)
+    if (!vw__launch_gate_is_held())
         let_everyone_in();
     own.is_closer = false;
     pthread_mutex_unlock(&closing);
@@ -384,7 +385,16 @@ void vw__launch_gate_let_go(void)
 
 bool vw__launch_gate_is_held(void)
 {
-    return atomic_load(&hold_count) != 0;
+    return atomic_load(&hold_count) != 0 && atomic_load(&is_ending) == 0;
+}
+
+void vramwise_end_holds(void)
+{
+    atomic_store(&is_ending, 1);
+    if (own.is_closer || !lock_closing(threads_out_bound_ns))
+        return; /* whoever has closed it opens it */
+    let_everyone_in();
+    pthread_mutex_unlock(&closing);
 }
 
 /* ---- installing and removing ----------------------------------------------------------------- */

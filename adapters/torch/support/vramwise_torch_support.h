@@ -45,6 +45,11 @@ VW_API vw_safe_point vramwise_safe_moments(void);
  * meanwhile waits until the pool is woken; the first one says so on standard error. */
 VW_API vw_park_guard vramwise_park_guard(void);
 
+/* The program is about to end: whoever waits because memory is parked goes on, and nobody waits for
+ * it any more. What is done at the end, such as destroying graphs, would otherwise wait for a wake
+ * that does not come. Work that touches parked memory then fails. */
+VW_API void vramwise_end_holds(void);
+
 /* Between the two the calling thread promises that no other thread starts work on any GPU, or
  * captures a graph: requests it makes itself may copy live data. Nests; one leave too many does
  * nothing. */

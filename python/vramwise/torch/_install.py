@@ -10,6 +10,7 @@ children that are forked later to use the GPU. device_count() asks NVML and does
 """
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import threading
@@ -150,6 +151,7 @@ def _install_adapter(torch: Any, wishes: _Wishes) -> Installed:
         raise InstallError(f"the adapter refused: {text}")
     State.adapter = library
     State.spill_bytes = wishes.spill_bytes
+    atexit.register(support_library().vramwise_end_holds)  # a parked process can end
     _follow_settings(torch, library)
     _follow_profilers(library, wishes.gate and wishes.moves_live_data, wishes.quiet)
     if wishes.spill_bytes != 0:

@@ -6,6 +6,7 @@ right. docs/design/012-park.md says why.
 """
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import threading
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, Iterator, Optional, Tuple, Union
 
 from .. import _library
-from ._state import State
+from ._state import State, support_library
 
 _WRONG_STATE = 6        # vw_status: no safe moment just now
 _FOR_EVER = 2**64 - 1
@@ -95,6 +96,14 @@ def _tried(timeout: float, function: Any, *arguments: Any) -> Parked:
         time.sleep(_PAUSE_SECONDS)
 
 
+def _end_holds_early() -> None:
+    """At the end of the process before what was registered by now: others may destroy graphs there, which would
+    wait for a wake that does not come."""
+    end = support_library().vramwise_end_holds
+    atexit.unregister(end)
+    atexit.register(end)
+
+
 def park(name: Optional[str] = None, to: Optional[str] = None, *, wait: Union[None, bool, float] = None,
          timeout: float = 10.0) -> Parked:
     """Lets this process's GPU memory go to host memory, so that others can use the GPU; wake() brings it back,
@@ -111,6 +120,7 @@ def park(name: Optional[str] = None, to: Optional[str] = None, *, wait: Union[No
     Without `name`, work on the GPU that any thread starts waits until wake(), and the first such says so. ParkError:
     nothing is parked, and why; or, in so many words, only a part could come back."""
     adapter = _adapter()
+    _end_holds_early()
     if name is not None and to is not None:
         raise ValueError("a region stays in reach, in host memory: it cannot go to a folder")
     folder = os.fsencode(to) if to is not None else None

@@ -89,7 +89,7 @@ def support_library() -> ctypes.CDLL:
     library.vramwise_plain_choose.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
     library.vramwise_launch_gate_remove.restype = ctypes.c_bool
     library.vramwise_launch_gate_remove.argtypes = []
-    for name in ("vramwise_safe_point_enter", "vramwise_safe_point_leave"):
+    for name in ("vramwise_safe_point_enter", "vramwise_safe_point_leave", "vramwise_end_holds"):
         getattr(library, name).restype = None
         getattr(library, name).argtypes = []
     return library
