@@ -24,7 +24,7 @@ c_files = $(shell find include src cli adapters examples tests bench -name '*.[c
 
 .PHONY: all program run setup test test-quick test-release test-viewer test-viewer-beside test-clang \
 	test-asan test-tsan test-sanitized release-program \
-	checks mutants bench bench-plan bench-plan-from bench-viewer doctor-accuracy fuzz viewer viewer-packages \
+	checks cards mutants bench bench-plan bench-plan-from bench-viewer doctor-accuracy fuzz crafted crash-safety campaign viewer viewer-packages \
 	check-viewer check-adapter site install wheel test-wheel sdist deb test-deb test-debian13-torch test-traced \
 	release \
 	uninstall format check-format tidy clean help
@@ -144,6 +144,13 @@ CUDA_HEADERS ?= /usr/local/cuda/include
 HIP_HEADERS ?= $(patsubst %/hip/hip_runtime_api.h,%,$(firstword \
 	$(wildcard /opt/rocm/include/hip/hip_runtime_api.h /usr/include/hip/hip_runtime_api.h)))
 
+## make cards       on every recording our engine needs no larger card than expandable segments; the
+##                  tests have the small ones
+cards:
+	@$(CMAKE) --preset release --log-level=WARNING
+	@$(call build_in,build) --target integration_test_paged_never_worse
+	@build/tests/integration_paged_never_worse --all
+
 ## make mutants     breaks the engines' rules one by one: a test must notice each
 mutants:
 	@tools/setup.sh build test
@@ -171,18 +178,36 @@ bench-plan:
 	@$(CMAKE) --preset release --log-level=WARNING
 	@$(call build_in,build) --target bench-plan
 
-## make fuzz        fuzzes every parser for FUZZ_SECONDS (60) each
+## make fuzz        fuzzes every target, or TARGETS, for FUZZ_SECONDS (60) each; adds to bench/results/fuzz.csv
 fuzz:
 	@tools/setup.sh build test
 	@$(CMAKE) --preset fuzz --log-level=WARNING
-	@$(call build_in,build-fuzz) --target fuzz_targets
-	@set -e; for target in build-fuzz/fuzz/fuzz_*; do \
-		name=$${target##*/fuzz_}; \
-		mkdir -p build-fuzz/found/$$name build-fuzz/corpus/$$name; \
-		echo "== fuzz $$name, $(FUZZ_SECONDS) s"; \
-		$$target -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 -verbosity=0 \
-			-artifact_prefix=build-fuzz/found/$$name/ build-fuzz/corpus/$$name tests/fuzz/corpus/$$name; \
-	done
+	@$(call build_in,build-fuzz) --target $(if $(TARGETS),$(addprefix fuzz_,$(TARGETS)),fuzz_targets)
+	@tools/fuzz.py build-fuzz $(FUZZ_SECONDS) $(TARGETS)
+
+## make crash-safety  kill -9 at KILLS (1000) random moments of writing: the old file or the new one is there
+KILLS ?= 1000
+crash-safety: program
+	@$(CMAKE) --preset release --log-level=WARNING
+	@$(call build_in,build) --target program kill_at
+	@VRAMWISE_KILLS=$(KILLS) PYTHONDONTWRITEBYTECODE=1 tests/safety/test_crash_safety.py build/vramwise \
+		build/tests/kill_at build Random
+
+## make campaign    SEEDS (20000) random programs under random failures, from seed FIRST_SEED (1)
+SEEDS ?= 20000
+FIRST_SEED ?= 1
+campaign:
+	@tools/setup.sh build test
+	@$(CMAKE) --preset release --log-level=WARNING
+	@$(call build_in,build) --target integration_test_fault_campaign
+	@VRAMWISE_SEEDS=$(SEEDS),$(FIRST_SEED) build/tests/integration_fault_campaign
+
+## make crafted     every command on every crafted file, under ASan and UBSan: minutes
+crafted:
+	@tools/setup.sh build test
+	@$(CMAKE) --preset asan --log-level=WARNING
+	@$(call build_in,build-asan) --target program
+	@PYTHONDONTWRITEBYTECODE=1 tests/safety/test_crafted.py build-asan/vramwise Everything
 
 ## make bench-plan-from  recorded steps predicted from one another, into bench/results/plan_from.md
 bench-plan-from:

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "command.h" /* EXIT_WRONG_USAGE */
+#include "safe_print.h"
 
 /* getopt_long() answers with this plus the option's index: clear of every letter. */
 #define FIRST_LONG_ANSWER 256
@@ -22,7 +23,7 @@ int arguments_refuse(const char *command_name, const char *format, ...)
     va_list args;
     fprintf(stderr, "vramwise %s: ", command_name);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    safe_print_error_args(format, args);
     va_end(args);
     fprintf(stderr, "\nTry 'vramwise help %s'.\n", command_name);
     return EXIT_WRONG_USAGE;
@@ -249,7 +250,7 @@ uint64_t arguments_limit_ms(const char *variable, uint64_t usual_seconds)
 {
     enum { MOST_SECONDS = 86400 };
     uint64_t seconds;
-    if (!arguments_read_number(getenv(variable), &seconds) || seconds > MOST_SECONDS)
+    if (!arguments_read_number(secure_getenv(variable), &seconds) || seconds > MOST_SECONDS)
         seconds = usual_seconds;
     return seconds * 1000;
 }

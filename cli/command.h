@@ -31,6 +31,9 @@ typedef struct command {
     /* Makes tables for a card of any size and touches little of them: what malloc takes from the
      * system page by page is then less than what it keeps. */
     bool has_sparse_tables;
+
+    /* Reads recordings, and so takes --max-memory, which main() deals with. */
+    bool reads_files;
 } command;
 
 int command_check(int argc, char **argv);

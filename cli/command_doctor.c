@@ -18,6 +18,7 @@
 #include "doctor_attach.h"
 #include "progress.h"
 #include "recording_command.h"
+#include "safe_print.h"
 
 static vw_status examine(const char *path, vw_doctor_options *options, vw_diagnosis **diagnosis)
 {
@@ -77,7 +78,7 @@ static int say_no_such_process(const char *command_name, const vw_jobs *jobs, lo
         fprintf(stderr, "%s %ld", i > 0 ? "," : "", jobs->jobs[i].process);
         if (jobs->jobs[i].program[0] != '\0') {
             fputs(" (", stderr);
-            recording_command_print_safely(stderr, jobs->jobs[i].program);
+            safe_print(stderr, jobs->jobs[i].program);
             fputc(')', stderr);
         }
     }
@@ -132,7 +133,7 @@ static int examine_process(const char *command_name, long process, const vw_doct
 static int say_not_entered(const char *command_name, long process, const char *reason)
 {
     fprintf(stderr, "vramwise %s: process %ld was not entered: ", command_name, process);
-    recording_command_print_safely(stderr, reason);
+    safe_print(stderr, reason);
     fprintf(stderr,
             "\nWithout --attach, 'vramwise %s --pid %ld' shows what can be seen from outside.\n",
             command_name, process);

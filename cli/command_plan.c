@@ -99,6 +99,7 @@ static int plan_script(const char *command_name, const plan_order *order)
                                      .arguments = order->arguments,
                                      .argument_count = order->argument_count,
                                      .steps = order->steps,
+                                     .share = order->share,
                                      .card_name = order->settings.card_name,
                                      .card_bytes = order->scaling.card_bytes};
     plan_trace_file file;

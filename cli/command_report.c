@@ -13,6 +13,7 @@
 #include "command.h"
 #include "progress.h"
 #include "recording_command.h"
+#include "safe_print.h"
 #include "view_file.h"
 
 typedef struct report_order {
@@ -31,7 +32,7 @@ static bool is_standard_output(const char *page_name)
 static int fail_to_write(const char *command_name, const char *name, const char *reason)
 {
     fprintf(stderr, "vramwise %s: ", command_name);
-    recording_command_print_safely(stderr, name);
+    safe_print(stderr, name);
     fprintf(stderr, ": %s\n", reason);
     return EXIT_COULD_NOT;
 }
@@ -88,7 +89,7 @@ static int put_page(const char *command_name, const report_order *order, const v
     if (!view_file_write(view, order->page_name, place, true, &size_bytes))
         return fail_to_write(command_name, order->page_name, strerror(errno));
     if (!order->has_json) {
-        recording_command_print_safely(stdout, order->page_name);
+        safe_print(stdout, order->page_name);
         printf("  %s\n\n", vw_format_size(size_bytes, text));
     }
     return EXIT_DONE;

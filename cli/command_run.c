@@ -15,6 +15,7 @@
 #include "run_environment.h"
 #include "run_folder.h"
 #include "run_watch.h"
+#include "safe_print.h"
 
 /* One set of names everywhere: replay's policies, and Python's install(). */
 static const char *const allocators[] = {"pytorch", "torch", "vramwise", "vramwise:rescue",
@@ -38,7 +39,36 @@ static bool is_allocator(const char *command_name, const char *name)
     return false;
 }
 
-/* 0 bytes are the same as no such option. */
+/* An allocator of ours, for options that PyTorch's cannot have. */
+static bool is_ours(const char *command_name, const run_wishes *wishes, const char *option,
+                    const char *cannot)
+{
+    if (wishes->allocator != NULL &&
+        strncmp(wishes->allocator, "vramwise", strlen("vramwise")) == 0)
+        return true;
+    arguments_refuse(command_name,
+                     "--%s needs --allocator vramwise, vramwise:rescue or vramwise:tight: %s "
+                     "cannot %s",
+                     option, wishes->allocator != NULL ? wishes->allocator : "PyTorch's own",
+                     cannot);
+    return false;
+}
+
+/* 0 bytes are the same as no such option, here and in the next. */
+static bool is_keep_free_sound(const char *command_name, run_wishes *wishes)
+{
+    uint64_t bytes;
+    if (vw_parse_size_or_share(wishes->keep_free, UINT64_MAX, &bytes) != VW_OK) {
+        arguments_refuse(command_name, "--keep-free: %s", vw_last_error());
+        return false;
+    }
+    if (bytes == 0) {
+        wishes->keep_free = NULL;
+        return true;
+    }
+    return is_ours(command_name, wishes, "keep-free", "give idle memory back by itself");
+}
+
 static bool is_spill_sound(const char *command_name, run_wishes *wishes)
 {
     uint64_t spill_bytes;
@@ -50,14 +80,7 @@ static bool is_spill_sound(const char *command_name, run_wishes *wishes)
         wishes->spill = NULL;
         return true;
     }
-    if (wishes->allocator != NULL &&
-        strncmp(wishes->allocator, "vramwise", strlen("vramwise")) == 0)
-        return true;
-    arguments_refuse(command_name,
-                     "--spill needs --allocator vramwise, vramwise:rescue or vramwise:tight: %s "
-                     "cannot let live data leave the GPU",
-                     wishes->allocator != NULL ? wishes->allocator : "PyTorch's own");
-    return false;
+    return is_ours(command_name, wishes, "spill", "let live data leave the GPU");
 }
 
 /* In the order of run_leak_mode. */
@@ -88,6 +111,8 @@ static bool are_wishes_sound(const char *command_name, run_wishes *wishes)
         return false;
     if (wishes->spill != NULL && !is_spill_sound(command_name, wishes))
         return false;
+    if (wishes->keep_free != NULL && !is_keep_free_sound(command_name, wishes))
+        return false;
     if (wishes->history != NULL && !arguments_read_number(wishes->history, &history)) {
         arguments_refuse(command_name,
                          "--history: expected a number of events, 0 being none, not '%s'",
@@ -117,7 +142,8 @@ static bool open_metrics(const char *command_name, run_metrics *metrics)
 
 static int could_not_begin(const char *command_name, const char *what, const char *reason)
 {
-    fprintf(stderr, "vramwise %s: %s: %s\n", command_name, what, reason);
+    safe_print_error("vramwise %s: %s: %s", command_name, what, reason);
+    fputc('\n', stderr);
     return EXIT_COULD_NOT_START;
 }
 
@@ -190,6 +216,7 @@ int command_run(int argc, char **argv)
     const argument_option options[] = {
         {.name = "allocator", .value = &wishes.allocator},
         {.name = "history", .value = &wishes.history},
+        {.name = "keep-free", .value = &wishes.keep_free},
         {.name = "record", .value = &wishes.record},
         {.name = "metrics", .value = &metrics_text},
         {.name = "on-leak", .value = &leak_word},

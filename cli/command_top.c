@@ -12,6 +12,7 @@
 #include "arguments.h"
 #include "command.h"
 #include "recording_command.h"
+#include "safe_print.h"
 #include "top_loop.h"
 
 #define USUAL_INTERVAL_SECONDS 1.0
@@ -36,7 +37,7 @@ static int fail(const top_command *order, vw_status status)
 {
     const char *detail = vw_last_error();
     fprintf(stderr, "vramwise %s: ", order->name);
-    recording_command_print_safely(stderr, detail[0] != '\0' ? detail : vw_status_message(status));
+    safe_print(stderr, detail[0] != '\0' ? detail : vw_status_message(status));
     fputc('\n', stderr);
     return EXIT_COULD_NOT;
 }
@@ -69,7 +70,7 @@ static int refuse_process(const top_command *order, const vw_machine *machine)
         fputs("there is none\n", stderr);
     for (size_t i = 0; i < machine->row_count && i < MOST_NAMED; i++) {
         fprintf(stderr, "%s%ld ", i == 0 ? "there are: " : ", ", machine->rows[i].process);
-        recording_command_print_safely(stderr, machine->rows[i].command);
+        safe_print(stderr, machine->rows[i].command);
     }
     if (machine->row_count > MOST_NAMED)
         fprintf(stderr, " and %zu more", machine->row_count - MOST_NAMED);

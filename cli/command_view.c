@@ -20,6 +20,7 @@
 #include "command.h"
 #include "progress.h"
 #include "recording_command.h"
+#include "safe_print.h"
 #include "serve_address.h"
 #include "serve_http.h"
 #include "serve_listen.h"
@@ -198,7 +199,7 @@ static int make_view(const char *command_name, const view_order *order, vw_view 
 static int fail_to_write(const char *command_name, const char *name, const char *reason)
 {
     fprintf(stderr, "vramwise %s: ", command_name);
-    recording_command_print_safely(stderr, name);
+    safe_print(stderr, name);
     fprintf(stderr, ": %s\n", reason);
     return EXIT_COULD_NOT;
 }
@@ -255,7 +256,7 @@ static int write_page(const char *command_name, const view_order *order)
     vw_view_free(view);
     if (!is_written)
         return fail_to_write(command_name, name, strerror(reason));
-    recording_command_print_safely(stdout, name);
+    safe_print(stdout, name);
     printf("  %s\n", vw_format_size(size_bytes, text));
     fflush(stdout);
     if (order->page_name == NULL && view_browser_is_wanted())

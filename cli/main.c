@@ -13,10 +13,13 @@
 #include <sys/mman.h> /* madvise */
 #include <unistd.h>   /* sysconf */
 
-#include "vramwise/version.h" /* vw_version_string */
+#include "vramwise/analysis.h" /* vw_reading_limit_set */
+#include "vramwise/version.h"  /* vw_version_string */
 
 #include "arguments.h" /* arguments_refuse, arguments_nearest */
 #include "command.h"
+#include "recording_command.h" /* recording_command_read_size */
+#include "safe_print.h"
 #include "terminal.h" /* terminal_finish */
 
 static int command_help(int argc, char **argv);
@@ -47,6 +50,7 @@ static const command commands[] = {
             "  vramwise check main.pickle --write-baseline memory.json\n"
             "  vramwise check run.pickle --baseline memory.json --max-growth 2%\n",
         .run = command_check,
+        .reads_files = true,
     },
     {
         .name = "demo",
@@ -81,6 +85,7 @@ static const command commands[] = {
             "  --stacks    also the innermost frames of each\n"
             "  --top N     the N largest changes; default 10, 0 for all\n",
         .run = command_diff,
+        .reads_files = true,
     },
     {
         .name = "doctor",
@@ -109,6 +114,7 @@ static const command commands[] = {
             "  --torch VERSION   use the rules of that version, such as 2.4\n"
             "  --json            the diagnosis, as one JSON object\n",
         .run = command_doctor,
+        .reads_files = true,
     },
     {
         .name = "exporter",
@@ -194,11 +200,13 @@ static const command commands[] = {
             "                       --step K, of --batch-now N and --seq-now N, at another\n"
             "                       --batch and --seq\n"
             "  --trace SCRIPT       a training script in place of a model: Python runs it on\n"
-            "                       tensors without data for --steps N (default 3); no GPU\n"
+            "                       tensors without data for --steps N (default 3); no GPU;\n"
+            "                       --share X of a mask is taken to be set (default 1)\n"
             "  --traced FILE        the same, from the file of a trace\n"
             "  --top N              the N fastest choices; default 10, 0 for all\n"
             "  --json               the plan, as one JSON object\n",
         .run = command_plan,
+        .reads_files = true,
         .has_sparse_tables = true,
     },
     {
@@ -225,6 +233,7 @@ static const command commands[] = {
                  "  --device N        which device; default: the one with the most events\n"
                  "  --json            the numbers, as one JSON object\n",
         .run = command_replay,
+        .reads_files = true,
     },
     {
         .name = "report",
@@ -243,6 +252,7 @@ static const command commands[] = {
                  "  --top N           the N lines that differ most; default 10, 0 for all\n"
                  "  --torch VERSION   use the rules of that version, such as 2.4\n",
         .run = command_report,
+        .reads_files = true,
     },
     {
         .name = "run",
@@ -259,6 +269,8 @@ static const command commands[] = {
                  "                    vramwise, vramwise:rescue or vramwise:tight\n"
                  "  --history N       keep the last N events, with the stacks of all steps; 0 for\n"
                  "                    none. Default: 100000, as far as that costs little time\n"
+                 "  --keep-free SIZE  leave so much of each GPU (2GiB, 5%) to others: idle memory\n"
+                 "                    goes back by itself. With --allocator vramwise\n"
                  "  --metrics ADDR    serve metrics of its processes to Prometheus, at a port, or\n"
                  "                    an address and a port; 0 is a free port\n"
                  "  --on-leak DO      if memory grows step after step: warn once, with the line;\n"
@@ -286,6 +298,7 @@ static const command commands[] = {
             "  --top N           the N largest users; default 10, 0 for all\n"
             "  --torch VERSION   use the rules of that version for the summary, such as 2.4\n",
         .run = command_stats,
+        .reads_files = true,
     },
     {
         .name = "top",
@@ -318,6 +331,7 @@ static const command commands[] = {
             "  --device N        which device; default: the one with the most events\n"
             "  --json            the numbers, as one JSON object\n",
         .run = command_tune,
+        .reads_files = true,
     },
     {
         .name = "verify",
@@ -333,6 +347,7 @@ static const command commands[] = {
             "  --torch VERSION   use the rules of that version, such as 2.4\n"
             "  --json            the result, as one JSON object\n",
         .run = command_verify,
+        .reads_files = true,
     },
     {
         .name = "view",
@@ -353,6 +368,7 @@ static const command commands[] = {
             "  --no-what-if      without replays under other allocators, which take a while\n"
             "  --torch VERSION   use the rules of that version, such as 2.4\n",
         .run = command_view,
+        .reads_files = true,
     },
     {
         .name = "wake",
@@ -398,11 +414,21 @@ static int refuse_unknown_command(const char *name)
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         names[i] = commands[i].name;
     const char *nearest = arguments_nearest(name, names, COMMAND_COUNT);
-    fprintf(stderr, "vramwise: there is no command '%s'", name);
+    safe_print_error("vramwise: there is no command '%s'", name);
     if (nearest != NULL)
         fprintf(stderr, "; did you mean '%s'?", nearest);
     fputs("\nTry 'vramwise help'.\n", stderr);
     return EXIT_WRONG_USAGE;
+}
+
+static void print_usage(const command *subject)
+{
+    fputs(subject->usage, stdout);
+    if (subject->reads_files)
+        fputs("\n"
+              "--max-memory SIZE lets reading a file take so much memory; by default a quarter\n"
+              "of what is free, and at most 16GiB.\n",
+              stdout);
 }
 
 static int command_help(int argc, char **argv)
@@ -419,7 +445,7 @@ static int command_help(int argc, char **argv)
     const command *subject = find_command(argv[first_operand]);
     if (subject == NULL)
         return refuse_unknown_command(argv[first_operand]);
-    fputs(subject->usage, stdout);
+    print_usage(subject);
     return EXIT_DONE;
 }
 
@@ -430,6 +456,38 @@ static bool wants_help(int argc, char **argv)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             return true;
     return false;
+}
+
+/* Takes --max-memory SIZE out of the arguments, which end at `--`, and sets the limit. false: the
+ * message is on standard error. */
+static bool take_max_memory(int *argc, char **argv)
+{
+    static const char name[] = "--max-memory";
+    int kept = 1;
+    for (int i = 1; i < *argc; i++) {
+        uint64_t limit_bytes;
+        const char *value = argv[i] + strlen(name);
+        if (strcmp(argv[i], "--") == 0) {
+            for (; i < *argc; i++)
+                argv[kept++] = argv[i];
+            break;
+        }
+        if (strncmp(argv[i], name, strlen(name)) != 0 || (*value != '=' && *value != '\0')) {
+            argv[kept++] = argv[i];
+            continue;
+        }
+        if (*value == '\0' && i + 1 == *argc) {
+            arguments_refuse(argv[0], "option '%s' needs a value", name);
+            return false;
+        }
+        value = *value == '=' ? value + 1 : argv[++i];
+        if (!recording_command_read_size(argv[0], name + 2, value, &limit_bytes))
+            return false;
+        vw_reading_limit_set(limit_bytes);
+    }
+    argv[kept] = NULL;
+    *argc = kept;
+    return true;
 }
 
 /* A command makes large arrays, gives them back and makes others, then ends. Left to itself, malloc
@@ -462,9 +520,11 @@ static int run_command(int argc, char **argv)
     if (chosen == NULL)
         return refuse_unknown_command(argv[0]);
     if (wants_help(argc, argv)) {
-        fputs(chosen->usage, stdout);
+        print_usage(chosen);
         return EXIT_DONE;
     }
+    if (chosen->reads_files && !take_max_memory(&argc, argv))
+        return EXIT_WRONG_USAGE;
     if (!chosen->has_sparse_tables)
         keep_memory();
     return chosen->run(argc, argv);
@@ -485,7 +545,8 @@ static int run_program(int argc, char **argv)
         return EXIT_DONE;
     }
     if (argv[1][0] == '-') {
-        fprintf(stderr, "vramwise: unknown option '%s'\nTry 'vramwise help'.\n", argv[1]);
+        safe_print_error("vramwise: unknown option '%s'", argv[1]);
+        fputs("\nTry 'vramwise help'.\n", stderr);
         return EXIT_WRONG_USAGE;
     }
     return run_command(argc - 1, argv + 1);

@@ -11,7 +11,7 @@
 
 #include "arguments.h"
 #include "command.h"
-#include "recording_command.h"
+#include "safe_print.h"
 
 #define USUAL_TIMEOUT_SECONDS 60
 #define MOST_TIMEOUT_SECONDS 86400
@@ -40,8 +40,7 @@ static const char *whose(const park_order *order)
 
 static int fail(const park_order *order, const char *text)
 {
-    fprintf(stderr, "vramwise %s: process %ld: ", order->name, order->process);
-    recording_command_print_safely(stderr, text);
+    safe_print_error("vramwise %s: process %ld: %s", order->name, order->process, text);
     fputc('\n', stderr);
     return EXIT_COULD_NOT;
 }

@@ -3,6 +3,7 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "arguments.h"
@@ -447,7 +448,21 @@ static int check_subject(const char *command_name, const plan_order *order, int 
                                               "list");
     if (order->steps != NULL && order->script == NULL)
         return arguments_refuse(command_name, "--steps needs --trace: it says how many to trace");
+    if (order->share != NULL && order->script == NULL)
+        return arguments_refuse(command_name, "--share needs --trace: it answers for data that is "
+                                              "not there");
     return EXIT_DONE;
+}
+
+static bool check_share(const char *command_name, const char *text)
+{
+    char *end = NULL;
+    double share = text != NULL ? strtod(text, &end) : 1.0;
+    bool is_share = text == NULL || (end != text && *end == '\0' && share >= 0.0 && share <= 1.0);
+    if (!is_share)
+        (void)arguments_refuse(command_name, "--share: expected a number from 0 to 1, not '%s'",
+                               text);
+    return is_share;
 }
 
 int plan_arguments_read(int argc, char **argv, plan_order *order)
@@ -486,6 +501,7 @@ int plan_arguments_read(int argc, char **argv, plan_order *order)
         {.name = "qlora", .value = &words.qlora},
         {.name = "seq", .value = &words.sequence},
         {.name = "seq-now", .value = &words.sequence_now},
+        {.name = "share", .value = &order->share},
         {.name = "static-cache", .is_given = &words.has_static_cache},
         {.name = "step", .value = &words.step},
         {.name = "steps", .value = &order->steps},
@@ -504,7 +520,8 @@ int plan_arguments_read(int argc, char **argv, plan_order *order)
         return exit_status;
     uint64_t steps = 1;
     if (!recording_command_read_top(argv[0], words.top, &order->most_rows) ||
-        !read_count(argv[0], "steps", order->steps, &steps))
+        !read_count(argv[0], "steps", order->steps, &steps) ||
+        !check_share(argv[0], order->share))
         return EXIT_WRONG_USAGE;
     order->arguments = argv + first_operand;
     order->argument_count = (size_t)(argc - first_operand);

@@ -18,6 +18,7 @@ typedef struct plan_order {
     vw_plan_settings settings; /* of a recording, only the card */
     vw_plan_scaling scaling;
     const char *steps;      /* of a script: how many are traced */
+    const char *share;      /* of a script's masks that is set */
     char *const *arguments; /* of a script */
     size_t argument_count;
 } plan_order;

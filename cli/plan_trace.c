@@ -15,8 +15,10 @@
 #include "vramwise/plan.h"
 
 #include "command.h"
+#include "left_folders.h"
 #include "recording_command.h"
 #include "run_environment.h"
+#include "safe_print.h"
 
 #define PYTHON "python3"
 #define MODULE "vramwise._trace"
@@ -30,7 +32,7 @@ extern char **environ;
 static int fail(const char *command_name, const char *what, const char *why)
 {
     fprintf(stderr, "vramwise %s: ", command_name);
-    recording_command_print_safely(stderr, what);
+    safe_print(stderr, what);
     fprintf(stderr, ": %s\n", why);
     return EXIT_COULD_NOT;
 }
@@ -53,21 +55,25 @@ static int judge_end(const char *command_name, const plan_trace_order *order, in
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
+#define FOLDER_NAME "vramwise-plan."
+
 /* In TMPDIR or /tmp: a trace of a large model has some hundred megabytes. */
 static bool create_folder(plan_trace_file *file)
 {
-    const char *const parents[] = {getenv("TMPDIR"), "/tmp"};
+    const char *const parents[] = {secure_getenv("TMPDIR"), "/tmp"};
     for (size_t i = 0; i < sizeof parents / sizeof parents[0]; i++) {
         if (parents[i] == NULL || parents[i][0] != '/')
             continue;
         int length =
-            snprintf(file->folder, sizeof file->folder, "%s/vramwise-plan.XXXXXX", parents[i]);
-        int whole = snprintf(file->path, sizeof file->path, "%s/vramwise-plan.XXXXXX/trace.json",
+            snprintf(file->folder, sizeof file->folder, "%s/" FOLDER_NAME "XXXXXX", parents[i]);
+        int whole = snprintf(file->path, sizeof file->path, "%s/" FOLDER_NAME "XXXXXX/trace.json",
                              parents[i]);
         if (length < 0 || whole < 0 || (size_t)whole >= sizeof file->path)
             continue;
         if (mkdtemp(file->folder) == NULL) /* mode 0700 */
             continue;
+        file->held = left_folders_hold(file->folder);
+        left_folders_remove(parents[i], FOLDER_NAME);
         memcpy(file->path, file->folder, (size_t)length);
         return true;
     }
@@ -76,6 +82,8 @@ static bool create_folder(plan_trace_file *file)
 
 void plan_trace_remove(const plan_trace_file *file)
 {
+    if (file->held >= 0)
+        close(file->held);
     (void)unlink(file->path);
     (void)rmdir(file->folder);
 }
@@ -213,7 +221,7 @@ static int run_python(char *const *words, int *ended)
 /* Owned by the caller; the words are not. NULL: no memory. */
 static char **make_words(const plan_trace_order *order, const plan_trace_file *file)
 {
-    enum { MOST_OWN = 8 };
+    enum { MOST_OWN = 10 };
     char **words = calloc(MOST_OWN + order->argument_count, sizeof *words);
     size_t count = 0;
     if (words == NULL)
@@ -224,6 +232,10 @@ static char **make_words(const plan_trace_order *order, const plan_trace_file *f
     if (order->steps != NULL) {
         words[count++] = (char *)"--steps";
         words[count++] = (char *)order->steps;
+    }
+    if (order->share != NULL) {
+        words[count++] = (char *)"--share";
+        words[count++] = (char *)order->share;
     }
     words[count++] = (char *)order->script;
     words[count++] = (char *)file->path;

@@ -15,6 +15,7 @@ typedef struct plan_trace_order {
     char *const *arguments; /* the script's own */
     size_t argument_count;
     const char *steps;     /* optimizer steps to trace; checked: a number; NULL: Python's default */
+    const char *share;     /* of a mask that is set; checked: from 0 to 1; NULL: Python's default */
     const char *card_name; /* NULL: not known */
     uint64_t card_bytes;   /* 0: not known */
 } plan_trace_order;
@@ -22,6 +23,7 @@ typedef struct plan_trace_order {
 typedef struct plan_trace_file {
     char folder[PATH_MAX]; /* absolute; only the user can look inside */
     char path[PATH_MAX];   /* the trace */
+    int held;              /* left_folders_hold()'s */
 } plan_trace_file;
 
 /* Waits until the script has been traced. EXIT_DONE, and plan_trace_remove() is due; or how the

@@ -12,6 +12,7 @@
 #include "arguments.h"
 #include "command.h"
 #include "progress.h"
+#include "safe_print.h"
 #include "terminal.h"
 
 #define USUAL_ROWS 10
@@ -61,14 +62,6 @@ static bool begins_with_path(const char *detail, const char *path)
     return strncmp(detail, path, length) == 0 && detail[length] == ':';
 }
 
-void recording_command_print_safely(FILE *to, const char *text)
-{
-    for (; *text != '\0'; text++) {
-        unsigned char byte = (unsigned char)*text;
-        fputc(byte < 0x20 || byte == 0x7F ? '?' : byte, to);
-    }
-}
-
 int recording_command_fail(const char *command_name, const char *path, vw_status status)
 {
     const char *detail = vw_last_error();
@@ -80,10 +73,10 @@ int recording_command_fail(const char *command_name, const char *path, vw_status
         return EXIT_COULD_NOT; /* main() says so, of every command */
     fprintf(stderr, "vramwise %s: ", command_name);
     if (!begins_with_path(detail, recording_command_name(path))) {
-        recording_command_print_safely(stderr, recording_command_name(path));
+        safe_print(stderr, recording_command_name(path));
         fputs(": ", stderr);
     }
-    recording_command_print_safely(stderr, detail);
+    safe_print(stderr, detail);
     fputc('\n', stderr);
     return EXIT_COULD_NOT;
 }

@@ -27,9 +27,6 @@ const char *recording_command_name(const char *path);
  * command line asked for and is not there (a setting, a version, a device) is wrong usage. */
 int recording_command_fail(const char *command_name, const char *path, vw_status status);
 
-/* Writes a text that may quote a file, or its name, without what steers a terminal. */
-void recording_command_print_safely(FILE *to, const char *text);
-
 /* How a report on `path` is to look on standard output as it is now. */
 vw_report_form recording_command_form(const char *path, bool is_json);
 

@@ -7,26 +7,39 @@
 
 #include <errno.h>
 #include <glob.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h> /* getauxval */
 #include <sys/stat.h>
 #include <unistd.h>
 
 bool run_environment_is_disabled(void)
 {
-    const char *value = getenv("VRAMWISE_DISABLE");
+    const char *value = secure_getenv("VRAMWISE_DISABLE");
     return value != NULL && value[0] != '\0' && strcmp(value, "0") != 0;
 }
 
 /* ---- the hook -------------------------------------------------------------------------------- */
 
+/* The kernel's word for this program's file; where /proc is not mounted, the name that it was
+ * started by, which may be relative to the working directory. */
+static bool find_program(char file[PATH_MAX])
+{
+    ssize_t length = readlink("/proc/self/exe", file, PATH_MAX - 1);
+    if (length > 0) {
+        file[length] = '\0';
+        return true;
+    }
+    const char *started_by = (const char *)(uintptr_t)getauxval(AT_EXECFN);
+    return started_by != NULL && realpath(started_by, file) != NULL;
+}
+
 static bool find_program_folder(char folder[PATH_MAX])
 {
-    ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
-    if (length <= 0)
+    if (!find_program(folder))
         return false;
-    folder[length] = '\0';
     char *slash = strrchr(folder, '/');
     if (slash == NULL)
         return false;
@@ -34,14 +47,27 @@ static bool find_program_folder(char folder[PATH_MAX])
     return true;
 }
 
+/* Copies a name so that glob() takes every character for itself. */
+static void escape_name(const char *name, char *escaped, size_t capacity)
+{
+    size_t length = 0;
+    for (; *name != '\0' && length + 2 < capacity; name++) {
+        if (strchr("*?[]\\", *name) != NULL)
+            escaped[length++] = '\\';
+        escaped[length++] = *name;
+    }
+    escaped[length] = '\0';
+}
+
 /* The folder with the file that `pattern`, which may have a * in it, names: the first there is. */
 static bool find_file_in(const char *folder, const char *pattern, char *place_found,
                          size_t capacity)
 {
-    char wanted[2 * PATH_MAX];
+    char wanted[3 * PATH_MAX], escaped[2 * PATH_MAX];
     glob_t found;
     bool is_found = false;
-    snprintf(wanted, sizeof wanted, "%s/%s", folder, pattern);
+    escape_name(folder, escaped, sizeof escaped);
+    snprintf(wanted, sizeof wanted, "%s/%s", escaped, pattern);
     if (glob(wanted, 0, NULL, &found) != 0)
         return false;
     char *place = realpath(found.gl_pathv[0], NULL);
@@ -77,7 +103,7 @@ bool run_environment_find_hook(char *hook, size_t capacity)
         "../_start",                                     /* the program inside the package */
     };
     char program[PATH_MAX];
-    const char *given = getenv("VRAMWISE_PYTHON");
+    const char *given = secure_getenv("VRAMWISE_PYTHON");
     if (given != NULL && given[0] != '\0')
         return find_in(given, "vramwise/_start", hook, capacity);
     if (!find_program_folder(program))
@@ -130,7 +156,7 @@ const char *run_environment_place_recording(const char *record, char *place, siz
 
 bool run_environment_add_python_path(const char *folder)
 {
-    const char *rest = getenv("PYTHONPATH");
+    const char *rest = secure_getenv("PYTHONPATH");
     if (rest == NULL || rest[0] == '\0')
         return setenv("PYTHONPATH", folder, 1) == 0;
     char *both = NULL;
@@ -167,7 +193,7 @@ static bool set_library_folder(void)
     static const char *const places[] = {"libvramwise.so", "../lib/libvramwise.so",
                                          "../lib64/libvramwise.so", "../lib/*/libvramwise.so"};
     char program[PATH_MAX], wanted[PATH_MAX];
-    if (getenv("VRAMWISE_LIBRARY_DIR") != NULL || !find_program_folder(program))
+    if (secure_getenv("VRAMWISE_LIBRARY_DIR") != NULL || !find_program_folder(program))
         return true;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
         if (find_file_in(program, places[i], wanted, sizeof wanted))
@@ -181,6 +207,7 @@ bool run_environment_set(const char *hook, const char *run_folder_path, const ru
     return run_environment_add_python_path(hook) && set_or_unset("VRAMWISE_RUN", run_folder_path) &&
            set_or_unset("VRAMWISE_RUN_ALLOCATOR", wishes->allocator) &&
            set_or_unset("VRAMWISE_RUN_HISTORY", wishes->history) &&
+           set_or_unset("VRAMWISE_KEEP_FREE", wishes->keep_free) &&
            set_or_unset("VRAMWISE_SPILL", wishes->spill) &&
            set_or_unset("VRAMWISE_RUN_RECORD", place) && set_files_folder(place) &&
            set_library_folder();

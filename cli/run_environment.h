@@ -11,6 +11,7 @@ typedef struct run_wishes {
     const char *allocator; /* a name of an allocator; checked */
     const char *record;    /* where the recording goes */
     const char *history;   /* events to keep; checked: a number */
+    const char *keep_free; /* of each GPU, for others; checked: a size or a share, not 0 */
     const char *spill;     /* host memory that live data may go to; checked: a size, not 0 */
 } run_wishes;
 

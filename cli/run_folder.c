@@ -12,7 +12,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "left_folders.h"
+
 #define SOCKET_NAME "socket"
+#define FOLDER_NAME "vramwise-run."
 
 /* A socket's path is short: the folder's name must leave room for it. */
 static bool address_in(const char *folder, struct sockaddr_un *address)
@@ -43,7 +46,7 @@ static int open_socket(const struct sockaddr_un *address)
 static bool create_in(const char *parent, run_folder *folder)
 {
     struct sockaddr_un address;
-    int length = snprintf(folder->path, sizeof folder->path, "%s/vramwise-run.XXXXXX", parent);
+    int length = snprintf(folder->path, sizeof folder->path, "%s/" FOLDER_NAME "XXXXXX", parent);
     if (length < 0 || (size_t)length >= sizeof folder->path ||
         !address_in(folder->path, &address)) {
         errno = ENAMETOOLONG;
@@ -53,8 +56,11 @@ static bool create_in(const char *parent, run_folder *folder)
         return false;
     if (address_in(folder->path, &address))
         folder->socket = open_socket(&address);
-    if (folder->socket >= 0)
+    if (folder->socket >= 0) {
+        folder->held = left_folders_hold(folder->path);
+        left_folders_remove(parent, FOLDER_NAME);
         return true;
+    }
     int reason = errno;
     rmdir(folder->path);
     errno = reason;
@@ -63,8 +69,9 @@ static bool create_in(const char *parent, run_folder *folder)
 
 bool run_folder_create(run_folder *folder)
 {
-    const char *const parents[] = {getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"};
-    folder->socket = -1;
+    const char *const parents[] = {secure_getenv("XDG_RUNTIME_DIR"), secure_getenv("TMPDIR"),
+                                   "/tmp"};
+    folder->socket = folder->held = -1;
     for (size_t i = 0; i < sizeof parents / sizeof parents[0]; i++)
         if (parents[i] != NULL && parents[i][0] == '/' && create_in(parents[i], folder))
             return true;
@@ -82,12 +89,12 @@ void run_folder_remove(run_folder *folder)
 {
     DIR *listing = opendir(folder->path);
     close(folder->socket);
-    folder->socket = -1;
+    if (folder->held >= 0)
+        close(folder->held);
+    folder->socket = folder->held = -1;
     if (listing == NULL)
         return;
-    for (struct dirent *entry = readdir(listing); entry != NULL; entry = readdir(listing))
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            (void)unlinkat(dirfd(listing), entry->d_name, 0);
+    left_folders_empty(listing);
     closedir(listing);
     (void)rmdir(folder->path);
 }

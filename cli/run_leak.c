@@ -119,7 +119,8 @@ static void copy_stem(const char *program, char stem[MOST_STEM_BYTES + 1])
 /* The folder where the run was started, or one for temporary files. */
 static const char *kept_in(void)
 {
-    const char *started = getenv("VRAMWISE_RUN_FOLDER"), *temporary = getenv("TMPDIR");
+    const char *started = secure_getenv("VRAMWISE_RUN_FOLDER"),
+               *temporary = secure_getenv("TMPDIR");
     if (started != NULL && started[0] == '/' && access(started, W_OK | X_OK) == 0)
         return started;
     return temporary != NULL && temporary[0] == '/' ? temporary : "/tmp";

@@ -132,7 +132,7 @@ static bool is_program(const char *path)
 /* Looks where execvp() looks. `path` has room for PATH_MAX bytes. */
 static bool find_program(const char *name, char *path)
 {
-    const char *folders = getenv("PATH");
+    const char *folders = secure_getenv("PATH");
     if (folders == NULL)
         folders = "/bin:/usr/bin"; /* as the C library has it */
     if (strchr(name, '/') != NULL)

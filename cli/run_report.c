@@ -20,37 +20,21 @@
 #include "vramwise/units.h"
 
 #include "recording_command.h" /* recording_command_form, recording_command_output */
+#include "safe_print.h"
 
 enum {
     MOST_STEP_LOG_BYTES = 4 << 20,
     MOST_FILES = 16, /* that are named */
 };
 
-static void print_byte(char character)
-{
-    unsigned char byte = (unsigned char)character;
-    fputc(byte < 0x20 || byte == 0x7F ? '?' : byte, stderr);
-}
-
-static void print_safely(const char *text)
-{
-    for (; *text != '\0'; text++)
-        print_byte(*text);
-}
-
 void run_report_say(const char *format, ...)
 {
-    char *line = NULL;
     va_list args;
     va_start(args, format);
-    int length = vasprintf(&line, format, args);
-    va_end(args);
-    if (length < 0)
-        return;
     fputs("vramwise: ", stderr);
-    print_safely(line);
+    safe_print_error_args(format, args);
     fputc('\n', stderr); /* one write, by command_run()'s setvbuf() */
-    free(line);
+    va_end(args);
 }
 
 /* ---- names of files -------------------------------------------------------------------------- */
@@ -69,8 +53,7 @@ static const char *from_here(const char *path)
 static bool print_piece(void *context, const char *bytes, size_t size_bytes)
 {
     (void)context;
-    for (size_t i = 0; i < size_bytes; i++)
-        print_byte(bytes[i]);
+    safe_print_error("%.*s", (int)size_bytes, bytes);
     return true;
 }
 

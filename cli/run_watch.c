@@ -25,6 +25,7 @@
 #include "run_python.h"
 #include "run_report.h"
 #include "run_signals.h"
+#include "safe_print.h"
 
 enum {
     REPORT_AFTER_SECONDS = 5,     /* from the failure, if the job goes on */
@@ -61,9 +62,12 @@ typedef struct job {
 static int could_not_start(const char *program, int reason)
 {
     const size_t length = strlen(program);
-    fprintf(stderr, "vramwise run: cannot start '%s': %s\n", program, strerror(reason));
-    if (length > 3 && strcmp(program + length - 3, ".py") == 0 && access(program, R_OK) == 0)
-        fprintf(stderr, "A script needs its interpreter: vramwise run python %s\n", program);
+    safe_print_error("vramwise run: cannot start '%s': %s", program, strerror(reason));
+    fputc('\n', stderr);
+    if (length > 3 && strcmp(program + length - 3, ".py") == 0 && access(program, R_OK) == 0) {
+        safe_print_error("A script needs its interpreter: vramwise run python %s", program);
+        fputc('\n', stderr);
+    }
     return EXIT_COULD_NOT_START;
 }
 

@@ -8,6 +8,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#include "serve_clients.h"
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
@@ -26,7 +29,9 @@ serve_answer serve_answer_not_found(void)
 #ifdef VW_HAS_MICROHTTPD
 #include <microhttpd.h>
 
-enum { IDLE_SECONDS = 120, MOST_CONNECTIONS = 256 };
+/* libmicrohttpd's own limits: how long it waits for the next byte; and sockets, which must be more
+ * than the clients that serve_clients lets stay, as those that it sent away take a moment to go. */
+enum { IDLE_SECONDS = SERVE_CLIENTS_BETWEEN_SECONDS, MOST_CONNECTIONS = SERVE_CLIENTS_MOST + 64 };
 
 _Static_assert((int)SERVE_OK == MHD_HTTP_OK && (int)SERVE_NOT_FOUND == MHD_HTTP_NOT_FOUND &&
                    (int)SERVE_UNAVAILABLE == MHD_HTTP_SERVICE_UNAVAILABLE,
@@ -35,6 +40,7 @@ _Static_assert((int)SERVE_OK == MHD_HTTP_OK && (int)SERVE_NOT_FOUND == MHD_HTTP_
 struct serve_server {
     serve_site site;
     serve_address address;
+    serve_clients clients;
     struct MHD_Daemon *daemons[SERVE_MOST_DOORS];
     size_t daemon_count;
 };
@@ -74,15 +80,63 @@ static bool add_headers(struct MHD_Response *response, const serve_answer *what)
     return is_done;
 }
 
+/* ---- who is connected ------------------------------------------------------------------------ */
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail */
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* libmicrohttpd's: a connection begins or ends. Its socket is open in both calls. */
+static void note_connection(void *context, struct MHD_Connection *connection, void **client,
+                            enum MHD_ConnectionNotificationCode what)
+{
+    serve_server *server = context;
+    if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+        serve_clients_leave(&server->clients, *client);
+        *client = NULL;
+        return;
+    }
+    const union MHD_ConnectionInfo *socket =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *address =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    if (socket != NULL)
+        *client = serve_clients_enter(&server->clients, socket->connect_fd,
+                                      address != NULL ? address->client_addr : NULL, now_ms());
+}
+
+static serve_client *client_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info != NULL ? info->socket_context : NULL;
+}
+
+/* libmicrohttpd's: an answer was sent, or given up. */
+static void note_end(void *context, struct MHD_Connection *connection, void **request_state,
+                     enum MHD_RequestTerminationCode how)
+{
+    serve_server *server = context;
+    (void)request_state, (void)how;
+    serve_clients_end_answer(&server->clients, client_of(connection), now_ms());
+}
+
+/* ---- answering ------------------------------------------------------------------------------- */
+
 /* libmicrohttpd's: called when the headers of a request are there. To a HEAD it sends no body. The
  * bytes are only read: its interface has no const. */
 static enum MHD_Result reply(void *context, struct MHD_Connection *connection, const char *path,
                              const char *method, const char *version, const char *upload_data,
                              size_t *upload_data_size, void **request_state)
 {
+    serve_server *server = context;
     (void)version, (void)upload_data, (void)upload_data_size, (void)request_state;
+    serve_clients_begin_answer(&server->clients, client_of(connection));
     const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host");
-    serve_answer what = find_answer(context, host, method, path);
+    serve_answer what = find_answer(server, host, method, path);
     void *bytes = (void *)(uintptr_t)what.bytes;
     struct MHD_Response *response = MHD_create_response_from_buffer(
         what.size_bytes, bytes, what.is_owned ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
@@ -107,7 +161,8 @@ static bool start_daemon(serve_server *server, int door)
     struct MHD_Daemon *daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, reply, server, MHD_OPTION_LISTEN_SOCKET, door,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)IDLE_SECONDS, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned int)MOST_CONNECTIONS, MHD_OPTION_END);
+        (unsigned int)MOST_CONNECTIONS, MHD_OPTION_NOTIFY_CONNECTION, note_connection, server,
+        MHD_OPTION_NOTIFY_COMPLETED, note_end, server, MHD_OPTION_END);
     if (daemon == NULL)
         return false;
     server->daemons[server->daemon_count++] = daemon;
@@ -135,6 +190,7 @@ serve_server *serve_start(const serve_site *site, const serve_address *address, 
     if (server != NULL) {
         server->site = *site;
         server->address = *address;
+        serve_clients_init(&server->clients);
         is_running = start_daemons(server, doors);
     }
     if (is_running)
@@ -148,8 +204,11 @@ serve_server *serve_start(const serve_site *site, const serve_address *address, 
 
 void serve_stop(serve_server *server)
 {
-    for (size_t i = 0; server != NULL && i < server->daemon_count; i++)
+    if (server == NULL)
+        return;
+    for (size_t i = 0; i < server->daemon_count; i++)
         MHD_stop_daemon(server->daemons[i]);
+    serve_clients_deinit(&server->clients);
     free(server);
 }
 

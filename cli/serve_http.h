@@ -2,7 +2,8 @@
  * be changed.
  *
  * A server runs in threads of its own, one for each door, and takes no signal: those are the
- * program's. A client that does not read delays no other, and is dropped after a while. */
+ * program's. A client that does not read, or sends its request byte by byte, delays no other, and
+ * is dropped after a while (serve_clients.h). */
 #ifndef VRAMWISE_CLI_SERVE_HTTP_H
 #define VRAMWISE_CLI_SERVE_HTTP_H
 

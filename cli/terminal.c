@@ -22,13 +22,13 @@
 
 static bool is_set(const char *variable)
 {
-    const char *value = getenv(variable);
+    const char *value = secure_getenv(variable);
     return value != NULL && value[0] != '\0';
 }
 
 static bool terminal_is_dumb(void)
 {
-    const char *kind = getenv("TERM");
+    const char *kind = secure_getenv("TERM");
     return kind == NULL || kind[0] == '\0' || strcmp(kind, "dumb") == 0;
 }
 
@@ -37,7 +37,7 @@ static unsigned window_width(void)
 {
     struct winsize window;
     unsigned long columns = 0;
-    const char *variable = getenv("COLUMNS");
+    const char *variable = secure_getenv("COLUMNS");
 
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0)
         columns = window.ws_col;

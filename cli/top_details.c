@@ -71,6 +71,13 @@ static void add_memory(fact_list *facts, const top_row *row, const uint64_t *val
     add_size(facts, "moved", values[VW_LIVE_COPIED_BYTES]);
 }
 
+static void add_gate(fact_list *facts, uint64_t gate)
+{
+    static const char *const names[] = {VW_LIVE_LAUNCH_GATE_NAMES};
+    if (gate < sizeof names / sizeof names[0])
+        add(facts, "launch gate", "%s", names[gate]);
+}
+
 static void add_counted(fact_list *facts, const char *label, uint64_t count, double per_second)
 {
     top_number rate;
@@ -92,6 +99,7 @@ static void add_work(fact_list *facts, const top_row *row, const uint64_t *value
     add_counted(facts, "driver calls", values[VW_LIVE_DRIVER_CALLS], (double)NAN);
     if (isfinite(figures->driver_share))
         add(facts, "driver time", "%s", top_share(figures->driver_share, text));
+    add_gate(facts, values[VW_LIVE_LAUNCH_GATE]);
     add_counted(facts, "steps", values[VW_LIVE_STEPS], figures->steps_per_second);
     if (isfinite(figures->step_seconds))
         add(facts, "step", "%s", top_duration(figures->step_seconds, text));

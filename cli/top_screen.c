@@ -88,7 +88,7 @@ static bool refuse(const char *command_name, const char *why)
 bool top_screen_begin(top_screen *screen, const char *command_name)
 {
     const terminal output = terminal_look();
-    const char *kind = getenv("TERM");
+    const char *kind = secure_getenv("TERM");
     char why[128];
     if (!output.is_terminal || !isatty(STDIN_FILENO))
         return refuse(command_name, output.is_terminal ? "standard input is not a terminal"

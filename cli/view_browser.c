@@ -14,7 +14,7 @@
 
 static bool is_set(const char *name)
 {
-    const char *value = getenv(name);
+    const char *value = secure_getenv(name);
     return value != NULL && value[0] != '\0';
 }
 
@@ -31,7 +31,7 @@ bool view_browser_is_wanted(void)
 /* A list of commands, or a command with arguments, is left to xdg-open. */
 static const char *browser_name(void)
 {
-    const char *name = getenv("BROWSER");
+    const char *name = secure_getenv("BROWSER");
     return is_set("BROWSER") && strpbrk(name, ": %") == NULL ? name : "xdg-open";
 }
 

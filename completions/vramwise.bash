@@ -56,24 +56,24 @@ _vramwise() {
     '') _vramwise_words "$word" "$commands --help --version"; return ;;
     help) _vramwise_words "$word" "$commands"; return ;;
     demo) _vramwise_words "$word" 'techniques --help --json --summary'; return ;;
-    check) options='--baseline --help --json --max-growth --top --write-baseline' ;;
-    diff) options='--help --json --stacks --top' ;;
-    doctor) options='--all --attach --card --help --json --pid --torch' ;;
+    check) options='--baseline --help --json --max-growth --max-memory --top --write-baseline' ;;
+    diff) options='--help --json --max-memory --stacks --top' ;;
+    doctor) options='--all --attach --card --help --json --max-memory --pid --torch' ;;
     exporter) options='--help --listen' ;;
     park | wake) options='--help --json --timeout' ;;
     plan) options='--accumulation --attention --batch --batch-now --card --checkpointing --from --fsdp
-        --fused-loss --generate --gpus --head --help --image --inference --json --keep-graph --kv-dtype --list --lora --lora-targets --loss-chunks --master-weights
-        --model --offload --optimizer --padding --precision --qlora --seq --seq-now --static-cache --step --steps --top --trace --traced --without-loss --write-trace
+        --fused-loss --generate --gpus --head --help --image --inference --json --keep-graph --kv-dtype --list --lora --lora-targets --loss-chunks --master-weights --max-memory
+        --model --offload --optimizer --padding --precision --qlora --seq --seq-now --share --static-cache --step --steps --top --trace --traced --without-loss --write-trace
         --zero' ;;
-    replay) options='--card --conf --device --empty-cache --help --json --policy
+    replay) options='--card --conf --device --empty-cache --help --json --max-memory --policy
         --smallest-card --spill --torch' ;;
-    report) options='--help --json --output --top --torch' ;;
-    run) options='--allocator --help --history --metrics --on-leak --record --spill' ;;
-    stats) options='--help --json --no-summary --stacks --top --torch' ;;
+    report) options='--help --json --max-memory --output --top --torch' ;;
+    run) options='--allocator --help --history --keep-free --metrics --on-leak --record --spill' ;;
+    stats) options='--help --json --max-memory --no-summary --stacks --top --torch' ;;
     top) options='--help --interval --json --once' ;;
-    tune) options='--card --device --help --json --torch' ;;
-    verify) options='--expect --help --json --torch' ;;
-    view) options='--help --no-what-if --output --serve --torch' ;;
+    tune) options='--card --device --help --json --max-memory --torch' ;;
+    verify) options='--expect --help --json --max-memory --torch' ;;
+    view) options='--help --max-memory --no-what-if --output --serve --torch' ;;
     *) return ;;
     esac
     [[ $word == : ]] && before=: word='' # bash cuts words at colons
@@ -92,7 +92,8 @@ _vramwise() {
     --model) _vramwise_files "$word" "$(_vramwise_listed models)" ;;
     --head) _vramwise_words "$word" 'auto causal-lm masked-lm seq2seq-lm sequence-classification token-classification
         question-answering image-classification encoder none' ;;
-    --spill) _vramwise_words "$word" '4GiB 8GiB 16GiB 32GiB 64GiB' ;;
+    --keep-free) _vramwise_words "$word" '5% 10% 1GiB 2GiB 4GiB 8GiB' ;;
+    --max-memory | --spill) _vramwise_words "$word" '4GiB 8GiB 16GiB 32GiB 64GiB' ;;
     --on-leak) _vramwise_words "$word" 'warn snapshot stop' ;;
     --offload) _vramwise_words "$word" 'optimizer weights spill' ;;
     --optimizer) _vramwise_words "$word" 'sgd sgd-m adamw adamw-fused adamw-loop adafactor adam8bit paged-adam8bit lion muon galore apollo' ;;

@@ -5,7 +5,8 @@
 # of ours export the same one; an archive, where visibility cannot hide, has only vw_ and vw__ names,
 # so that it cannot clash with anybody's. libvramwise asks for nothing beyond the C library's own,
 # libvramwise-analysis for libvramwise and the libraries it reads files with. libvramwise-torch has no
-# archive; its names begin vramwise_, and it stands on libvramwise.
+# archive; its names begin vramwise_, and it stands on libvramwise. Everything reads the environment with
+# secure_getenv(), which answers nothing in a setuid program: whoever runs one must not choose what it loads.
 set -euo pipefail
 build=${1:-build}
 faults=0
@@ -58,6 +59,12 @@ done
 twice=$({ exported_by "$build/libvramwise.so"; exported_by "$build/libvramwise-analysis.so"; } |
     sort | uniq -d)
 [ -z "$twice" ] || fault "exported by both libraries:" $twice
+
+for file in "$build"/libvramwise.so "$build"/libvramwise-analysis.so "$torch" "$build/vramwise"; do
+    if nm -D --undefined-only "$file" | grep -qw getenv; then
+        fault "$file calls getenv(): secure_getenv() is for programs of any kind"
+    fi
+done
 
 count=$({ exported_by "$build/libvramwise.so"; exported_by "$build/libvramwise-analysis.so"
     exported_by "$torch"; } | wc -l)

@@ -48,6 +48,7 @@ viewer|node_18|node|nodejs|building the page; 18 or newer
 viewer|command|npm|npm|the packages the page is built with
 viewer|any_of|chromium chromium-browser google-chrome|chromium|the browser tests
 bench|command|valgrind|valgrind|counting instructions
+test|command|valgrind|valgrind|what files cost, in tests
 package|command|debootstrap|debootstrap|a bare Debian to build and try packages in
 package|path|/usr/share/keyrings/debian-archive-keyring.gpg|debian-archive-keyring|knowing that what comes is Debian
 package|command|gpgv|gpgv|the same

@@ -106,7 +106,7 @@ Adapter::Adapter(AdapterOptions options)
 
 // ---- where a call belongs ----------------------------------------------------------------------
 
-cudaStream_t handle_of(const CUDAStream &stream)
+cudaStream_t remembered_handle_of(const CUDAStream &stream)
 {
     struct Remembered {
         c10::StreamId id;
@@ -116,18 +116,13 @@ cudaStream_t handle_of(const CUDAStream &stream)
     // A stream of PyTorch's is never destroyed, and that of anybody else has its handle for a
     // number: what was true once stays true.
     static thread_local Remembered last{0, -1, nullptr};
-    if (C10_LIKELY(stream.id() == 0))
-        return nullptr; // the device's default stream
     if (last.id != stream.id() || last.device != stream.device_index())
         last = {stream.id(), stream.device_index(), stream.stream()};
     return last.handle;
 }
 
-// With one device there is no question; asking the runtime takes longer than finding a block.
-c10::DeviceIndex Adapter::current_device() const
+c10::DeviceIndex Adapter::ask_current_device() const
 {
-    if (C10_LIKELY(device_count_.load(std::memory_order_relaxed) == 1))
-        return 0;
     c10::DeviceIndex device = 0;
     C10_CUDA_CHECK(c10::cuda::GetDevice(&device));
     return device;
@@ -155,8 +150,14 @@ inline void *Adapter::serve(c10::DeviceIndex device, size_t size_bytes, cudaStre
     vw_device_ptr address;
     vw_status status = vw_alloc(pool, size_bytes, stream_number(stream), &address);
     if (C10_UNLIKELY(status != VW_OK))
-        fail(failure_of(status), device);
+        fail_with(status, device);
     return pointer_to(address);
+}
+
+// Apart from serve(), which thus needs no room for a failure.
+void Adapter::fail_with(vw_status status, c10::DeviceIndex device)
+{
+    fail(failure_of(status), device);
 }
 
 void *Adapter::serve_slowly(c10::DeviceIndex device, size_t size_bytes, cudaStream_t stream)

@@ -39,12 +39,16 @@ namespace vramwise_torch
 struct AdapterOptions {
     std::string engine = "torch"; // any name of vw_pool_options.engine
     vw_safe_point safe_point{};
-    vw_park_guard park_guard{}; // vw_pool_options.park_guard
+    void (*prepare_safe_point)(void *context) = nullptr; // vw_pool_options.prepare_safe_point
+    vw_park_guard park_guard{};                          // vw_pool_options.park_guard
 
     // Host memory that live data may go to, on all devices together; not for engine "torch". Its
     // first use on a device is said in a line, unless nobody wants any.
     uint64_t spill_bytes = 0;
     bool is_quiet = false;
+
+    // vw_pool_options.keep_free of each device; empty: none. Not for engine "torch".
+    std::string keep_free;
 
     // Where devices come from: in tests a stand-in.
     std::function<vw_status(int index, vw_device **out)> open_device = open_gpu;
@@ -182,12 +186,21 @@ class Adapter final : public CUDAAllocator
     static constexpr int most_devices = 128; // more than c10::DeviceIndex can count
 
     // adapter.cpp
-    c10::DeviceIndex current_device() const;
+    // With one device there is no question; asking the runtime takes longer than finding a block.
+    c10::DeviceIndex current_device() const
+    {
+        return C10_LIKELY(device_count_.load(std::memory_order_relaxed) == 1)
+                   ? c10::DeviceIndex{0}
+                   : ask_current_device();
+    }
+    c10::DeviceIndex ask_current_device() const;
     void *serve(c10::DeviceIndex device, size_t size_bytes, cudaStream_t stream);
     void *serve_slowly(c10::DeviceIndex device, size_t size_bytes, cudaStream_t stream);
     void *serve_observed(DevicePools &device, size_t size_bytes, cudaStream_t stream,
                          vw_device_ptr at = VW_NULL);
     [[noreturn]] void fail(const Failure &failure, c10::DeviceIndex device);
+    [[noreturn, gnu::cold, gnu::noinline]] void fail_with(vw_status status,
+                                                          c10::DeviceIndex device);
     void free_slowly(void *pointer);
     vw_status free_in(DevicePools &device, void *pointer);
     bool find(const void *pointer, DevicePools **device, vw_pool **pool, vw_block_place *place);
@@ -207,6 +220,7 @@ class Adapter final : public CUDAAllocator
     bool is_observed() const;
     static bool enter_moment(void *context);
     static void leave_moment(void *context);
+    static void prepare_moment(void *context);
 
     // adapter_pools.cpp
     vw_pool *route(DevicePools &device, cudaStream_t stream);
@@ -260,8 +274,13 @@ class Adapter final : public CUDAAllocator
 #endif
 
 // The handle behind a stream of PyTorch's, which its own stream() takes some 100 ns to find, going
-// by way of the driver. For a number other than 0 it is asked for and remembered.
-cudaStream_t handle_of(const CUDAStream &stream);
+// by way of the driver. For a number other than 0, the device's default stream, it is asked for and
+// remembered.
+cudaStream_t remembered_handle_of(const CUDAStream &stream);
+inline cudaStream_t handle_of(const CUDAStream &stream)
+{
+    return C10_LIKELY(stream.id() == 0) ? nullptr : remembered_handle_of(stream);
+}
 
 // The version of PyTorch compiled against, which is that of the process: "2.11.0". Pools follow it.
 const char *torch_version();
@@ -283,9 +302,15 @@ void expect_profilers(bool is_expected);
 constexpr char torch_engine[] = "torch";
 
 // Does a pool of that engine need safe moments? To copy live data, or to let it leave the GPU.
-inline bool moves_live_data(const std::string &engine, uint64_t spill_bytes)
+inline bool moves_live_data(const std::string &engine)
 {
-    return engine != torch_engine && (engine != "vramwise" || spill_bytes != 0);
+    return engine != torch_engine;
+}
+
+// May the launch gate wait until it is needed? By the other names it stands from the beginning.
+inline bool gate_comes_late(const std::string &engine)
+{
+    return engine == "vramwise";
 }
 
 // How much a pool may spill, and make ready for it.

@@ -202,7 +202,13 @@ void Adapter::createOrIncrefPool(c10::DeviceIndex index, MempoolId_t id,
     known(index);
     DevicePools &device = ready(index);
     if (allocator == nullptr || allocator.get() == this) {
-        check_done(vw_private_pool_retain(owner_of(device, id), private_id_of(id), nullptr));
+        // A torch.cuda.MemPool: CUDA graphs make theirs by routing to it. It may be registered with
+        // NCCL at any time (register_mem_pool), so that its segments are of one piece from the
+        // start. Engine "torch" does what PyTorch does.
+        vw_private_options options{};
+        options.struct_size = sizeof options;
+        options.one_handle = options_.engine != torch_engine;
+        check_done(vw_private_pool_retain(owner_of(device, id), private_id_of(id), &options));
         return;
     }
     drop_unused_sources(device);

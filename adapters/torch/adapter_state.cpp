@@ -137,11 +137,14 @@ vw_pool *Adapter::make_pool(DevicePools &device, const std::string &engine)
     options.torch_version = torch_version();
     options.reclaim = reclaim;
     options.is_shareable = is_shareable_ && device.device->properties.has_shareable_handles;
-    if (moves_live_data(engine, options_.spill_bytes) && options_.safe_point.enter != nullptr)
+    if (moves_live_data(engine) && options_.safe_point.enter != nullptr) {
         options.safe_point = vw_safe_point{enter_moment, leave_moment, this};
+        options.prepare_safe_point = prepare_moment;
+    }
     if (engine != torch_engine) {
         options.park_guard = options_.park_guard;
         let_spill(device, options);
+        options.keep_free = options_.keep_free.c_str();
     }
     vw_pool *pool = nullptr;
     vw_status status = vw_pool_create(device.device, &options, &pool);
@@ -177,6 +180,13 @@ void Adapter::leave_moment(void *context)
 {
     const vw_safe_point &moment = static_cast<Adapter *>(context)->options_.safe_point;
     moment.leave(moment.context);
+}
+
+void Adapter::prepare_moment(void *context)
+{
+    const AdapterOptions &options = static_cast<Adapter *>(context)->options_;
+    if (options.prepare_safe_point != nullptr)
+        options.prepare_safe_point(options.safe_point.context);
 }
 
 vw_pool *Adapter::second_pool(DevicePools &device)

@@ -4,10 +4,11 @@
 // as PyTorch writes them:
 //
 //   1 'c'  64 bytes of the CUDA runtime's            plain memory
-//   1 'h'  "hrm1", then integers of this machine:    virtual memory
-//          serial (8), pid (4), count (4), count times: size (8), descriptor (4)
+//   1 'h'  "hrm2", then integers of this machine:    virtual memory
+//          number (8), pid (4), count (4), key (16), count times: size (8), descriptor (4)
 //
-// The serial tells two sharings apart of which the second got the descriptors of the first.
+// Number and key are those of the offer: vramwise_torch_support.h. The number tells two sharings
+// apart of which the second got the descriptors of the first.
 #include "sharing.h"
 
 #include <cerrno>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "device_pools.h"
+#include "support/vramwise_torch_support.h"
 
 // Since Linux 5.6, with one number on every machine; headers may be older.
 #ifndef SYS_pidfd_getfd
@@ -32,7 +34,7 @@ namespace
 constexpr char handle_version = 1; // the oldest of PyTorch's: whoever receives it knows it
 constexpr char plain_kind = 'c';
 constexpr char virtual_kind = 'h';
-constexpr char magic[4] = {'h', 'r', 'm', '1'};
+constexpr char magic[4] = {'h', 'r', 'm', '2'};
 constexpr size_t head_bytes = 2;
 
 template <class Number> void append(std::string &text, Number number)
@@ -57,6 +59,27 @@ struct Parts {
     }
 };
 
+// Withdrawn unless its number was taken. Where there is no socket, nobody can fetch anything over
+// it.
+struct Offer {
+    vramwise_descriptor_offer made{};
+    explicit Offer(const std::vector<vw_shared_part> &parts)
+    {
+        std::vector<int> files;
+        files.reserve(parts.size());
+        for (const vw_shared_part &part : parts)
+            files.push_back(part.file_descriptor);
+        (void)vramwise_descriptors_offer(files.data(), files.size(), &made);
+    }
+    ~Offer()
+    {
+        if (made.number != 0)
+            vramwise_descriptors_withdraw(made.number);
+    }
+    Offer(const Offer &) = delete;
+    Offer &operator=(const Offer &) = delete;
+};
+
 std::string plain_handle(void *segment)
 {
     cudaIpcMemHandle_t handle;
@@ -66,13 +89,15 @@ std::string plain_handle(void *segment)
     return text;
 }
 
-std::string virtual_handle(uint64_t serial, const std::vector<vw_shared_part> &parts)
+std::string virtual_handle(const vramwise_descriptor_offer &offer,
+                           const std::vector<vw_shared_part> &parts)
 {
     std::string text{handle_version, virtual_kind};
     text.append(magic, sizeof magic);
-    append(text, serial);
+    append(text, offer.number);
     append(text, static_cast<int32_t>(getpid()));
     append(text, static_cast<uint32_t>(parts.size()));
+    text.append(reinterpret_cast<const char *>(offer.key), sizeof offer.key);
     for (const vw_shared_part &part : parts) {
         append(text, part.size_bytes);
         append(text, static_cast<int32_t>(part.file_descriptor));
@@ -102,64 +127,92 @@ class Reader
     size_t at_;
 };
 
-// Fetches a descriptor out of another process. The kernel wants us to be allowed to trace it.
-class OtherProcess
-{
-  public:
-    explicit OtherProcess(int32_t pid) : pid_(pid), descriptor_(syscall_open(pid))
-    {
-        TORCH_CHECK(descriptor_ >= 0, "vramwise: cannot receive shared GPU memory: process ", pid,
-                    " that sent it is not to be found here (pidfd_open: ", std::strerror(errno),
-                    "). It has ended, or runs in another container's process namespace.");
-    }
-    ~OtherProcess()
-    {
-        close(descriptor_);
-    }
-    OtherProcess(const OtherProcess &) = delete;
-    OtherProcess &operator=(const OtherProcess &) = delete;
+// What a handle says.
+struct Announced {
+    int32_t pid = 0;
+    vramwise_descriptor_offer offer{};
+    std::vector<vw_shared_part> parts; // with the sender's descriptors
 
-    int fetch(int32_t their_descriptor) const
+    explicit Announced(const std::string &handle)
     {
-        long ours = syscall(SYS_pidfd_getfd, descriptor_, their_descriptor, 0);
-        int error = errno;
-        TORCH_CHECK(ours >= 0 || error != ENOSYS,
-                    "vramwise: cannot receive shared GPU memory: this kernel has no pidfd_getfd "
-                    "(Linux 5.6 has). Allocator \"torch\" with expandable_segments:False shares "
-                    "without it.");
-        TORCH_CHECK(ours >= 0 || error != EPERM,
-                    "vramwise: cannot receive shared GPU memory from process ", pid_,
-                    ": not permitted (pidfd_getfd). The kernel wants the right to trace it: see "
-                    "kernel.yama.ptrace_scope, and SYS_PTRACE of containers. Allocator \"torch\" "
-                    "with expandable_segments:False shares without it.");
-        TORCH_CHECK(ours >= 0, "vramwise: cannot receive shared GPU memory from process ", pid_,
-                    ": pidfd_getfd: ", std::strerror(error),
-                    ". The sender has freed it, or has ended.");
-        return static_cast<int>(ours);
+        Reader reader(handle, head_bytes + sizeof magic);
+        offer.number = reader.next<uint64_t>();
+        pid = reader.next<int32_t>();
+        auto count = reader.next<uint32_t>();
+        for (uint8_t &byte : offer.key)
+            byte = reader.next<uint8_t>();
+        for (uint32_t i = 0; i < count; i++) {
+            auto size_bytes = reader.next<uint64_t>();
+            parts.push_back({size_bytes, reader.next<int32_t>()});
+        }
     }
-
-  private:
-    static int syscall_open(int32_t pid)
-    {
-        return static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-    }
-    int32_t pid_;
-    int descriptor_;
 };
+
+struct Descriptor {
+    int file;
+    ~Descriptor()
+    {
+        if (file >= 0)
+            close(file);
+    }
+};
+
+// Takes the descriptors out of the sender's process, for which the kernel wants us to be allowed to
+// trace it. Empty, or why it failed; `is_final`: no other way would do better.
+std::string take_out(const Announced &announced, Parts &parts, bool *is_final)
+{
+    Descriptor sender{static_cast<int>(syscall(SYS_pidfd_open, announced.pid, 0))};
+    if (sender.file < 0)
+        return std::string("it is not to be found here (pidfd_open: ") + std::strerror(errno) +
+               "): it has ended, or runs in another container's process namespace";
+    for (const vw_shared_part &part : announced.parts) {
+        long ours = syscall(SYS_pidfd_getfd, sender.file, part.file_descriptor, 0);
+        const int error = errno;
+        if (ours >= 0) {
+            parts.list.push_back({part.size_bytes, static_cast<int>(ours)});
+            continue;
+        }
+        close_all(parts.list);
+        if (error == ENOSYS)
+            return "this kernel has no pidfd_getfd (Linux 5.6 has)";
+        if (error == EPERM)
+            return "not permitted (pidfd_getfd): the kernel wants the right to trace it, see "
+                   "kernel.yama.ptrace_scope, and SYS_PTRACE of containers";
+        *is_final = true;
+        return std::string("pidfd_getfd: ") + std::strerror(error) +
+               ". The sender has freed it, or has ended";
+    }
+    return {};
+}
+
+// Over the sender's socket. Empty, or why it failed.
+std::string fetch_over_socket(const Announced &announced, Parts &parts)
+{
+    char message[256];
+    std::vector<int> files(announced.parts.size(), -1);
+    if (!vramwise_descriptors_fetch(&announced.offer, files.data(), files.size(), message,
+                                    sizeof message))
+        return message;
+    for (size_t i = 0; i < files.size(); i++)
+        parts.list.push_back({announced.parts[i].size_bytes, files[i]});
+    return {};
+}
 
 void fetch_parts(const std::string &handle, Parts &parts)
 {
-    Reader reader(handle, head_bytes + sizeof magic);
-    (void)reader.next<uint64_t>(); // the serial: for comparing only
-    auto pid = reader.next<int32_t>();
-    auto count = reader.next<uint32_t>();
-    OtherProcess sender(pid);
-    for (uint32_t i = 0; i < count; i++) {
-        auto size_bytes = reader.next<uint64_t>();
-        auto their_descriptor = reader.next<int32_t>();
-        parts.list.push_back({size_bytes, -1});
-        parts.list.back().file_descriptor = sender.fetch(their_descriptor);
+    const Announced announced(handle);
+    parts.list.reserve(announced.parts.size());
+    bool is_final = false;
+    std::string refusal = take_out(announced, parts, &is_final);
+    if (!refusal.empty() && !is_final) {
+        std::string other = fetch_over_socket(announced, parts);
+        refusal = other.empty() ? other : refusal + "; and over a socket: " + other;
     }
+    TORCH_CHECK(refusal.empty(), "vramwise: cannot receive shared GPU memory from process ",
+                announced.pid, ": ", refusal,
+                is_final ? "."
+                         : ". Allocator \"torch\" with expandable_segments:False shares without "
+                           "either.");
 }
 
 bool is_kind(const std::string &handle, char kind)
@@ -195,10 +248,12 @@ const SharedOut::Kept &SharedOut::keep(vw_pool *pool, const vw_block_place &plac
     TORCH_CHECK(status == VW_OK, "vramwise: sharing GPU memory: ", vw_status_message(status), ": ",
                 vw_last_error());
     parts.list.resize(count);
-    std::string handle = virtual_handle(++last_serial_, parts.list);
-    auto added = kept_.emplace(place.block_address,
-                               Kept{pool, std::move(handle), offset_bytes, std::move(parts.list)});
+    Offer offer(parts.list);
+    std::string handle = virtual_handle(offer.made, parts.list);
+    auto added = kept_.emplace(place.block_address, Kept{pool, std::move(handle), offset_bytes,
+                                                         offer.made.number, parts.list});
     parts.list.clear();
+    offer.made.number = 0;
     count_.store(kept_.size(), std::memory_order_release);
     return added.first->second;
 }
@@ -226,6 +281,7 @@ SharedOut::Ending SharedOut::take(vw_device_ptr block_address)
         return ending;
     ending.pool_ = found->second.pool;
     ending.address_ = block_address;
+    ending.offer_ = found->second.offer;
     ending.parts_ = std::move(found->second.parts);
     kept_.erase(found);
     count_.store(kept_.size(), std::memory_order_release);
@@ -233,14 +289,18 @@ SharedOut::Ending SharedOut::take(vw_device_ptr block_address)
 }
 
 SharedOut::Ending::Ending(Ending &&other) noexcept
-    : pool_(other.pool_), address_(other.address_), parts_(std::move(other.parts_))
+    : pool_(other.pool_), address_(other.address_), offer_(other.offer_),
+      parts_(std::move(other.parts_))
 {
     other.pool_ = nullptr;
+    other.offer_ = 0;
     other.parts_.clear();
 }
 
 SharedOut::Ending::~Ending()
 {
+    if (offer_ != 0)
+        vramwise_descriptors_withdraw(offer_);
     close_all(parts_);
     if (pool_ != nullptr && vw_pool_unpin(pool_, address_) != VW_OK) {
         // The pages stay where they are. Nothing more can be done about it in a deleter.

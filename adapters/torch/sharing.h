@@ -5,8 +5,10 @@
 // receive it, and the other way round.
 //
 // Virtual memory is shared piece by piece, by file descriptors, which the receiver takes out of the
-// sender's process (pidfd_getfd: the kernel wants the right to trace it). The sender keeps them,
-// and a pin on the block, until the block is freed. PyTorch keeps it until all receivers are done.
+// sender's process (pidfd_getfd: the kernel wants the right to trace it). Where that is forbidden,
+// as in most containers, it fetches them over a socket of the sender's (support/descriptors.h). The
+// sender keeps them, and a pin on the block, until the block is freed. PyTorch keeps it until all
+// receivers are done.
 //
 // A receiver maps a handle once, however many tensors lie in it, and unmaps it with the last.
 #pragma once
@@ -54,6 +56,7 @@ class SharedOut
         friend class SharedOut;
         vw_pool *pool_ = nullptr;
         vw_device_ptr address_ = VW_NULL;
+        uint64_t offer_ = 0;
         std::vector<vw_shared_part> parts_;
     };
     Ending take(vw_device_ptr block_address);
@@ -63,6 +66,7 @@ class SharedOut
         vw_pool *pool;
         std::string handle;
         uint64_t offset_bytes;
+        uint64_t offer; // its number
         std::vector<vw_shared_part> parts;
     };
     const Kept &keep(vw_pool *pool, const vw_block_place &place);
@@ -70,7 +74,6 @@ class SharedOut
     std::mutex lock_;
     std::unordered_map<vw_device_ptr, Kept> kept_;
     std::atomic<size_t> count_{0};
-    uint64_t last_serial_ = 0;
 };
 
 class SharedIn

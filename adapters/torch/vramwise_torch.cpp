@@ -25,6 +25,7 @@
 
 #include "adapter.h"
 #include "platform.h"
+#include "vramwise/units.h"
 #include "support/vramwise_torch_support.h"
 
 using vramwise_torch::Adapter;
@@ -82,8 +83,21 @@ std::string spill_objection(const std::string &name, uint64_t spill_bytes)
     return text;
 }
 
+// Only the text is read here: how much it is depends on the GPU.
+std::string keep_free_objection(const std::string &name, const std::string &keep_free)
+{
+    uint64_t bytes = 0;
+    if (keep_free.empty())
+        return "";
+    if (vw_parse_size_or_share(keep_free.c_str(), UINT64_MAX, &bytes) != VW_OK)
+        return std::string("keep_free: ") + vw_last_error();
+    if (bytes != 0 && name == vramwise_torch::torch_engine)
+        return "keep_free is for vramwise, vramwise:rescue and vramwise:tight, not for torch";
+    return "";
+}
+
 // Why it cannot be, or "".
-std::string objection(const std::string &name, uint64_t spill_bytes)
+std::string objection(const std::string &name, uint64_t spill_bytes, const std::string &keep_free)
 {
     if (!is_name(name))
         return "'" + name +
@@ -98,6 +112,9 @@ std::string objection(const std::string &name, uint64_t spill_bytes)
         return "PyTorch's settings say backend:" + current->name() + ": PyTorch's own stays";
     if (current->initialized())
         return "too late: PyTorch has started CUDA already; install before the first use of a GPU";
+    std::string text = keep_free_objection(name, keep_free);
+    if (!text.empty())
+        return text;
     if (spill_bytes != 0 && vramwise_torch::spill_trouble != nullptr)
         return vramwise_torch::spill_trouble;
     return spill_bytes != 0 ? spill_objection(name, spill_bytes) : "";
@@ -157,18 +174,31 @@ void put_up_gate()
     std::fprintf(stderr, "vramwise: live data moves at safe points only: %s\n", note);
 }
 
-void install(const std::string &name, unsigned flags, uint64_t spill_bytes)
+// Where the platform has none, safe points still work; by the names that need a gate from the
+// beginning, a line says so.
+void see_to_gate(AdapterOptions &options)
+{
+    if (!vramwise_torch::gate_comes_late(options.engine))
+        options.before_first_device = put_up_gate;
+    else if (vramwise_torch::gate_trouble == nullptr)
+        vramwise_launch_gate_come_late(options.is_quiet);
+}
+
+void install(const std::string &name, unsigned flags, uint64_t spill_bytes,
+             const std::string &keep_free)
 {
     AdapterOptions options;
     options.engine = name;
     options.spill_bytes = spill_bytes;
+    options.keep_free = keep_free;
     options.is_quiet = (flags & VRAMWISE_TORCH_QUIET) != 0;
-    if (vramwise_torch::moves_live_data(name, spill_bytes)) {
-        if ((flags & VRAMWISE_TORCH_WITHOUT_GATE) == 0)
-            options.before_first_device = put_up_gate;
+    if (vramwise_torch::moves_live_data(name)) {
         options.safe_point = vramwise_torch::safe_moments();
+        options.prepare_safe_point = vramwise_prepare_safe_moment;
         if (vramwise_torch::gate_trouble == nullptr)
             options.park_guard = vramwise_park_guard();
+        if ((flags & VRAMWISE_TORCH_WITHOUT_GATE) == 0)
+            see_to_gate(options);
     }
     // Never ended: tensors are freed until the very end of the process.
     auto *adapter = new Adapter(std::move(options));
@@ -189,6 +219,15 @@ void add(std::string &json, const char *key, uint64_t value)
 void add(std::string &json, const char *key, bool value)
 {
     json += std::string("\"") + key + "\": " + (value ? "true" : "false") + ", ";
+}
+
+// One line of plain words, or of a loader's.
+void add(std::string &json, const char *key, const char *value)
+{
+    json += std::string("\"") + key + "\": \"";
+    for (const char *at = value; *at != '\0'; at++)
+        json += *at == '"' || *at == '\\' || *at < ' ' ? '\'' : *at;
+    json += "\", ";
 }
 
 void end_object(std::string &json)
@@ -244,12 +283,18 @@ std::string stats_of(Adapter &adapter, int device)
         add(json, "copies", stats.copies);
         add(json, "refused_copies", stats.refused_copies);
         add(json, "shared_pages", stats.shared_pages);
+        add(json, "given_back_bytes", stats.given_back_bytes);
+        add(json, "kept_trims", stats.kept_trims);
         add_spill(json, stats, adapter.spill_bytes());
         add_park(json, stats);
     }
     vramwise_safe_moment_counts counts = vramwise_get_safe_moment_counts();
+    char reason[300] = "";
+    vramwise_launch_gate_state gate = vramwise_get_launch_gate_state(reason, sizeof reason);
     json += "\"safe_moments\": {";
     add(json, "has_gate", counts.has_gate);
+    add(json, "gate", vramwise_launch_gate_state_name(gate));
+    add(json, "gate_refusal", reason);
     add(json, "granted_by_program", counts.granted_by_program);
     add(json, "granted_by_gate", counts.granted_by_gate);
     add(json, "refused", counts.refused);
@@ -273,13 +318,14 @@ const char *vramwise_torch_compiled_for(void)
 }
 
 int vramwise_torch_install(const char *allocator, unsigned flags, unsigned long long spill_bytes,
-                           char *message, size_t capacity)
+                           const char *keep_free, char *message, size_t capacity)
 {
     return told(message, capacity, [&]() -> std::string {
         const std::string name = allocator != nullptr ? allocator : "";
-        std::string text = objection(name, spill_bytes);
+        const std::string left_free = keep_free != nullptr ? keep_free : "";
+        std::string text = objection(name, spill_bytes, left_free);
         if (text.empty())
-            install(name, flags, spill_bytes);
+            install(name, flags, spill_bytes, left_free);
         return text;
     });
 }

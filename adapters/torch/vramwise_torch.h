@@ -18,19 +18,23 @@ extern "C" {
 VRAMWISE_TORCH_API const char *vramwise_torch_compiled_for(void);
 
 /* Makes the allocator PyTorch's own for the rest of the process. `allocator` is "torch",
- * "vramwise", "vramwise:rescue" or "vramwise:tight". Settings come from PyTorch, which has read
+ * "vramwise", whose launch gate comes when it is needed, or "vramwise:rescue" or "vramwise:tight",
+ * whose gate comes with the first device. Settings come from PyTorch, which has read
  * PYTORCH_CUDA_ALLOC_CONF. Opens no device: that happens at the first use of one.
  *
  * `spill_bytes`: so much host memory live data may go to where a GPU is full, on all GPUs of the
  * process together; 0 = none, and always so for "torch". More than the machine has is refused, with
  * the numbers; what depends on the device (`ulimit -l`) is an error at its first use.
  *
+ * `keep_free`: so much of each GPU is left to others, "2GiB" or "5%"; NULL or "" = nothing, and
+ * always so for "torch". More than a GPU has is an error at its first use.
+ *
  * 0: done. Otherwise nothing changed, and `message` says why, in one line. */
 #define VRAMWISE_TORCH_WITHOUT_GATE 1u /* live data is copied at safe points only */
 #define VRAMWISE_TORCH_QUIET 2u        /* no line on standard error when live data leaves a GPU */
 VRAMWISE_TORCH_API int vramwise_torch_install(const char *allocator, unsigned flags,
-                                              unsigned long long spill_bytes, char *message,
-                                              size_t capacity);
+                                              unsigned long long spill_bytes, const char *keep_free,
+                                              char *message, size_t capacity);
 
 /* 1 if PyTorch itself passes new settings on to the installed allocator. 0: whoever changes them
  * calls vramwise_torch_configure() afterwards. */
@@ -72,7 +76,8 @@ VRAMWISE_TORCH_API int vramwise_torch_region(const unsigned long long region[2],
 VRAMWISE_TORCH_API void vramwise_torch_expect_profilers(int is_expected);
 
 /* What the allocator did on one device, as one JSON object: vw_paged_stats by field name, those
- * about spilled memory in "spill", and "safe_moments" with what vramwise_safe_moment_counts has.
+ * about spilled memory in "spill", and "safe_moments" with what vramwise_safe_moment_counts has, the
+ * state of the gate ("gate") and why there is none ("gate_refusal").
  * Returns the length it needs, the zero included; less than 1: nothing is installed, or the device
  * was not used. */
 VRAMWISE_TORCH_API long vramwise_torch_stats(int device, char *json, size_t capacity);

@@ -1,14 +1,16 @@
 // bench_raw_alloc.cpp - the patterns of alloc_patterns.h through PyTorch's C++ entry.
 //
 // A library that bench_raw_alloc.py loads into a process with torch: whichever allocator PyTorch
-// has there answers raw_alloc and raw_delete. One thread. C++ because that entry is.
+// has there answers raw_alloc and raw_delete. C++ because that entry is.
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "bench/alloc_patterns.h"
@@ -25,6 +27,15 @@ struct worker {
     uint64_t cursor = 0;
     std::vector<void *> live;
     pattern_draws draws;
+    bool has_failed = false;
+
+    worker(const alloc_pattern *drawn, uint64_t seed) : pattern(drawn)
+    {
+        pattern_draw(&draws, pattern, seed);
+        for (size_t i = 0; i < pattern->live_count; i++)
+            live.push_back(allocator::raw_alloc(draws.first_sizes[i]));
+        run(warming_operations);
+    }
 
     void run(uint64_t operations)
     {
@@ -40,38 +51,82 @@ struct worker {
             place = allocator::raw_alloc(draws.sizes[at]);
         }
     }
+
+    void end()
+    {
+        for (void *address : live)
+            allocator::raw_delete(address);
+    }
 };
+
+// The median of `batches` batches.
+double measure_one(worker &one, unsigned batches, unsigned operations)
+{
+    std::vector<double> batch_ns;
+    for (unsigned i = 0; i < batches; i++) {
+        uint64_t begin_ns = pattern_now_ns();
+        one.run(operations);
+        batch_ns.push_back(double(pattern_now_ns() - begin_ns) / double(operations));
+    }
+    std::sort(batch_ns.begin(), batch_ns.end());
+    return batch_ns[batch_ns.size() / 2];
+}
+
+// All of them at the same time, from a common start: wall time over all operations.
+double measure_all(std::vector<std::unique_ptr<worker>> &workers, uint64_t operations)
+{
+    std::atomic<size_t> ready{0};
+    std::atomic<bool> may_start{false};
+    std::vector<std::thread> threads;
+    for (auto &one : workers)
+        threads.emplace_back([&] {
+            ready.fetch_add(1);
+            while (!may_start.load())
+                std::this_thread::yield();
+            try {
+                one->run(operations);
+            } catch (const std::exception &error) {
+                std::fprintf(stderr, "bench_raw_alloc: %s\n", error.what());
+                one->has_failed = true;
+            }
+        });
+    while (ready.load() != workers.size())
+        std::this_thread::yield();
+    uint64_t begin_ns = pattern_now_ns();
+    may_start.store(true);
+    for (auto &thread : threads)
+        thread.join();
+    double ns = double(pattern_now_ns() - begin_ns);
+    for (auto &one : workers)
+        if (one->has_failed)
+            return -1.0;
+    return ns / double(operations) / double(workers.size());
+}
 
 } // namespace
 
 extern "C" {
 
-// Nanoseconds of one allocation and free: the median of `batches` batches. Less than 0: it failed,
-// and why is on standard error.
-__attribute__((visibility("default"))) double
-bench_raw_alloc(unsigned pattern_index, unsigned batches, unsigned operations, unsigned seed)
+// Nanoseconds of one allocation and free, of `batches` batches by each thread. Less than 0: it
+// failed, and why is on standard error.
+__attribute__((visibility("default"))) double bench_raw_alloc(unsigned pattern_index,
+                                                              unsigned threads, unsigned batches,
+                                                              unsigned operations, unsigned seed)
 {
-    if (pattern_index >= PATTERN_COUNT || batches == 0 || operations == 0)
+    if (pattern_index >= PATTERN_COUNT || threads == 0 || batches == 0 || operations == 0)
         return -1.0;
     try {
-        auto one = std::make_unique<worker>();
-        one->pattern = &alloc_patterns[pattern_index];
-        pattern_draw(&one->draws, one->pattern, seed);
-        for (size_t i = 0; i < one->pattern->live_count; i++)
-            one->live.push_back(allocator::raw_alloc(one->draws.first_sizes[i]));
-        one->run(warming_operations);
-        std::vector<double> batch_ns;
-        for (unsigned i = 0; i < batches; i++) {
-            uint64_t begin_ns = pattern_now_ns();
-            one->run(operations);
-            batch_ns.push_back(double(pattern_now_ns() - begin_ns) / double(operations));
-        }
-        for (void *address : one->live)
-            allocator::raw_delete(address);
+        std::vector<std::unique_ptr<worker>> workers;
+        for (unsigned i = 0; i < threads; i++)
+            workers.push_back(
+                std::make_unique<worker>(&alloc_patterns[pattern_index], seed * threads + i));
+        double ns = threads == 1 ? measure_one(*workers[0], batches, operations)
+                                 : measure_all(workers, uint64_t{batches} * operations);
+        for (auto &one : workers)
+            one->end();
         c10::cuda::device_synchronize();
         allocator::emptyCache();
-        std::sort(batch_ns.begin(), batch_ns.end());
-        return batch_ns[batch_ns.size() / 2];
+        return ns;
     } catch (const std::exception &error) {
         std::fprintf(stderr, "bench_raw_alloc: %s\n", error.what());
         return -1.0;

@@ -4,7 +4,8 @@
 
 Each allocator has a process of its own, and all of them wait; one measures at a time, in turn,
 round after round, so that a machine that changes its speed changes it for all. Medians of the
-rounds, and how many times faster than `native` each one is.
+rounds, and how many times faster than `native` each one is; with eight threads the wall time over
+all operations, and how that compares with one thread's.
 """
 import argparse
 import ctypes
@@ -23,6 +24,10 @@ sys.path.insert(0, str(FOLDER.parents[1] / "tests" / "gpu" / "torch"))
 import under  # noqa: E402
 
 PATTERNS = ("pair 512 B", "pair 64 KiB", "pair 2 MiB", "pair 256 MiB", "churn 256", "churn 4096")
+MANY = 8  # threads
+# (pattern, threads): the name of a column.
+CASES = {**{(k, 1): name for k, name in enumerate(PATTERNS)},
+         **{(k, MANY): f"{PATTERNS[k]}, {MANY} threads" for k in (0, 4, 5)}}
 
 
 def compiled(folder: str) -> str:
@@ -41,7 +46,7 @@ def compiled(folder: str) -> str:
         ["g++", "-std=c++17", "-O2", "-DNDEBUG", f"-D_GLIBCXX_USE_CXX11_ABI={abi}", "-shared",
          "-fPIC", "-fvisibility=hidden", f"-I{FOLDER.parents[1]}", f"-I{torch}/include"] + cuda +
         [str(FOLDER / "bench_raw_alloc.cpp"), "-o", library, f"-L{torch}/lib",
-         f"-Wl,-rpath,{torch}/lib", "-lc10", "-lc10_cuda"], check=True)
+         f"-Wl,-rpath,{torch}/lib", "-lc10", "-lc10_cuda", "-pthread"], check=True)
     processor = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("model name", 1)[-1]
     print(f"# torch {facts[2]},{processor.splitlines()[0].strip().lstrip(':')}")
     return library
@@ -54,11 +59,10 @@ def worker(library: str) -> None:
     torch.empty(1, device="cuda")
     measure = ctypes.CDLL(library).bench_raw_alloc
     measure.restype = ctypes.c_double
-    measure.argtypes = [ctypes.c_uint] * 4
+    measure.argtypes = [ctypes.c_uint] * 5
     print("@ready", torch.cuda.get_allocator_backend(), flush=True)
     for line in sys.stdin:
-        pattern, batches, operations, seed = map(int, line.split())
-        print(f"@{measure(pattern, batches, operations, seed)}", flush=True)
+        print(f"@{measure(*map(int, line.split()))}", flush=True)
 
 
 class Process:
@@ -80,20 +84,22 @@ class Process:
         self.process.wait()
         return ""
 
-    def measure(self, pattern: int, seed: int) -> None:
+    def measure(self, case: tuple, seed: int) -> None:
+        pattern, threads = case
+        batches = 41 if threads == 1 else 20
         if self.process.poll() is not None:
             return
         try:
-            self.process.stdin.write(f"{pattern} 41 2000 {seed}\n")
+            self.process.stdin.write(f"{pattern} {threads} {batches} 2000 {seed}\n")
             self.process.stdin.flush()
             ns = float(self.answer() or -1.0)
         except (OSError, ValueError):
             return
         if ns > 0:
-            self.ns.setdefault(pattern, []).append(ns)
+            self.ns.setdefault(case, []).append(ns)
 
-    def median(self, pattern: int) -> float:
-        values = sorted(self.ns.get(pattern, []))
+    def median(self, case: tuple) -> float:
+        values = sorted(self.ns.get(case, []))
         return values[len(values) // 2] if values else 0.0
 
 
@@ -125,9 +131,9 @@ def main() -> int:
         for turn in range(arguments.rounds):
             if time.monotonic() > end:
                 break
-            for pattern in range(len(PATTERNS)):
+            for case in CASES:
                 for process in ready:
-                    process.measure(pattern, turn)
+                    process.measure(case, turn)
             done += 1
         for process in processes:
             process.process.stdin.close()
@@ -140,17 +146,22 @@ def main() -> int:
     rows, least = [], {}
     for process in processes:
         row = [process.name]
-        for pattern in range(len(PATTERNS)):
-            ns = process.median(pattern)
-            ratio = base.median(pattern) / ns if base and ns else 0.0
+        for case in CASES:
+            ns = process.median(case)
+            ratio = base.median(case) / ns if base and ns else 0.0
             row.append(f"{ns:.0f} ({ratio:.2f}x)" if ns else "failed")
             least[process.name] = min(least.get(process.name, ratio), ratio)
         rows.append(row)
-    print(under.table(["allocator"] + list(PATTERNS), rows))
+    print(under.table(["allocator"] + list(CASES.values()), rows))
     print("\nleast times faster than native: " +
           ", ".join(f"{name} {ratio:.2f}" for name, ratio in least.items()))
+    print(f"\nthroughput of {MANY} threads, one thread's is 1: ")
+    for process in ready:
+        print(f"  {process.name}: " + ", ".join(
+            f"{PATTERNS[k]} {process.median((k, 1)) / process.median((k, threads)):.2f}"
+            for k, threads in CASES if threads != 1 and process.median((k, threads))))
     if os.environ.get("OUT"):
-        data = {p.name: {PATTERNS[k]: v for k, v in p.ns.items()} for p in processes}
+        data = {p.name: {CASES[case]: v for case, v in p.ns.items()} for p in processes}
         Path(os.environ["OUT"], "raw_alloc.json").write_text(json.dumps(data, indent=1))
     return 0
 

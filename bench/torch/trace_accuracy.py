@@ -1,9 +1,9 @@
 """trace_accuracy.py - traced plans against measured peaks; needs no PyTorch.
 
-    python3 trace_accuracy.py PROGRAM TRACES [--table FILE.md]
+    python3 trace_accuracy.py PROGRAM TRACES --cases FILE [--programs FILE] [--table FILE.md]
 
-TRACES is a folder that trace_plan.py filled. The measured cases are those of tests/data/plan. A line a
-case: the peak that was measured, the traced one, and how far it is off; then the median, nine in ten, and
+TRACES is a folder that trace_plan.py filled. The measured cases are those of tests/data/plan; with
+`--programs FILE`, those that measure_programs.py measured, and TRACES is what it traced. A line a case: the peak that was measured, the traced one, and how far it is off; then the median, nine in ten, and
 the worst, of training and of the rest.
 """
 import argparse
@@ -37,6 +37,12 @@ def measured() -> dict:
     return found
 
 
+def measured_programs(path: str) -> dict:
+    with open(path, encoding="utf-8") as file:
+        cases = [json.loads(line) for line in file if line.startswith('{"case"')]
+    return {case["case"]: case["peak"] for case in cases if "peak" in case}
+
+
 def traced_peak(program: str, path: str) -> int:
     done = subprocess.run([program, "plan", "--traced", path, "--card", "h200", "--json"],
                           capture_output=True, text=True, check=False)
@@ -59,9 +65,12 @@ def main() -> int:
     parser.add_argument("program")
     parser.add_argument("traces")
     parser.add_argument("--cases", required=True, help="the lines that trace_plan.py printed")
+    parser.add_argument("--programs", help="the lines that measure_programs.py measured")
     parser.add_argument("--table")
     arguments = parser.parse_args()
-    truth = measured()
+    key, truth = key_of, measured()
+    if arguments.programs:
+        key, truth = (lambda case: case["case"]), measured_programs(arguments.programs)
     rows, training, others, missing = [], [], [], 0
     with open(arguments.cases, encoding="utf-8") as file:
         cases = [json.loads(line) for line in file if line.startswith('{"case"')]
@@ -69,13 +78,13 @@ def main() -> int:
         if "error" in case:
             rows.append((case["case"], None, None, case["error"][:60].translate(PLAIN)))
             continue
-        peak = truth.get(key_of(case))
+        peak = truth.get(key(case))
         if peak is None:
             missing += 1
             continue
         path = os.path.join(arguments.traces, case["case"].replace(" ", "_") + ".trace.json")
         plan = traced_peak(arguments.program, path)
-        (training if case["mode"] == "train" else others).append(plan / peak - 1)
+        (training if case.get("mode", "train") == "train" else others).append(plan / peak - 1)
         rows.append((case["case"], peak, plan, ""))
     lines = ["| case | measured, MiB | traced, MiB | off |", "|---|---|---|---|"]
     for name, peak, plan, why in rows:

@@ -42,10 +42,15 @@ typedef bool (*vw_progress)(void *context, double done);
 
 typedef struct vw_open_options {
     size_t struct_size;          /* sizeof(vw_open_options) */
-    uint64_t memory_limit_bytes; /* for the reader; 0 = 16 GiB */
+    uint64_t memory_limit_bytes; /* for the reader; 0 = vw_reading_limit_set()'s */
     vw_progress progress;        /* or NULL */
     void *progress_context;
 } vw_open_options;
+
+/* Limits what reading one recording may take of host memory, in this process, where options name no
+ * limit. 0 = the default: a quarter of what is free on this machine and allowed by its control
+ * groups, at least 64 MiB and at most 16 GiB. Safe from any thread. */
+VW_API void vw_reading_limit_set(uint64_t memory_bytes);
 
 /* Reads a file; "-" is standard input. `options` may be NULL.
  *
@@ -298,7 +303,8 @@ typedef struct vw_replay_result {
     vw_replay_calls calls;
     uint64_t device_ns;           /* by the measured cost of each call */
     uint64_t longest_stall_ns;    /* most driver time within one request */
-    uint64_t smallest_card_bytes; /* VW_UNKNOWN: not asked for, or none is enough */
+    uint64_t smallest_card_bytes; /* from here on all that were tried are enough; VW_UNKNOWN: not
+                                     asked for, or none is */
 
     /* After the first quarter of the events, when most memory has been taken: device_ns, and the
      * recorded duration up to where the run ended. VW_UNKNOWN if it ended before; the duration also
@@ -326,6 +332,10 @@ typedef struct vw_replay_result {
      * if there are no more. VW_UNKNOWN without spill_bytes, or if no step ended after that. */
     uint64_t step_cost_ns;
     bool is_step_cost_settled; /* average of the third step and later */
+
+    /* A card that is enough as well, though not every larger one up to smallest_card_bytes is;
+     * smallest_card_bytes where there is none. */
+    uint64_t first_card_bytes;
 } vw_replay_result;
 
 typedef struct vw_replay_report {

@@ -63,6 +63,7 @@ typedef struct vw_device_properties {
     bool has_shareable_handles; /* create_shareable, export_handle work */
     bool has_rdma_handles;      /* handles can be read and written by a network card */
     bool has_host_handles;      /* create_on_host works */
+    bool has_dma_buf;           /* export_dma_buf works */
 } vw_device_properties;
 
 /* One process's use of the device's memory. */
@@ -169,6 +170,13 @@ typedef struct vw_device_table {
                                       vw_graph_node *nodes, size_t capacity, size_t *count);
     vw_status (*graph_node_parents)(void *context, vw_graph_node node, vw_graph_node *parents,
                                     size_t capacity, size_t *count);
+
+    /* A file descriptor for a dma-buf of this range, which drivers of other devices can read and
+     * write: network cards, storage. The caller closes it, and keeps the memory where it is until
+     * then. The range is whole pages of the host, and lies in plain memory that was taken in one
+     * piece, or in one mapping with access. NULL or VW_ERR_UNSUPPORTED without has_dma_buf. */
+    vw_status (*export_dma_buf)(void *context, vw_device_ptr address, uint64_t size_bytes,
+                                int *file_descriptor);
 } vw_device_table;
 
 /* A device. Filled by whoever makes it; read-only afterwards. */
@@ -186,7 +194,8 @@ VW_API void vw_device_destroy(vw_device *device);
 /* Opens CUDA device `index` through the driver found on this machine, and retains its primary
  * context (the one PyTorch and the CUDA runtime use). Tries out virtual memory on one granule, and
  * gives it back: what the driver refuses is false in the properties (has_virtual_memory,
- * has_rdma_handles, has_shareable_handles, has_host_handles), and the calls say why.
+ * has_rdma_handles, has_shareable_handles, has_host_handles), and the calls say why. has_dma_buf is
+ * the driver's word: the kernel may refuse each export.
  *
  * VW_ERR_NO_DEVICE      no driver library, no such device; vw_last_error() says what was tried
  * VW_ERR_OUT_OF_MEMORY  no room for the context
@@ -197,8 +206,8 @@ VW_API VW_MUST_CHECK vw_status vw_cuda_device_open(int index, vw_device **out);
 /* The same for AMD GPU `index`, through the HIP runtime that the process has loaded, or that is
  * found on this machine (VRAMWISE_HIP_DRIVER names another library). UNTESTED ON HARDWARE: it
  * passes the device contract on a stand-in library, and no AMD GPU has run it. Virtual memory needs
- * ROCm 6.0 or newer; has_shareable_handles, has_rdma_handles and has_host_handles are false, so
- * such a pool cannot spill; processes() is VW_ERR_UNSUPPORTED. */
+ * ROCm 6.0 or newer; has_shareable_handles, has_rdma_handles, has_host_handles and has_dma_buf are
+ * false, so such a pool cannot spill; processes() is VW_ERR_UNSUPPORTED. */
 VW_API VW_MUST_CHECK vw_status vw_hip_device_open(int index, vw_device **out);
 
 /* ---- host memory with the same rules --------------------------------------------------------- */
@@ -275,8 +284,9 @@ VW_API VW_MUST_CHECK vw_status vw_simulated_dictate_address(vw_device *device,
 
 /* For any other device these return VW_ERR_INVALID_ARGUMENT. Calls that write, read or fill bytes,
  * end events, list processes, allow peers or export handles are not counted and cannot be made to
- * fail. create_shareable() and import_handle() count as create(). set_access() and copy() count as
- * ACCESS_ON_HOST and COPY_ON_HOST if they touch memory from create_on_host(). */
+ * fail. They make no dma-buf. create_shareable() and import_handle() count as create().
+ * set_access() and copy() count as ACCESS_ON_HOST and COPY_ON_HOST if they touch memory from
+ * create_on_host(). */
 
 /* The calls so far, failed ones included. */
 typedef struct vw_device_calls {

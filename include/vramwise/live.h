@@ -52,7 +52,12 @@ extern "C" {
     X(COPIED_BYTES, "copied_bytes", COUNTER, "Live data that went to other pages.")                \
     X(SPILLED_BYTES, "spilled_bytes", GAUGE, "Live data that is in host memory.")                  \
     X(SPILLS, "spills", COUNTER, "Times live data went to host memory.")                           \
+    X(LAUNCH_GATE, "launch_gate", GAUGE,                                                           \
+      "Whether live data can be copied: 0 off, 1 waits, 2 arming, 3 armed, 4 refused.")            \
     X(PARKED_BYTES, "parked_bytes", GAUGE, "Device memory given back until the job is woken.")
+
+/* The values of launch_gate in words. */
+#define VW_LIVE_LAUNCH_GATE_NAMES "off", "waits", "arming", "armed", "refused"
 
 typedef enum vw_live_field {
 #define VW__LIVE_ENUM(upper, name, kind, help) VW_LIVE_##upper,

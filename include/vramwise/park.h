@@ -78,8 +78,9 @@ typedef struct vw_park_report {
  *
  * VW_ERR_UNSUPPORTED       the engine or the device cannot; no safe point; no guard and no promise
  * VW_ERR_WRONG_STATE       the safe point was refused, a graph is being captured, or launches
- * cannot be held back: vw_last_error() says which VW_ERR_HOST_MEMORY       the host has no room;
- * the message has the numbers VW_ERR_FILE              the file could not be made or written
+ *                          cannot be held back: vw_last_error() says which
+ * VW_ERR_HOST_MEMORY       the host has no room; the message has the numbers
+ * VW_ERR_FILE              the file could not be made or written
  * VW_ERR_INVALID_ARGUMENT  no such region; a region and a folder
  * VW_ERR_NOT_READY         other threads' requests were being served all the time (10 s)
  * VW_ERR_DEVICE */
@@ -90,10 +91,10 @@ VW_API VW_MUST_CHECK vw_status vw_pool_park(vw_pool *pool, const vw_park_options
  * blocks that were freed meanwhile do not come back. Waiting requests go on.
  *
  * VW_ERR_OUT_OF_MEMORY     the device has no room: the message says how much is needed, how much is
- *                          free, and who has the rest. All of it stays parked, and may be tried
- * again VW_ERR_WRONG_STATE       the safe point was refused; or a region, while the whole pool is
- * parked VW_ERR_FILE              the file could not be read VW_ERR_DEVICE            the driver
- * failed otherwise: all of it stays parked */
+ *                          free, and who has the rest. All of it stays parked
+ * VW_ERR_WRONG_STATE       the safe point was refused; or a region, while the pool is parked
+ * VW_ERR_FILE              the file could not be read
+ * VW_ERR_DEVICE            the driver failed otherwise: all of it stays parked */
 VW_API VW_MUST_CHECK vw_status vw_pool_wake(vw_pool *pool, const vw_private_id *only,
                                             vw_park_report *report);
 

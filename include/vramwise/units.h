@@ -24,6 +24,12 @@ extern "C" {
  * VW_ERR_INVALID_ARGUMENT  anything else, or more than 64 bits hold; `*size_bytes` is untouched */
 VW_API VW_MUST_CHECK vw_status vw_parse_size(const char *text, uint64_t *size_bytes);
 
+/* Reads such a size, or a share of `whole_bytes` such as "5%" or "12.5%", up to "100%".
+ *
+ * VW_ERR_INVALID_ARGUMENT  neither, or more than 100%; `*size_bytes` is untouched */
+VW_API VW_MUST_CHECK vw_status vw_parse_size_or_share(const char *text, uint64_t whole_bytes,
+                                                      uint64_t *size_bytes);
+
 /* Writes "512 B", "24.0 MiB", "935 MiB" or "15.00 GiB", and returns `text`: three digits in KiB and
  * MiB, two decimals from GiB up, and never 1024 of a unit. */
 VW_API char *vw_format_size(uint64_t size_bytes, char text[VW_SIZE_TEXT_BYTES]);

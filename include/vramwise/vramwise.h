@@ -79,11 +79,14 @@ typedef struct vw_spill_listener {
 /* Holds launches back while the whole pool is parked (park.h), so that no work touches memory that
  * is not there. hold() is called inside a safe point; from then on until let_go() no work may start
  * on the device, in any thread: who tries waits. False: it cannot be done, and nothing is parked;
- * vw_set_last_error() may say why. Calls nest. Both are called under the pool's lock. */
+ * vw_set_last_error() may say why. Calls nest. Both are called under the pool's lock. is_coming()
+ * is called without it, when a safe point or hold() was refused: true if that is about to change,
+ * and then vw_pool_park() tries again for about ten seconds. */
 typedef struct vw_park_guard {
     bool (*hold)(void *context); /* both NULL: none */
     void (*let_go)(void *context);
     void *context;
+    bool (*is_coming)(void *context); /* or NULL: never */
 } vw_park_guard;
 
 typedef struct vw_pool_options {
@@ -124,6 +127,22 @@ typedef struct vw_pool_options {
     vw_pinned_budget *pinned_budget;  /* also drawn from, or NULL; must outlive the pool */
     vw_spill_listener spill_listener; /* copied */
 
+    /* ---- engine "vramwise" only: safe points ---- */
+
+    /* Called once the pool would hold seven eighths of what it can have: safe_point.enter() may be
+     * called soon. In the thread that asked for memory, without the pool's lock, with the safe
+     * point's context. Or NULL. */
+    void (*prepare_safe_point)(void *context);
+
+    /* ---- engine "vramwise" only: room for others on the device ---- */
+
+    /* Device memory that other libraries and processes can count on: "2GiB", "1000000", or "5%" of
+     * the device. NULL, "" or 0 = none. A thread asks the device for its free memory, and where it
+     * is less than that gives idle memory back, the longest idle first, without waiting for the
+     * device. A request that finds less free uses idle memory before it takes more; live memory
+     * still has precedence. Streams must live as long as the pool. Read during the call. */
+    const char *keep_free;
+
     vw_park_guard park_guard; /* engine "vramwise" only: for vw_pool_park() */
 } vw_pool_options;
 
@@ -133,9 +152,10 @@ typedef struct vw_pool_options {
  *
  * Engines:
  *   "torch"             PyTorch's rules
- *   "vramwise"          moves free pages only
- *   "vramwise:rescue"   also copies live data rather than run out of memory
- *   "vramwise:tight"    also copies live data rather than hold more than its idle share
+ *   "vramwise"          moves free pages; with a safe_point and without spill_bytes it also copies
+ *                       live data rather than run out of memory
+ *   "vramwise:rescue"   copies live data rather than run out of memory; with spill_bytes, too
+ *   "vramwise:tight"    copies live data rather than hold more than its idle share
  * The "vramwise" engines heed per_process_memory_fraction in `conf`, and accept everything else
  * that PyTorch accepts.
  *
@@ -143,16 +163,19 @@ typedef struct vw_pool_options {
  *                           idle_share outside [0, 1]; a safe point with only one function;
  *                           spill_bytes with engine "torch", or less than spill_ahead_bytes, or
  *                           more than is free on this machine, than the control group allows, or
- *                           than `ulimit -l` where it applies: the message has the three numbers
+ *                           than `ulimit -l` where it applies: the message has the three numbers;
+ *                           keep_free with engine "torch", or neither a size nor a share, or more
+ *                           than the device has
  * VW_ERR_UNSUPPORTED        is_shareable on a device without has_shareable_handles, spill_bytes on
- *                           one without has_host_handles
+ *                           one without has_host_handles, keep_free on one without virtual memory
  * VW_ERR_BAD_SETTING        `conf`: vw_last_error() holds PyTorch's own text for it, or, with
  *                           is_strict, what is wrong and where */
 VW_API VW_MUST_CHECK vw_status vw_pool_create(vw_device *device, const vw_pool_options *options,
                                               vw_pool **out);
 
 /* Gives everything back to the device, live blocks too, and ends the pool. NULL does nothing. No
- * other call on the pool may be in progress. */
+ * other call on the pool may be in progress. Only what the device refuses to take back stays with
+ * it: now, or when a handle was released before, which is asked once. */
 VW_API void vw_pool_destroy(vw_pool *pool);
 
 /* Allocates `size_bytes` for work queued on `stream` and stores the address in `*out`. A request
@@ -193,8 +216,10 @@ VW_API VW_MUST_CHECK vw_status vw_alloc_with(vw_pool *pool, const vw_alloc_reque
  *
  * VW_ERR_UNKNOWN_ADDRESS   not the start of a live block of this pool: a double free, an inner
  *                          pointer, or another pool's block. Nothing changed.
- * VW_ERR_DEVICE            an event could not be recorded: the block is free, but the pool reuses
- * it only after it has waited for the whole device */
+ * any other                the device's word for an event that could not be recorded, which is
+ *                          VW_ERR_DEVICE, or VW_ERR_HOST_MEMORY of a device that takes host memory
+ *                          for it. The block is free; the pool reuses it only after it has waited
+ *                          for the whole device. Freeing it again is a double free. */
 VW_API vw_status vw_free(vw_pool *pool, vw_device_ptr address);
 
 /* Tells the pool that work queued on `stream` uses the block at `address`, which was allocated for
@@ -278,6 +303,21 @@ VW_API VW_MUST_CHECK vw_status vw_shared_open(vw_device *device, const vw_shared
  * VW_ERR_DEVICE: it may be tried again. */
 VW_API vw_status vw_shared_close(vw_device *device, vw_device_ptr address);
 
+/* Makes a dma-buf of a range of addresses, for drivers of other devices (network cards, storage),
+ * and pins the live block that `address` lies in, as vw_pool_pin() on the block's own address. The
+ * range is whole pages of the host. It may reach beyond the block, and must lie in one piece of
+ * physical memory: use a private pool with one_handle, or engine "torch" with plain segments. To
+ * undo it, close the descriptor and call vw_pool_unpin() for the block.
+ *
+ * VW_ERR_UNSUPPORTED        the device makes no dma-buf; or the range lies in several pieces, which
+ *                           the message counts, or was spilled
+ * VW_ERR_INVALID_ARGUMENT   not whole pages, or beyond the memory of the block's segment
+ * VW_ERR_UNKNOWN_ADDRESS    no live block holds `address`
+ * VW_ERR_DEVICE             the driver or the kernel refused
+ * VW_ERR_HOST_MEMORY */
+VW_API VW_MUST_CHECK vw_status vw_pool_export_dma_buf(vw_pool *pool, vw_device_ptr address,
+                                                      uint64_t size_bytes, int *file_descriptor);
+
 /* Lets the GPU with that index read and write this pool's memory directly: what is mapped now, and
  * what any pool of the device maps later. Plain memory does not need it (the CUDA runtime has its
  * own switch for that). For the pool's own device it does nothing and returns VW_OK.
@@ -290,7 +330,12 @@ VW_API VW_MUST_CHECK vw_status vw_pool_allow_peer(vw_pool *pool, int peer_index)
 
 /* torch.cuda.empty_cache(): waits for freed blocks that are still in use on other streams, then
  * gives every idle segment (and every idle page of an expandable one) back to the device. Stops at
- * the first driver error; what was given back by then stays given back. */
+ * the first driver error; what was given back by then stays given back.
+ *
+ * Engine "vramwise" keeps memory in a program that calls this in a loop and takes the memory again
+ * each time, as long as the device has some to spare; it counts as reserved (kept_trims in
+ * vw_paged_stats). Two calls without a request between them give everything back. With keep_free
+ * a call gives a part back, and the pool's thread the rest, soon. */
 VW_API vw_status vw_pool_trim(vw_pool *pool);
 
 /* set_per_process_memory_fraction(): reserves at most that part of the device's total from now
@@ -418,6 +463,9 @@ typedef struct vw_paged_stats {
     uint64_t host_handle_bytes;     /* page-locked host memory held now, in use or ready */
     uint64_t refused_spills;        /* times a safe point for a spill was refused */
     uint64_t failed_host_creations; /* failed allocations of page-locked host memory */
+
+    uint64_t given_back_bytes; /* idle memory given back for vw_pool_options.keep_free */
+    uint64_t kept_trims;       /* calls of vw_pool_trim() that kept memory for the next requests */
 
     /* Memory that was parked (park.h). It still counts as live, but not as reserved. */
     uint64_t parked_bytes;    /* device memory that a wake takes again, now */
@@ -593,6 +641,13 @@ typedef struct vw_private_options {
     void (*give_back)(void *source_context, vw_device_ptr address, uint64_t size_bytes, int device,
                       vw_stream stream);
     void *source_context;
+
+    /* Each segment is one piece of physical memory, with addresses of its own: NCCL, UCX and RDMA
+     * drivers can register it, and a dma-buf can be made of it. It stays where it is until it is
+     * given back. Listeners see VW_ACTION_SEGMENT_ALLOC and, before the memory goes,
+     * VW_ACTION_SEGMENT_FREE. Segments have the sizes that PyTorch gives them: 2 MiB, 20 MiB, or a
+     * multiple of 2 MiB. Engine "torch" makes plain segments, also with expandable_segments. */
+    bool one_handle;
 } vw_private_options;
 
 /* Makes private pool `id`, or adds one to its use count. `options` (may be NULL) count only when

@@ -208,6 +208,8 @@ _CORE_SIGNATURES: Dict[str, tuple] = {
     "vw_status_message": (ctypes.c_char_p, [ctypes.c_int]),
     "vw_format_size": (ctypes.c_char_p, [ctypes.c_uint64, ctypes.c_char_p]),
     "vw_parse_size": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint64)]),
+    "vw_parse_size_or_share": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_uint64,
+                                              ctypes.POINTER(ctypes.c_uint64)]),
 }
 
 _lock = threading.Lock()
@@ -287,6 +289,16 @@ def size_bytes(size: Optional[Size]) -> int:
             value.value == 0:
         raise ValueError(f"a size is a number of bytes or a text like '24GiB', not {size!r}")
     return value.value
+
+
+def size_or_share(size: Size) -> str:
+    """A size, or a share such as "5%", checked and as the libraries read it; "" for none of it."""
+    text = str(size) if isinstance(size, int) and not isinstance(size, bool) else size
+    value = ctypes.c_uint64()
+    if not isinstance(text, str) or load("vramwise").vw_parse_size_or_share(
+            text.encode(), 2**64 - 1, ctypes.byref(value)) != 0:
+        raise ValueError(f"a number of bytes, or a text like '2GiB' or '5%', was expected, not {size!r}")
+    return text if value.value != 0 else ""
 
 
 def card_read(card: Optional[Size]) -> Tuple[int, Optional[bytes]]:

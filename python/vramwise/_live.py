@@ -66,6 +66,10 @@ def allocator_in_force() -> Tuple[str, bool]:
     return (installed.allocator, True) if installed else ("pytorch", False)
 
 
+def _launch_gate() -> Values:
+    return {"launch_gate": sys.modules["vramwise.torch._state"].launch_gate()[0]}
+
+
 class _Identity(ctypes.Structure):
     """vw_live_identity"""
     _fields_ = [("struct_size", ctypes.c_size_t), ("program", ctypes.c_char_p),
@@ -249,7 +253,9 @@ class Live:
         for index in used:
             device = self._devices.setdefault(index, _Device(self._torch, index))
             values: Values = {}
-            if not self._is_ours:
+            if self._is_ours:
+                _ask(_launch_gate, values, ("launch_gate",))
+            else:
                 _ask(device.memory, values, ("live_bytes", "reserved_bytes"))
                 _ask(device.card, values, ("device_free_bytes",))
             if index == home:

@@ -102,6 +102,7 @@ def main(words: Optional[List[str]] = None) -> int:
         parser.error(f"--steps is at least 1, not {given.steps}")
     if not os.path.isfile(given.script):
         parser.error(f"{given.script}: no such file")
+    os.environ.setdefault("PYTORCH_JIT", "0")  # scripted functions ask for a GPU that is not there
     try:
         import torch  # noqa: F401
     except ImportError as error:

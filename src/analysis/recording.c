@@ -19,12 +19,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "analysis/reading_limit.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/struct_size.h"
 #include "engine/torch/torch_versions.h"
-
-#define DEFAULT_MEMORY_LIMIT_BYTES (UINT64_C(16) << 30)
 
 /* ---- versions -------------------------------------------------------------------------------- */
 
@@ -243,9 +242,19 @@ static bool is_python(const char *file)
     return length >= 3 && strcmp(file + length - 3, ".py") == 0;
 }
 
+const char *vw__recording_launch_gate(const vw__model *model)
+{
+    const vw__model_settings *settings = &model->settings;
+    for (size_t i = 0; i < settings->entry_count; i++)
+        if (strcmp(vw__model_string(model, settings->entries[i].key), VW__MODEL_LAUNCH_GATE_KEY) ==
+            0)
+            return vw__model_string(model, settings->entries[i].value);
+    return NULL;
+}
+
 bool vw__recording_is_of_a_pool(const vw__model *model)
 {
-    if (model->settings.engine == VW__MODEL_NO_STRING)
+    if (model->settings.engine == VW__MODEL_NO_STRING || vw__recording_launch_gate(model) != NULL)
         return false;
     for (size_t i = 0; i < model->frame_count; i++)
         if (is_python(vw__model_string(model, model->frames[i].filename)))
@@ -342,8 +351,7 @@ static vw_status read_source(vw__byte_source *source, uint64_t memory_limit_byte
 vw_status vw__recording_open_source(vw__byte_source *source, uint64_t memory_limit_bytes,
                                     vw_recording **out)
 {
-    if (memory_limit_bytes == 0)
-        memory_limit_bytes = DEFAULT_MEMORY_LIMIT_BYTES;
+    memory_limit_bytes = vw__reading_limit_bytes(memory_limit_bytes);
     vw_recording *recording = vw__host_alloc_zeroed(1, sizeof *recording);
     if (recording == NULL)
         return vw__fail_host_memory(sizeof *recording, "a recording");

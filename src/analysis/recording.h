@@ -61,6 +61,10 @@ VW_MUST_CHECK vw_status vw__recording_read_conf(const char *torch_version, const
 VW_MUST_CHECK vw_status vw__recording_settings(const vw__model *model, const char *wanted_version,
                                                vw__torch_settings *out);
 
+/* The state of the launch gate when a snapshot of PyTorch's was taken under our allocator: "waits",
+ * "armed", "refused: " and why. NULL elsewhere. */
+const char *vw__recording_launch_gate(const vw__model *model);
+
 /* Returns whether our own recorder made it in a program without Python, where `python train.py`
  * would be the wrong advice. */
 bool vw__recording_is_of_a_pool(const vw__model *model);

@@ -159,7 +159,6 @@ static vw_status make_runs(replay_call *call)
     for (size_t i = 0; i < call->run_count; i++) {
         vw_replay_result *result = &call->results[i];
         vw__replay_setting setting = vw__policy_setting(result->policy, result->conf);
-        uint64_t smallest_bytes = VW_UNKNOWN;
         setting.spill_bytes = options->spill_bytes;
         progress.base = (double)i * run_share;
         progress.share = options->find_smallest_card ? run_share / 10 : run_share;
@@ -167,12 +166,31 @@ static vw_status make_runs(replay_call *call)
         if (options->find_smallest_card) {
             progress.base += progress.share;
             progress.share = run_share - progress.share;
-            VW__TRY(vw__replay_smallest_card(&call->work, setting, &progress, &smallest_bytes));
-            result->smallest_card_bytes = smallest_bytes;
+            vw__replay_smallest smallest;
+            VW__TRY(vw__replay_smallest_card(&call->work, setting, &progress, &smallest));
+            result->smallest_card_bytes = smallest.bytes;
+            result->first_card_bytes = smallest.first_bytes;
         }
     }
     return vw__replay_tell(
         &(vw__replay_progress){options->progress, options->progress_context, 1.0, 0.0}, 0.0);
+}
+
+/* A smaller card may do where a larger one does not: see replay_card.c. */
+static void note_smaller_cards(replay_call *call)
+{
+    for (size_t i = 0; i < call->run_count; i++) {
+        const vw_replay_result *result = &call->results[i];
+        char needed[VW__HUMAN_SIZE_BYTES], less[VW__HUMAN_SIZE_BYTES];
+        if (result->first_card_bytes == result->smallest_card_bytes)
+            continue;
+        (void)vw__human_size(result->smallest_card_bytes, needed);
+        (void)vw__human_size(result->smallest_card_bytes - result->first_card_bytes, less);
+        vw__notes_add(&call->notes,
+                      "%s needs a card of %s: it completes on one with %s less, too, but not on "
+                      "every one between.",
+                      result->policy, needed, less);
+    }
 }
 
 /* Made-up addresses can make a difference. */
@@ -194,17 +212,18 @@ static void note_missed_oom(replay_call *call, uint64_t recorded_event)
     }
 }
 
-/* The program has to allow that; a replay cannot ask it. */
+/* A replay can ask nobody. */
+#define MOMENT_WORDS                                                                               \
+    "That needs moments in which no kernel touches it: under PyTorch the launch gate makes them, " \
+    "elsewhere the program grants them (vw_safe_point)."
+
 static void note_copies(replay_call *call)
 {
     for (size_t i = 0; i < call->run_count; i++) {
         const vw_replay_result *result = &call->results[i];
         if (result->copied_bytes <= result->all_spilled_bytes + result->returned_bytes)
             continue; /* what was copied to and from the host has a note of its own */
-        vw__notes_add(&call->notes,
-                      "%s copied live data to other pages. That needs moments in which no kernel "
-                      "touches it; the replay assumes that the program grants them "
-                      "(vw_safe_point).",
+        vw__notes_add(&call->notes, "%s copied live data to other pages. " MOMENT_WORDS,
                       result->policy);
         return;
     }
@@ -230,9 +249,7 @@ static void note_spills(replay_call *call)
         const vw_replay_result *result = &call->results[i];
         if (result->spills == 0)
             continue;
-        vw__notes_add(&call->notes,
-                      "%s moved live data to host memory. The replay assumes that the program "
-                      "grants the moments for it (vw_safe_point).",
+        vw__notes_add(&call->notes, "%s moved live data to host memory. " MOMENT_WORDS,
                       result->policy);
         note_step_cost(call, result);
         return;
@@ -267,6 +284,7 @@ static vw_status make_report(replay_call *call)
     shown->recorded_oom_event = first_recorded_oom(script);
     note_missed_oom(call, shown->recorded_oom_event);
     note_copies(call);
+    note_smaller_cards(call);
     note_spills(call);
     shown->spill_bytes = call->options->spill_bytes;
     shown->results = call->results;

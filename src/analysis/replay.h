@@ -208,11 +208,19 @@ VW_MUST_CHECK vw_status vw__replay_work_off(const vw__replay_work *work, const v
 
 /* ---- cards that are just large enough -------------------------------------------------------- */
 
-/* Finds the smallest card on which a run completes, to 2 MiB: that card was tried and completes, 2
- * MiB less was tried and does not. VW_UNKNOWN if no card up to twice the need completes. */
+typedef struct vw__replay_smallest {
+    uint64_t bytes; /* from here on every card tried is enough; VW_UNKNOWN: none is */
+    uint64_t
+        first_bytes; /* enough as well, but some between it and `bytes` are not; else `bytes` */
+} vw__replay_smallest;
+
+/* Finds the smallest card on which a run completes, and on the larger ones as well, to 2 MiB: that
+ * card was tried and completes, 2 MiB less was tried and does not. VW_UNKNOWN if no card up to
+ * twice the need completes. The one home of this question; see replay_card.c for which cards are
+ * tried. */
 VW_MUST_CHECK vw_status vw__replay_smallest_card(const vw__replay_work *work,
                                                  vw__replay_setting setting,
                                                  const vw__replay_progress *progress,
-                                                 uint64_t *out);
+                                                 vw__replay_smallest *out);
 
 #endif /* VW_ANALYSIS_REPLAY_H */

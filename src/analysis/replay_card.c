@@ -10,9 +10,11 @@
  *
  * The smallest. Whether a run completes is not monotone in the size of the card: a larger one may
  * let memory lie where a smaller one was forced to give it back in time, as anywhere in fragmented
- * memory. Bisection therefore finds *a* boundary: a size that was run and completes, and 2 MiB less
- * that was run and does not. All sizes from there to the peak without end usually complete; that is
- * not checked. */
+ * memory. Bisection finds *a* boundary: a size that was run and completes, and 2 MiB less that was
+ * run and does not. But whoever asks wants a card that is enough, and one a little larger to be
+ * enough too. So larger ones are tried, each of the next sixteen steps, then at distances that grow
+ * by half, up to what the run would reserve without a limit. Above the largest of these that does
+ * not complete bisection goes on, and so on until all complete. */
 #include "analysis/replay.h"
 
 #include "analysis/limit_evidence.h"
@@ -23,6 +25,7 @@
 #define CARD_STEP_BYTES (UINT64_C(2) << 20)
 #define NEVER_CALLED 2.0
 #define MOST_LIMITS_TRIED 64
+#define STEPS_TRIED_EACH 16 /* above a boundary */
 
 /* The most that a card reports: expandable segments reserve nine eighths of it, for each stream. */
 #define MOST_TOTAL_BYTES VW__PLAYER_LARGEST_CARD_BYTES
@@ -190,15 +193,60 @@ static vw_status find_low(card_search *search, uint64_t *low_bytes, uint64_t *hi
     return VW_OK;
 }
 
+/* The distance of the next card to be tried from the boundary, after one at `distance`. */
+static uint64_t next_distance(uint64_t distance)
+{
+    if (distance < STEPS_TRIED_EACH * CARD_STEP_BYTES)
+        return distance + CARD_STEP_BYTES;
+    return vw__align_down_u64(distance + distance / 2, CARD_STEP_BYTES);
+}
+
+/* Tries cards above a boundary, up to `end`, which completes. `*low` is the largest that does not,
+ * `*high` the next that was tried above it; 0 in `*low`: they all complete. */
+static vw_status find_failing(card_search *search, uint64_t boundary, uint64_t end, uint64_t *low,
+                              uint64_t *high)
+{
+    bool was_failing = false;
+    *low = 0;
+    for (uint64_t distance = CARD_STEP_BYTES; boundary + distance < end;
+         distance = next_distance(distance)) {
+        uint64_t bytes = boundary + distance;
+        bool is_complete = false;
+        VW__TRY(completes(search, vw__replay_card_of(bytes), &is_complete, NULL));
+        if (!is_complete)
+            *low = bytes;
+        else if (was_failing)
+            *high = bytes;
+        was_failing = !is_complete;
+    }
+    if (was_failing)
+        *high = end;
+    return VW_OK;
+}
+
+/* From a boundary to the smallest card from which on all complete. */
+static vw_status settle(card_search *search, uint64_t boundary, uint64_t end, uint64_t *out)
+{
+    for (;;) {
+        uint64_t low_bytes = 0, high_bytes = 0;
+        VW__TRY(find_failing(search, boundary, end, &low_bytes, &high_bytes));
+        if (low_bytes == 0)
+            break;
+        VW__TRY(bisect(search, low_bytes, high_bytes, &boundary));
+    }
+    *out = boundary;
+    return VW_OK;
+}
+
 vw_status vw__replay_smallest_card(const vw__replay_work *work, vw__replay_setting setting,
-                                   const vw__replay_progress *progress, uint64_t *out)
+                                   const vw__replay_progress *progress, vw__replay_smallest *out)
 {
     card_search search = {.work = work, .setting = setting, .next_share = 0.1};
     if (progress != NULL)
         search.progress = *progress;
     bool is_complete = false;
     uint64_t low_bytes = 0, high_bytes = 0;
-    *out = VW_UNKNOWN;
+    *out = (vw__replay_smallest){VW_UNKNOWN, VW_UNKNOWN};
     VW__TRY(completes(&search, vw__replay_card_without_end(), &is_complete, &high_bytes));
     if (!is_complete)
         return VW_OK; /* not even without end: a request that is larger than that */
@@ -216,7 +264,9 @@ vw_status vw__replay_smallest_card(const vw__replay_work *work, vw__replay_setti
         if (high_bytes > most_bytes)
             return VW_OK;
     }
+    uint64_t end_bytes = high_bytes;
     if (low_bytes == 0)
         VW__TRY(find_low(&search, &low_bytes, &high_bytes));
-    return bisect(&search, low_bytes, high_bytes, out);
+    VW__TRY(bisect(&search, low_bytes, high_bytes, &out->first_bytes));
+    return settle(&search, out->first_bytes, end_bytes, &out->bytes);
 }

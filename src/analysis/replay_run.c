@@ -39,6 +39,7 @@
 #include "base/checked_math.h" /* vw__max_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "base/struct_size.h"
 
 #define NS_PER_US UINT64_C(1000)
 
@@ -408,11 +409,12 @@ static vw_status fill_result(run_state *run)
     return VW_OK;
 }
 
-/* The device was called. A peak may have come and gone within the operation. */
+/* The device was called. A peak may have come and gone within the operation. Asks for nothing that
+ * takes a look at every private pool. */
 static void tell_listener(void *context, size_t op)
 {
     run_state *run = context;
-    vw_pool_stats stats = {.struct_size = sizeof stats};
+    vw_pool_stats stats = VW__STRUCT_UP_TO(vw_pool_stats, largest_free_block_bytes);
     if (vw_pool_get_stats(run->player.pool, &stats) != VW_OK)
         return; /* of a pool that is there it cannot fail */
     uint64_t bytes = (uint64_t)stats.reserved_bytes.all.current;
@@ -497,6 +499,7 @@ static vw_status run_to_the_end(const run_state *plan, vw__replay_card card, vw_
         .card_bytes = card.shown_bytes,
         .is_complete = true,
         .smallest_card_bytes = VW_UNKNOWN,
+        .first_card_bytes = VW_UNKNOWN,
         .step_cost_ns = VW_UNKNOWN,
     };
     bool is_followed = plan->setting.engine == NULL && work->followed_count != 0 &&

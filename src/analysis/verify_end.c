@@ -141,10 +141,11 @@ static vw_status compare_memory(const vw__verify_trial *trial, vw_pool *pool,
     char size[VW__HUMAN_SIZE_BYTES];
     size_t first, end;
     vw__script_segments_of(model, trial->script->trace->device, &first, &end);
-    end_walk walk = {.model = model,
-                     .recorded = model->segments + first,
-                     .end = model->segments + end,
-                     .result = result};
+    end_walk walk = {.model = model, .result = result};
+    if (first != end) { /* a model without segments has no array of them */
+        walk.recorded = model->segments + first;
+        walk.end = model->segments + end;
+    }
     const vw_walker walker = {&walk, meet_segment, meet_block};
     VW__TRY(vw_pool_walk(pool, &walker, false));
     finish_segment(&walk);

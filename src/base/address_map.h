@@ -1,7 +1,7 @@
 /* address_map.h - from the address of a block to its record.
  *
- * Every free of a pool goes through here once, and every allocation once, so the map is built for
- * that and nothing else. Open addressing with linear probing: a hit usually costs one cache line.
+ * For records of any kind; a pool's live blocks have a map of their own (engine/block_map.h), which
+ * takes fewer cache lines. Open addressing with linear probing: a hit usually costs one cache line.
  * Block addresses are multiples of 512, so the low nine bits say nothing and are dropped. The rest
  * are multiplied by 2^64 over the golden ratio, folded, and multiplied again; the TOP bits of the
  * product are the home of the address (low bits of a product depend on low bits only). One
@@ -66,11 +66,16 @@ static inline size_t vw__address_map_count(const vw__address_map *map)
 
 /* ---- looking, inserting, removing ------------------------------------------------------------ */
 
-static inline size_t vw__address_map_home(const vw__address_map *map, uint64_t address)
+static inline uint64_t vw__address_map_hash(uint64_t address)
 {
     const uint64_t golden = UINT64_C(0x9E3779B97F4A7C15);
     uint64_t mixed = (address >> 9) * golden;
-    return (size_t)(((mixed ^ (mixed >> 32)) * golden) >> map->shift);
+    return (mixed ^ (mixed >> 32)) * golden;
+}
+
+static inline size_t vw__address_map_home(const vw__address_map *map, uint64_t address)
+{
+    return (size_t)(vw__address_map_hash(address) >> map->shift);
 }
 
 /* The value stored under `address`, or NULL. Any address may be asked for, 0 included. */

@@ -145,31 +145,67 @@ static uint64_t fraction_of(const char *digits, size_t count, uint64_t unit_byte
     return bytes;
 }
 
-static bool parse_size(const char *text, uint64_t *size_bytes)
+/* A decimal number, as it is written. */
+typedef struct number {
+    uint64_t whole;
+    const char *digits; /* behind the point */
+    size_t digit_count;
+    const char *rest; /* behind the number */
+} number;
+
+static bool parse_number(const char *text, number *out)
 {
     if (text == NULL || !vw__ascii_is_digit(*text))
         return false;
-    uint64_t whole = 0;
+    *out = (number){.whole = 0};
     for (; vw__ascii_is_digit(*text); text++) {
-        if (!vw__mul_u64(whole, 10, &whole) || !vw__add_u64(whole, (uint64_t)(*text - '0'), &whole))
+        if (!vw__mul_u64(out->whole, 10, &out->whole) ||
+            !vw__add_u64(out->whole, (uint64_t)(*text - '0'), &out->whole))
             return false;
     }
-    const char *digits = text;
-    size_t digit_count = 0;
     if (*text == '.') {
-        digits = ++text;
+        out->digits = ++text;
         while (vw__ascii_is_digit(*text))
             text++;
-        digit_count = (size_t)(text - digits);
-        if (digit_count == 0)
+        out->digit_count = (size_t)(text - out->digits);
+        if (out->digit_count == 0)
             return false;
     }
-    uint64_t unit_bytes = unit_named(text);
-    if (unit_bytes == 0 || (digit_count != 0 && unit_bytes == 1))
+    out->rest = text;
+    return true;
+}
+
+static bool parse_size(const char *text, uint64_t *size_bytes)
+{
+    number read;
+    if (!parse_number(text, &read))
+        return false;
+    uint64_t unit_bytes = unit_named(read.rest);
+    if (unit_bytes == 0 || (read.digit_count != 0 && unit_bytes == 1))
         return false;
     uint64_t total;
-    if (!vw__mul_u64(whole, unit_bytes, &total) ||
-        !vw__add_u64(total, fraction_of(digits, digit_count, unit_bytes), &total))
+    if (!vw__mul_u64(read.whole, unit_bytes, &total) ||
+        !vw__add_u64(total, fraction_of(read.digits, read.digit_count, unit_bytes), &total))
+        return false;
+    *size_bytes = total;
+    return true;
+}
+
+static bool is_share(const char *text)
+{
+    number read;
+    return parse_number(text, &read) && read.rest[0] == '%' && read.rest[1] == '\0';
+}
+
+static bool parse_share(const char *text, uint64_t whole_bytes, uint64_t *size_bytes)
+{
+    number read;
+    if (!parse_number(text, &read) || read.whole > 100)
+        return false;
+    uint64_t percent_bytes = whole_bytes / 100;
+    uint64_t total = percent_bytes * read.whole + whole_bytes % 100 * read.whole / 100 +
+                     fraction_of(read.digits, read.digit_count, percent_bytes);
+    if (total > whole_bytes)
         return false;
     *size_bytes = total;
     return true;
@@ -185,6 +221,19 @@ vw_status vw_parse_size(const char *text, uint64_t *size_bytes)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "'%s' is no size: expected bytes, or a number with a unit, such as 24GiB, "
                         "512MiB or 1000000",
+                        text);
+    return VW_OK;
+}
+
+vw_status vw_parse_size_or_share(const char *text, uint64_t whole_bytes, uint64_t *size_bytes)
+{
+    if (text == NULL || size_bytes == NULL)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "a size and a place for it are needed, not NULL");
+    if (is_share(text) ? !parse_share(text, whole_bytes, size_bytes)
+                       : !parse_size(text, size_bytes))
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                        "'%s' is neither a size nor a share: expected bytes, a number with a unit, "
+                        "or up to 100%%, such as 2GiB, 512MiB or 5%%",
                         text);
     return VW_OK;
 }

@@ -5,7 +5,9 @@
  * own address, which makes the expected depth logarithmic for any insertion order. We chose it over
  * a red-black tree because insert and remove are a dozen lines each, and because most of our trees
  * (one per size bin, see engine/free_index.h) hold one to four nodes, where every scheme is
- * balanced and the shortest code wins.
+ * balanced and the shortest code wins. For the same reason a node that comes in near the root stays
+ * where it comes in: the heap is kept from VW__TREE_SHALLOW nodes down, which adds about as many to
+ * the longest way, and spares the usual insertion its rotations and their mispredicted branches.
  *
  * The functions are inlined with the caller's comparison, which must be a total order: two
  * different nodes never compare equal. The caller keeps nodes unchanged, as far as the order looks
@@ -24,6 +26,8 @@ typedef struct vw__tree_node {
     struct vw__tree_node *right;
     struct vw__tree_node *parent; /* so that removal need not search: most searches mispredict */
 } vw__tree_node;
+
+enum { VW__TREE_SHALLOW = 4 };
 
 /* Does `a` come before `b`? */
 typedef bool (*vw__tree_before)(const vw__tree_node *a, const vw__tree_node *b);
@@ -67,15 +71,16 @@ VW__TREE_INLINE void vw__tree_insert(vw__tree_node **root, vw__tree_node *node,
                                      vw__tree_before before)
 {
     vw__tree_node **link = root, *parent = NULL;
-    while (*link != NULL) {
+    unsigned depth = 0;
+    for (; *link != NULL; depth++) {
         parent = *link;
         link = before(node, parent) ? &parent->left : &parent->right;
     }
     *link = node;
     node->left = node->right = NULL;
     node->parent = parent;
-    if (parent == NULL)
-        return; /* the usual case: an empty bin */
+    if (depth < VW__TREE_SHALLOW)
+        return;
     uint64_t rank = vw__tree_rank(node);
     while (node->parent != NULL && vw__tree_rank(node->parent) < rank)
         vw__tree_rotate_up(root, node);

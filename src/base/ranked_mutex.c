@@ -11,19 +11,37 @@
 
 #include "base/error.h" /* VW_ASSERT */
 
-/* How long to pause before looking again; after the last look the thread sleeps. The first pause is
- * short, for a chance meeting; the last ones are long, so that under steady contention a lock stays
- * with its owner for dozens of turns (with 2 to 4 threads a third less time per operation than
- * pauses that grow step by step). A pause instruction takes 40 to 140 cycles on current x86, so all
- * looks take some hundred microseconds: much longer than a critical section without driver calls,
- * shorter than a time slice. */
-static const unsigned pauses_before_look[] = {1, 64, 2048, 2048, 2048, 2048};
+/* How a waiter looks at the lock. A pause instruction takes 40 to 140 cycles on current processors.
+ *
+ *   first     for a chance meeting: the owner is about to be done
+ *   patient   every few microseconds, for about a millisecond, shorter than a time slice. It takes
+ *             the lock only if it is free several times in a row, which tells an owner that has
+ *             gone from one that locks again at once. So the one who waits for a long call has the
+ *             lock soon, and under steady contention an owner locks some thousand times before
+ *             another one does, while the lines of what it guards stay in its cache. Then it
+ *             sleeps.
+ *   woken     at once, since the lock was free a moment ago; then patient once more: one that slept
+ *             again at once would cost the owner a system call and an interrupt every few
+ *             microseconds
+ *   eager     after MOST_SLEEPS, so that nobody waits for ever: so many looks do not all fail */
+static const unsigned first_pauses[] = {1, 32, 64};
+enum {
+    PATIENT_LOOKS = 80,
+    PATIENT_PAUSES = 256,
+    IDLE_LOOKS = 3,
+    IDLE_PAUSES = 4,
+    MOST_SLEEPS = 8,
+    EAGER_LOOKS = 1024,
+    EAGER_PAUSES = 16,
+};
 
 static inline void pause_briefly(unsigned times)
 {
     for (unsigned i = 0; i < times; i++) {
 #if defined(__x86_64__) || defined(__i386__)
         __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        __asm__ volatile("isb" ::: "memory"); /* `yield` does not wait */
 #else
         atomic_signal_fence(memory_order_seq_cst);
 #endif
@@ -51,23 +69,71 @@ static bool try_lock(vw__mutex *mutex)
            atomic_exchange_explicit(&mutex->is_held, 1, memory_order_acquire) == 0;
 }
 
-void vw__mutex_lock_slow(vw__mutex *mutex)
+static bool look_first(vw__mutex *mutex)
+{
+    for (size_t i = 0; i < sizeof first_pauses / sizeof first_pauses[0]; i++) {
+        pause_briefly(first_pauses[i]);
+        if (try_lock(mutex))
+            return true;
+    }
+    return false;
+}
+
+static bool is_idle(const vw__mutex *mutex)
+{
+    for (unsigned i = 0; i < IDLE_LOOKS; i++) {
+        if (atomic_load_explicit(&mutex->is_held, memory_order_relaxed) != 0)
+            return false;
+        pause_briefly(IDLE_PAUSES);
+    }
+    return true;
+}
+
+static bool look_patiently(vw__mutex *mutex)
+{
+    for (unsigned i = 0; i < PATIENT_LOOKS; i++) {
+        pause_briefly(PATIENT_PAUSES);
+        if (is_idle(mutex) && try_lock(mutex))
+            return true;
+    }
+    return false;
+}
+
+static bool look_eagerly(vw__mutex *mutex)
+{
+    for (unsigned i = 0; i < EAGER_LOOKS; i++) {
+        pause_briefly(EAGER_PAUSES);
+        if (try_lock(mutex))
+            return true;
+    }
+    return false;
+}
+
+/* Until it is woken, or has the lock: true. */
+static bool sleep_or_lock(vw__mutex *mutex)
 {
     static const struct timespec one_millisecond = {0, 1000000};
-    for (size_t i = 0; i < sizeof pauses_before_look / sizeof pauses_before_look[0]; i++) {
-        pause_briefly(pauses_before_look[i]);
-        if (try_lock(mutex))
+    atomic_store_explicit(&mutex->owes_wake, 1, memory_order_seq_cst);
+    bool has_run = run_barrier_everywhere();
+    if (try_lock(mutex))
+        return true;
+    syscall(SYS_futex, (uint32_t *)&mutex->owes_wake, FUTEX_WAIT_PRIVATE, 1,
+            has_run ? NULL : &one_millisecond, NULL, 0);
+    return false;
+}
+
+void vw__mutex_lock_slow(vw__mutex *mutex)
+{
+    if (look_first(mutex) || look_patiently(mutex))
+        return;
+    /* One wake-up at a time is under way. Whoever it reaches takes the lock and leaves owes_wake
+     * set, or sets it again and sleeps, so the sleepers behind it are not forgotten. */
+    for (unsigned sleeps = 1; !sleep_or_lock(mutex); sleeps++) {
+        bool is_eager = sleeps % MOST_SLEEPS == 0;
+        if (try_lock(mutex) || (is_eager ? look_eagerly(mutex) : look_patiently(mutex))) {
+            atomic_store_explicit(&mutex->owes_wake, 1, memory_order_seq_cst);
             return;
-    }
-    /* One wake-up at a time is under way. Whoever it reaches takes the lock with owes_wake set, or
-     * sets it again and sleeps, so the sleepers behind it are not forgotten. */
-    for (;;) {
-        atomic_store_explicit(&mutex->owes_wake, 1, memory_order_seq_cst);
-        bool has_run = run_barrier_everywhere();
-        if (try_lock(mutex))
-            return;
-        syscall(SYS_futex, (uint32_t *)&mutex->owes_wake, FUTEX_WAIT_PRIVATE, 1,
-                has_run ? NULL : &one_millisecond, NULL, 0);
+        }
     }
 }
 

@@ -4,9 +4,10 @@
  * lock it again at once. Two costs matter. Uncontended: one atomic exchange to lock, and a plain
  * store to unlock. Contended: every hand-over moves the pool's hot cache lines to another core,
  * which costs more than the work done under the lock, so a fair lock makes eight threads several
- * times slower than one. This one is unfair on purpose: a waiter that did not get it at once tries
- * again only after a long pause, so that the owner can lock it many times while the lines are still
- * in its cache. A waiter that has paused long enough sleeps in the kernel.
+ * times slower than one. This one is unfair on purpose: a waiter that did not get it at once takes
+ * it only when it has been free for a while, so that the owner can lock it many times while the
+ * lines are still in its cache. A waiter that has paused long enough sleeps in the kernel, and one
+ * that has slept several times becomes eager, so that nobody waits for ever.
  *
  * Unlocking is "store free; does anyone sleep?", and going to sleep is "announce it; is it still
  * held?". If the processor lets the load overtake the store, the two can miss each other. An atomic

@@ -43,6 +43,13 @@
 #define VW__STRUCT_HAS(type, given, field)                                                         \
     ((given)->struct_size >= offsetof(type, field) + sizeof((given)->field))
 
+/* For a caller of ours that wants the fields before `field` and no others, as a program has that
+ * was built before there was more: what it leaves out need not be found. */
+#define VW__STRUCT_UP_TO(type, field)                                                              \
+    {                                                                                              \
+        .struct_size = offsetof(type, field)                                                       \
+    }
+
 static inline vw_status vw__struct_check(const void *given, const char *type)
 {
     if (given == NULL)

@@ -46,3 +46,13 @@ size_t vw__utf8_next(const char *bytes, size_t size_bytes, uint32_t *character)
     *character = value;
     return length;
 }
+
+bool vw__utf8_is_steering(uint32_t character)
+{
+    if (character < 0x7F)
+        return character < 0x20;
+    return character < 0xA0 || (character >= 0x200B && character <= 0x200F) ||
+           (character >= 0x2028 && character <= 0x202E) ||
+           (character >= 0x2060 && character <= 0x2069) || character == 0x061C ||
+           character == 0xFEFF;
+}

@@ -5,6 +5,7 @@
 #ifndef VW_BASE_UTF8_H
 #define VW_BASE_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,5 +16,10 @@
  * surrogate pair, past U+10FFFF) is VW__UTF8_INVALID, with length 1. Returns 0 if nothing remains;
  * `*character` is then untouched. */
 size_t vw__utf8_next(const char *bytes, size_t size_bytes, uint32_t *character);
+
+/* Does the character steer what shows it, or hide in it? Controls (C0, DEL, C1), characters without
+ * width, ends of lines and paragraphs, turns of direction. Text from outside is never printed with
+ * one. VW__UTF8_INVALID does not count. */
+bool vw__utf8_is_steering(uint32_t character);
 
 #endif /* VW_BASE_UTF8_H */

@@ -346,8 +346,10 @@ static vw_status replay(measuring *work, vw__replay_work *prepared)
     work->out->values[VW_CHECK_RESERVED] = result.peak_reserved_bytes;
     progress.base = progress.share;
     progress.share = REPLAY_SHARE - progress.base;
-    return vw__replay_smallest_card(prepared, setting, &progress,
-                                    &work->out->values[VW_CHECK_CARD]);
+    vw__replay_smallest smallest;
+    VW__TRY(vw__replay_smallest_card(prepared, setting, &progress, &smallest));
+    work->out->values[VW_CHECK_CARD] = smallest.bytes;
+    return VW_OK;
 }
 
 static vw_status measure_replay(measuring *work)

@@ -39,6 +39,7 @@ static const vw__cuda_vendor nvidia = {
     .symbol_count = sizeof symbols / sizeof symbols[0],
     .virtual_memory_attribute = VW__CUDA_HAS_VIRTUAL_MEMORY,
     .rdma_attribute = VW__CUDA_HAS_DIRECT_RDMA_WITH_VIRTUAL,
+    .dma_buf_attribute = VW__CUDA_HAS_DMA_BUF,
     .has_sharing = true,
     .has_host_memory = true,
     .monitor = &vw__nvml_monitor,

@@ -48,6 +48,7 @@ enum {
     VW__CUDA_HAS_VIRTUAL_MEMORY = 102,           /* VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
     VW__CUDA_HAS_FILE_DESCRIPTOR_HANDLES = 103,  /* HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED */
     VW__CUDA_HAS_DIRECT_RDMA_WITH_VIRTUAL = 110, /* GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED */
+    VW__CUDA_HAS_DMA_BUF = 124,                  /* DMA_BUF_SUPPORTED */
     VW__CUDA_NEAREST_HOST_NODE = 134,            /* HOST_NUMA_ID; -1 without NUMA */
 };
 
@@ -65,6 +66,7 @@ enum {
     VW__CUDA_LOCATION_HOST_NODE = 3,     /* CU_MEM_LOCATION_TYPE_HOST_NUMA */
     VW__CUDA_ACCESS_READ_WRITE = 3,      /* CU_MEM_ACCESS_FLAGS_PROT_READWRITE */
     VW__CUDA_GRANULARITY_MINIMUM = 0,    /* CU_MEM_ALLOC_GRANULARITY_MINIMUM */
+    VW__CUDA_RANGE_DMA_BUF = 1,          /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
 };
 
 /* CUmemLocation */
@@ -93,8 +95,9 @@ typedef struct vw__cuda_access {
 
 /* X(name, newest symbol, fallback or NULL, is it required, parameters). Every function returns
  * vw__cuda_result. Not required: what came with CUDA 10.0 (cuStreamIsCapturing,
- * cuGraphNodeGetDependencies), 10.1 (cuThreadExchangeStreamCaptureMode), 10.2 (virtual memory) and
- * 11.3 (cuStreamGetCaptureInfo; its other versions have other parameters). */
+ * cuGraphNodeGetDependencies), 10.1 (cuThreadExchangeStreamCaptureMode), 10.2 (virtual
+ * memory), 11.3 (cuStreamGetCaptureInfo; its other versions have other parameters) and 11.7
+ * (cuMemGetHandleForAddressRange). */
 #define VW__CUDA_SYMBOL_LIST(X)                                                                    \
     X(cuInit, "cuInit", NULL, true, (unsigned flags))                                              \
     X(cuDriverGetVersion, "cuDriverGetVersion", NULL, true, (int *version))                        \
@@ -176,6 +179,8 @@ typedef struct vw__cuda_access {
       (void *exported, vw__cuda_handle handle, int handle_type, unsigned long long flags))         \
     X(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle", NULL, false,               \
       (vw__cuda_handle * handle, void *exported, int handle_type))                                 \
+    X(cuMemGetHandleForAddressRange, "cuMemGetHandleForAddressRange", NULL, false,                 \
+      (void *handle, vw__cuda_ptr address, size_t size_bytes, int type, unsigned long long flags)) \
     X(cuDeviceCanAccessPeer, "cuDeviceCanAccessPeer", NULL, false,                                 \
       (int *can_access, vw__cuda_device device, vw__cuda_device peer))
 
@@ -210,6 +215,7 @@ struct vw__cuda_vendor {
 
     int virtual_memory_attribute; /* numbers of cuDeviceGetAttribute */
     int rdma_attribute;           /* 0: there is none, and no direct RDMA to ask for */
+    int dma_buf_attribute;        /* 0: likewise */
     bool has_sharing;             /* exports and imports handles; the device may yet refuse */
     bool has_host_memory;         /* cuMemCreate is asked for it; likewise */
     const vw__monitor *monitor;   /* lists the processes; may be NULL */

@@ -301,6 +301,30 @@ vw_status vw__cuda_import_handle(void *context, int file_descriptor, uint64_t si
     return VW_OK;
 }
 
+bool vw__cuda_has_dma_buf(const vw__cuda_driver *driver, vw__cuda_device device)
+{
+    return driver->vendor->dma_buf_attribute != 0 &&
+           driver->cuMemGetHandleForAddressRange != NULL &&
+           has_attribute(driver, device, driver->vendor->dma_buf_attribute);
+}
+
+vw_status vw__cuda_export_dma_buf(void *context, vw_device_ptr address, uint64_t size_bytes,
+                                  int *file_descriptor)
+{
+    vw__cuda_gpu *device = context;
+    int file = -1;
+    if (!vw__cuda_has_dma_buf(device->driver, device->ordinal))
+        return vw__fail(VW_ERR_UNSUPPORTED, "%s device %d makes no dma-buf: the driver says so",
+                        name_of(device), device->index);
+    VW__CUDA_TRY(device, VW_ERR_DEVICE,
+                 cuMemGetHandleForAddressRange(&file, address, (size_t)size_bytes,
+                                               VW__CUDA_RANGE_DMA_BUF, 0),
+                 "cuMemGetHandleForAddressRange(%#" PRIx64 ", %" PRIu64 " bytes)", address,
+                 size_bytes);
+    *file_descriptor = file;
+    return VW_OK;
+}
+
 /* The driver counts references: memory that is still mapped goes with its last mapping. */
 vw_status vw__cuda_release(void *context, vw_handle handle)
 {

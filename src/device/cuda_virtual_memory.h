@@ -33,6 +33,9 @@ typedef struct vw__cuda_virtual_memory {
 void vw__cuda_find_virtual_memory(const vw__cuda_driver *driver, vw__cuda_device device,
                                   vw__cuda_virtual_memory *out);
 
+/* True if the driver says that it makes dma-bufs. Plain memory can be in one as well. */
+bool vw__cuda_has_dma_buf(const vw__cuda_driver *driver, vw__cuda_device device);
+
 /* Calls of the device table, as device.h has them; `context` is a vw__cuda_gpu (cuda_calls.h). */
 vw_status vw__cuda_reserve(void *context, uint64_t size_bytes, vw_device_ptr *out);
 vw_status vw__cuda_unreserve(void *context, vw_device_ptr address, uint64_t size_bytes);
@@ -42,6 +45,8 @@ vw_status vw__cuda_create_on_host(void *context, uint64_t size_bytes, vw_handle 
 vw_status vw__cuda_export_handle(void *context, vw_handle handle, int *file_descriptor);
 vw_status vw__cuda_import_handle(void *context, int file_descriptor, uint64_t size_bytes,
                                  vw_handle *out);
+vw_status vw__cuda_export_dma_buf(void *context, vw_device_ptr address, uint64_t size_bytes,
+                                  int *file_descriptor);
 vw_status vw__cuda_release(void *context, vw_handle handle);
 vw_status vw__cuda_map(void *context, vw_device_ptr address, uint64_t size_bytes, vw_handle handle);
 vw_status vw__cuda_unmap(void *context, vw_device_ptr address, uint64_t size_bytes);

@@ -8,7 +8,7 @@
 #include "vramwise/device.h"
 
 #include <inttypes.h>
-#include <stdlib.h> /* getenv */
+#include <stdlib.h> /* secure_getenv */
 #include <string.h>
 
 #include "base/error.h" /* vw__fail, VW__TRY */
@@ -335,6 +335,7 @@ static const vw_device_table cuda_table = {
     .create_on_host = vw__cuda_create_on_host,
     .stream_capture_nodes = stream_capture_nodes,
     .graph_node_parents = graph_node_parents,
+    .export_dma_buf = vw__cuda_export_dma_buf,
 };
 
 const vw_device_table *vw__cuda_device_table(void)
@@ -357,7 +358,7 @@ static vw_status find_device(vw__cuda_gpu *device)
 {
     const vw__cuda_driver *driver = device->driver;
     const vw__cuda_vendor *vendor = driver->vendor;
-    const char *visible = getenv(vendor->visible_variable);
+    const char *visible = secure_getenv(vendor->visible_variable);
     int count = 0;
     vw__cuda_result result = driver->cuInit(0);
     if (result != VW__CUDA_SUCCESS)
@@ -405,6 +406,7 @@ static vw_status set_up_virtual_memory(vw__cuda_gpu *device, vw_device_propertie
     VW__TRY(vw__cuda_enter(device, &visit));
     vw__cuda_find_virtual_memory(device->driver, device->ordinal, found);
     vw__cuda_leave(device, &visit);
+    properties->has_dma_buf = vw__cuda_has_dma_buf(device->driver, device->ordinal);
     if (!found->is_usable)
         return VW_OK;
     properties->has_virtual_memory = true;

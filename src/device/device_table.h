@@ -40,6 +40,12 @@ static inline bool vw__device_can_import(const vw_device *device)
            device->properties.has_virtual_memory && device->properties.has_shareable_handles;
 }
 
+/* May export_dma_buf() be called? */
+static inline bool vw__device_has_dma_buf(const vw_device *device)
+{
+    return VW__DEVICE_TABLE_HAS(device->table, export_dma_buf) && device->properties.has_dma_buf;
+}
+
 /* May create_on_host() be called? */
 static inline bool vw__device_has_host_handles(const vw_device *device)
 {

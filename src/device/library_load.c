@@ -22,7 +22,7 @@ static void note_reason(char *reasons, size_t reasons_bytes, const char *name, c
 void *vw__library_open(const char *variable, const char *const *names, char *reasons,
                        size_t reasons_bytes)
 {
-    const char *chosen = getenv(variable);
+    const char *chosen = secure_getenv(variable);
     const char *const only_chosen[] = {chosen, NULL};
     if (chosen != NULL && chosen[0] != '\0')
         names = only_chosen;

@@ -18,6 +18,7 @@
 #include "doctor/doctor.h"
 #include "doctor/numbers.h"
 #include "analysis/phase.h"
+#include "analysis/policies.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "settings/setting_variable.h"
@@ -376,6 +377,18 @@ static vw_status conclude(const vw__doctor_input *input, vw__doctor_facts *facts
                : VW_OK;
 }
 
+/* Where it was not PyTorch's own. */
+static void say_allocator(const vw__model *model, vw__diagnosis_draft *draft)
+{
+    const char *gate = vw__recording_launch_gate(model);
+    const char *engine = model->settings.engine != VW__MODEL_NO_STRING
+                             ? vw__model_string(model, model->settings.engine)
+                             : "";
+    if (vw__policy_is_vramwise(engine))
+        vw__diagnosis_reason(draft, "The allocator was %s%s%s.", engine,
+                             gate != NULL ? ", its launch gate " : "", gate != NULL ? gate : "");
+}
+
 /* ---- together -------------------------------------------------------------------------------- */
 
 static vw_status examine(const vw__doctor_input *input, vw__doctor_facts *facts,
@@ -390,7 +403,9 @@ static vw_status examine(const vw__doctor_input *input, vw__doctor_facts *facts,
     VW__TRY(vw__doctor_fragmentation(input, facts, result));
     VW__TRY(vw__doctor_held(facts, result));
     VW__TRY(vw__doctor_peak(input, facts, result));
-    return conclude(input, facts, result);
+    VW__TRY(conclude(input, facts, result));
+    say_allocator(facts->model, result->draft);
+    return VW_OK;
 }
 
 /* A snapshot without history: only what is held at the end. */

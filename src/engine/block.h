@@ -17,8 +17,9 @@
  * was freed, so we keep its choice: a split makes a new record for the low part, and the old one
  * becomes the high part; a merge keeps the record that asked for it.
  *
- * Records are 128 bytes on cache lines of their own: the first line is all that a neighbour's merge
- * or a search touches. They come from chunks that are never given back before the engine ends. */
+ * Records are 128 bytes: the first cache line is all that a neighbour's merge or a search touches,
+ * and they lie at multiples of 128, since processors fetch lines in such pairs. They come from
+ * chunks that are never given back before the engine ends. */
 #ifndef VW_ENGINE_BLOCK_H
 #define VW_ENGINE_BLOCK_H
 
@@ -44,6 +45,7 @@ typedef enum vw__block_state {
 typedef enum vw__block_nature {
     VW__BLOCK_NATURE_LARGE = 1,      /* of a large shelf: the bit is its vw__engine_size_kind */
     VW__BLOCK_NATURE_EXPANDABLE = 2, /* of an expandable segment */
+    VW__BLOCK_NATURE_WHOLE = 4,      /* paged engine: of a segment that is one handle */
 } vw__block_nature;
 
 typedef struct vw__block vw__block;
@@ -64,6 +66,7 @@ struct vw__block {
 
     /* The second cache line. */
     vw__segment *segment;
+    struct vw__lane *lane;    /* its segment's */
     uint64_t requested_bytes; /* what the last caller asked for; 0 for a fresh record */
     uint64_t tag;             /* the caller's, while LIVE or PENDING; 0 otherwise */
     uint64_t segment_tag;     /* of the request that made the segment; follows the record */
@@ -72,7 +75,7 @@ struct vw__block {
     struct vw__stream_order_use *uses; /* streams named by record_stream; the pool's */
     uint32_t pending_events;           /* of those, not yet complete; the pool's */
     uint32_t advice; /* paged engine: vw_advice, while LIVE or PENDING; 0 otherwise */
-} __attribute__((aligned(64)));
+} __attribute__((aligned(128)));
 
 _Static_assert(offsetof(vw__block, segment) == 64, "the first cache line is full");
 _Static_assert(sizeof(vw__block) == 128, "two cache lines a block");
@@ -132,18 +135,29 @@ static inline void vw__block_give_back(vw__block_source *source, vw__block *bloc
     source->spare_count++;
 }
 
-/* A record for addresses of `segment`, linked to no neighbour. There must be a spare one. */
-static inline vw__block *vw__block_make(vw__block_source *source, vw__segment *segment,
-                                        uint64_t address, uint64_t size_bytes, uint32_t tie_break)
+/* A record for addresses of `other`'s segment, linked to no neighbour. There must be a spare one.
+ * The segment is not looked at. */
+static inline vw__block *vw__block_make_beside(vw__block_source *source, const vw__block *other,
+                                               uint64_t address, uint64_t size_bytes,
+                                               uint32_t tie_break)
 {
     vw__block *block = vw__block_take(source);
     block->address = address;
     block->size_bytes = size_bytes;
     block->previous = block->next = NULL;
-    block->segment = segment;
+    block->segment = other->segment;
+    block->lane = other->lane;
     block->tie_break = tie_break;
-    block->nature = segment->nature;
+    block->nature = other->nature;
     return block;
+}
+
+/* The same for addresses of `segment`, whatever blocks it has. */
+static inline vw__block *vw__block_make(vw__block_source *source, vw__segment *segment,
+                                        uint64_t address, uint64_t size_bytes, uint32_t tie_break)
+{
+    const vw__block like = {.segment = segment, .lane = segment->lane, .nature = segment->nature};
+    return vw__block_make_beside(source, &like, address, size_bytes, tie_break);
 }
 
 static inline bool vw__block_is_expandable(const vw__block *block)
@@ -160,6 +174,11 @@ static inline bool vw__block_has_memory(const vw__block *block)
 static inline bool vw__segment_is_expandable(const vw__segment *segment)
 {
     return (segment->nature & VW__BLOCK_NATURE_EXPANDABLE) != 0;
+}
+
+static inline bool vw__segment_is_whole(const vw__segment *segment)
+{
+    return (segment->nature & VW__BLOCK_NATURE_WHOLE) != 0;
 }
 
 /* True if its segment has other blocks. */
@@ -228,11 +247,11 @@ static inline vw__block_pair vw__block_cut_out(vw__block_source *source, vw__blo
     uint64_t before_bytes = address - block->address;
     uint64_t after_bytes = block->size_bytes - before_bytes - size_bytes;
     if (before_bytes > 0) {
-        rest.before = vw__block_make(source, block->segment, block->address, before_bytes, 0);
+        rest.before = vw__block_make_beside(source, block, block->address, before_bytes, 0);
         vw__block_link_before(rest.before, block);
     }
     if (after_bytes > 0) {
-        rest.after = vw__block_make(source, block->segment, address + size_bytes, after_bytes, 0);
+        rest.after = vw__block_make_beside(source, block, address + size_bytes, after_bytes, 0);
         vw__block_link_after(rest.after, block);
     }
     block->address = address;

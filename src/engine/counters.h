@@ -61,6 +61,11 @@ typedef struct vw__counters {
     int64_t num_device_free;
     int64_t num_oom_rejections;
     vw__counter_forgotten forgotten;
+
+    /* active_bytes.peak_all has two readers, who begin anew at different times. Each has here what
+     * the other's beginning took from it. */
+    int64_t active_peak_for_users;
+    int64_t active_peak_for_trims;
 } vw__counters;
 
 static inline void vw__counter_up(vw__counter *counter, vw__engine_size_kind kind, int64_t amount)
@@ -86,6 +91,36 @@ static inline void vw__counter_by(vw__counter *counter, vw__engine_size_kind kin
 {
     counter->freed[kind] += amount < 0 ? -amount : 0;
     vw__counter_up(counter, kind, amount);
+}
+
+static inline int64_t vw__counters_higher(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The highest active_bytes since users last reset their peaks. */
+static inline int64_t vw__counters_active_peak(const vw__counters *counters)
+{
+    return vw__counters_higher(counters->active_bytes.peak_all, counters->active_peak_for_users);
+}
+
+/* Before users reset active_bytes. */
+static inline void vw__counters_keep_for_trims(vw__counters *counters)
+{
+    counters->active_peak_for_trims =
+        vw__counters_higher(counters->active_bytes.peak_all, counters->active_peak_for_trims);
+    counters->active_peak_for_users = 0;
+}
+
+/* The highest active_bytes since the last such call. */
+static inline uint64_t vw__counters_peak_since_trim(vw__counters *counters)
+{
+    vw__counter *active = &counters->active_bytes;
+    int64_t peak = vw__counters_higher(active->peak_all, counters->active_peak_for_trims);
+    counters->active_peak_for_users = vw__counters_active_peak(counters);
+    counters->active_peak_for_trims = 0;
+    active->peak_all = active->current[VW__ENGINE_SMALL] + active->current[VW__ENGINE_LARGE];
+    return (uint64_t)peak;
 }
 
 #endif /* VW_ENGINE_COUNTERS_H */

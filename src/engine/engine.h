@@ -68,6 +68,7 @@ typedef struct vw__engine_owner {
     vw__counters *counters;
     vw_device *device;              /* its memory: through driver_calls.h */
     vw__driver_meter *driver_meter; /* or NULL */
+    uint64_t keep_free_bytes;       /* vw_pool_options.keep_free; 0 = none */
 
     /* Tells listeners, and adds the cause; called only while `*has_listener`. */
     const bool *has_listener;
@@ -91,6 +92,9 @@ typedef struct vw__engine_owner {
     bool (*enter_safe_point)(void *context);
     void (*leave_safe_point)(void *context);
 
+    /* One may be asked for soon. Drops the lock as entering does. NULL: nobody wants to know. */
+    void (*prepare_safe_point)(void *context);
+
     /* Handles in host memory, by the pool options that speak of them. Asked for once at most; the
      * lender lives until after destroy(). */
     vw_status (*open_host_lender)(void *context, vw__lender *out);
@@ -100,6 +104,14 @@ typedef struct vw__engine_owner {
     bool (*hold_launches)(void *context);
     void (*let_launches_go)(void *context);
 } vw__engine_owner;
+
+/* A little idle memory that is to be given back. */
+typedef struct vw__engine_slice {
+    uint64_t wanted_bytes; /* in: enough */
+    size_t most_handles;   /* in: so that the owner's lock is free again soon */
+    uint64_t given_bytes;  /* out: may be more than was wanted, by a part of a handle */
+    bool is_waiting;       /* out: more will do once the device has come to the end of its work */
+} vw__engine_slice;
 
 /* What to park, and where to put it. */
 typedef struct vw__engine_park {
@@ -191,6 +203,11 @@ typedef struct vw__engine_table {
      * point. Without them: both are ignored. */
     void (*advise)(vw__engine *engine, vw__block *block, vw_advice advice);
     vw_status (*mark_step)(vw__engine *engine);
+
+    /* Gives a slice of the idle memory back, the longest idle first, and never waits for the
+     * device. A failure leaves what was given so far in `slice`. Without it:
+     * vw_pool_options.keep_free is refused. */
+    vw_status (*give_back)(vw__engine *engine, vw__engine_slice *slice);
 
     /* Statistics of memory that moves. Fills everything but struct_size; everything is zero before.
      * Without it: VW_ERR_UNSUPPORTED. */

@@ -34,25 +34,49 @@ static bool segment_before(const vw__tree_node *left, const vw__tree_node *right
            ((const vw__segment *)(const void *)right)->address;
 }
 
-vw__segment *vw__engine_add_segment(vw__engine *engine, vw__lane *lane, uint64_t address,
-                                    uint64_t size_bytes, uint8_t nature, uint32_t tie_break)
+vw__segment *vw__engine_make_segment(vw__engine *engine)
 {
     if (!vw__block_source_reserve(&engine->records, VW__ENGINE_SPARE_RECORDS))
         return NULL;
     vw__segment *segment = vw__host_alloc_zeroed(1, sizeof *segment);
-    if (segment == NULL)
-        return NULL;
+    if (segment != NULL)
+        segment->first = vw__block_make(&engine->records, segment, 0, 0, 0);
+    return segment;
+}
+
+void vw__engine_unmake_segment(vw__engine *engine, vw__segment *segment)
+{
+    vw__block_give_back(&engine->records, segment->first);
+    vw__host_free(segment);
+}
+
+vw__segment *vw__engine_add_segment(vw__engine *engine, vw__lane *lane, uint64_t address,
+                                    uint64_t size_bytes, uint8_t nature, uint32_t tie_break)
+{
+    vw__segment *segment = vw__engine_make_segment(engine);
+    if (segment != NULL)
+        vw__engine_file_segment(engine, segment, lane, address, size_bytes, nature, tie_break);
+    return segment;
+}
+
+void vw__engine_file_segment(vw__engine *engine, vw__segment *segment, vw__lane *lane,
+                             uint64_t address, uint64_t size_bytes, uint8_t nature,
+                             uint32_t tie_break)
+{
     segment->address = address;
     segment->size_bytes = size_bytes;
     segment->lane = lane;
     segment->tie_break = tie_break;
     segment->number = engine->segment_numbers++;
     segment->nature = (uint8_t)(lane->shelf->kind | nature);
-    segment->first = vw__block_make(&engine->records, segment, address, size_bytes, tie_break);
+    segment->first->address = address;
+    segment->first->size_bytes = size_bytes;
+    segment->first->tie_break = tie_break;
+    segment->first->lane = lane;
+    segment->first->nature = segment->nature;
     vw__tree_insert(&engine->segments, &segment->node, segment_before);
     if (lane->shelf->private_pool != NULL)
         lane->shelf->private_pool->segment_count++;
-    return segment;
 }
 
 void vw__engine_drop_segment(vw__engine *engine, vw__segment *segment)

@@ -17,8 +17,9 @@ struct vw__scope;
 
 /* The reserved bytes of one private pool. Kept after the pool's end, as in PyTorch. */
 typedef struct vw__private_stat {
-    struct vw__private_stat *next; /* in order of creation */
+    vw__tree_node node; /* by id */
     vw_private_id id;
+    struct vw__private_stat *next; /* in order of creation */
     vw__counter reserved_bytes;
 } vw__private_stat;
 
@@ -56,12 +57,14 @@ struct vw__engine {
     uint64_t max_split_bytes; /* blocks from this size on are "oversize"; UINT64_MAX = none */
     uint64_t held_bytes;  /* reserved from the device, all pools: what the limit is compared with */
     vw__shelf shelves[2]; /* the default pool, by vw__engine_size_kind */
-    vw__tree_node *segments;  /* by address */
-    uint32_t segment_numbers; /* the next segment's */
-    struct vw__private_pool *private_pools;
-    struct vw__scope *scopes;          /* newest first */
-    const vw__engine_request *serving; /* the request in progress, or NULL */
-    vw__private_stat *private_stats;   /* one for each private pool that ever was */
+    vw__tree_node *segments;                                    /* by address */
+    uint32_t segment_numbers;                                   /* the next segment's */
+    struct vw__private_pool *private_pools, *last_private_pool; /* in order of creation */
+    vw__tree_node *private_pools_by_id;
+    struct vw__scope *scopes;                            /* newest first */
+    const vw__engine_request *serving;                   /* the request in progress, or NULL */
+    vw__private_stat *private_stats, *last_private_stat; /* of each private pool that ever was */
+    vw__tree_node *private_stats_by_id;
 };
 
 /* Fills an engine that is zero: without limits, routing by the zeros of vw__engine_routing. */
@@ -72,10 +75,18 @@ void vw__engine_init(vw__engine *engine, const vw__engine_table *table,
 void vw__engine_deinit(vw__engine *engine);
 
 /* A new segment with one block over all of it, in the engine's books but in no index, and
- * VW__ENGINE_SPARE_RECORDS spare before that block was made. `nature` is 0 or
- * VW__BLOCK_NATURE_EXPANDABLE; the size kind is the lane's. NULL: out of host memory. */
+ * VW__ENGINE_SPARE_RECORDS spare before that block was made. `nature` has no
+ * VW__BLOCK_NATURE_LARGE: the size kind is the lane's. NULL: out of host memory. */
 vw__segment *vw__engine_add_segment(vw__engine *engine, vw__lane *lane, uint64_t address,
                                     uint64_t size_bytes, uint8_t nature, uint32_t tie_break);
+
+/* The same in two steps, for memory that is taken in between: filing cannot fail, so nothing that
+ * the device gave need go back, which it might refuse. Unmade is what was not filed. */
+vw__segment *vw__engine_make_segment(vw__engine *engine);
+void vw__engine_file_segment(vw__engine *engine, vw__segment *segment, vw__lane *lane,
+                             uint64_t address, uint64_t size_bytes, uint8_t nature,
+                             uint32_t tie_break);
+void vw__engine_unmake_segment(vw__engine *engine, vw__segment *segment);
 
 /* The segment must have one block, in no index; at the engine's end, where the records of all
  * blocks go at once, whatever it has. What the engine keeps with it (`detail`) is the engine's to

@@ -5,13 +5,13 @@
  * mispredicted branches, five times per allocation and free; at the sizes seen in training that is
  * most of the time an allocator takes. So the sizes are cut into bins, and each bin has a tree:
  *
- *   units of 512 bytes   up to 127, a bin each
- *   above                64 bins from one power of two to the next
+ *   units of 512 bytes   up to 255, a bin each
+ *   above                128 bins from one power of two to the next
  *   from 2^41 bytes on   one last bin for all
  *
  * A bit per bin says which are not empty, and a bit per word of those says which words are not
  * zero, so the next bin in use is found with two count-trailing-zeros. Bins rise with size, so the
- * order across bins is the order of sizes, and inside a bin the tree (one to four nodes in
+ * order across bins is the order of sizes, and inside a bin the tree (one or two nodes in
  * practice) keeps it exactly. Nothing is approximate: the answer is that of the one big tree.
  *
  * Invariants, walked by vw__free_index_check():
@@ -29,7 +29,7 @@
 #include "engine/block.h"
 
 #define VW__FREE_INDEX_UNIT_LOG2 9  /* 512 bytes, the smallest block */
-#define VW__FREE_INDEX_STEPS_LOG2 6 /* 64 bins per doubling */
+#define VW__FREE_INDEX_STEPS_LOG2 7 /* 128 bins per doubling */
 #define VW__FREE_INDEX_LAST_LOG2                                                                   \
     (41 - VW__FREE_INDEX_UNIT_LOG2) /* sizes from 2^41 on share a bin */
 #define VW__FREE_INDEX_BINS                                                                        \

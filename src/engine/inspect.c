@@ -69,7 +69,7 @@ static vw_segment_info describe_range(const vw__block *block, const vw__block **
         .private_id = segment->lane->shelf->private_id,
         .tag = block->segment_tag,
         .is_large = segment->lane->shelf->kind == VW__ENGINE_LARGE,
-        .is_expandable = vw__segment_is_expandable(segment),
+        .is_expandable = vw__segment_is_expandable(segment) && !vw__segment_is_whole(segment),
         .number = segment->number,
     };
     for (; block != NULL && vw__block_has_memory(block); block = block->next) {
@@ -209,6 +209,9 @@ static vw_status check_block(vw__engine_census *census, const vw__segment *segme
                      next != NULL ? next->address : 0);
     VW__ENGINE_CHECK(vw__segment_is_expandable(segment) || vw__block_has_memory(block),
                      "block %#" PRIx64 " of a plain segment is unmapped, or its memory elsewhere",
+                     block->address);
+    VW__ENGINE_CHECK(block->lane == segment->lane,
+                     "block %#" PRIx64 " is in another stream's index than its segment",
                      block->address);
     VW__ENGINE_CHECK(block->tag == 0 || block->state <= VW__BLOCK_PENDING,
                      "free block %#" PRIx64 " has a tag", block->address);

@@ -11,19 +11,48 @@
 #include "engine/private_pools.h"
 
 #include <inttypes.h>
+#include <stddef.h> /* offsetof */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/host_memory.h"
 
+/* ---- by id ----------------------------------------------------------------------------------- */
+
+/* Pools and their statistics both begin with this: programs may have thousands of them. */
+typedef struct keyed {
+    vw__tree_node node;
+    vw_private_id id;
+} keyed;
+
+_Static_assert(offsetof(vw__private_pool, node) == offsetof(keyed, node) &&
+                   offsetof(vw__private_pool, id) == offsetof(keyed, id) &&
+                   offsetof(vw__private_stat, node) == offsetof(keyed, node) &&
+                   offsetof(vw__private_stat, id) == offsetof(keyed, id),
+               "found by id alike");
+
+static bool id_before(const vw__tree_node *left, const vw__tree_node *right)
+{
+    const vw_private_id one = ((const keyed *)(const void *)left)->id;
+    const vw_private_id other = ((const keyed *)(const void *)right)->id;
+    return one.first != other.first ? one.first < other.first : one.second < other.second;
+}
+
+/* The pool or statistics with that id; NULL: none. */
+static void *find_keyed(vw__tree_node *root, vw_private_id id)
+{
+    const keyed key = {.id = id};
+    vw__tree_node *node = vw__tree_first_from(root, &key.node, id_before);
+    return node != NULL && vw__private_id_same(((keyed *)(void *)node)->id, id) ? node : NULL;
+}
+
 vw__private_pool *vw__private_find(const vw__engine *engine, vw_private_id id)
 {
-    vw__private_pool *pool = engine->private_pools;
-    while (pool != NULL && !vw__private_id_same(pool->id, id))
-        pool = pool->next;
-    return pool;
+    return find_keyed(engine->private_pools_by_id, id);
 }
+
+/* ---- routing --------------------------------------------------------------------------------- */
 
 vw__shelf *vw__engine_route(vw__engine *engine, vw_stream stream, vw__engine_size_kind kind)
 {
@@ -92,12 +121,28 @@ bool vw__engine_keeps_default_pools(const vw__engine *engine)
 /* The statistics of private pool `id`, which outlive the pool. NULL: out of host memory. */
 static vw__private_stat *find_or_add_stat(vw__engine *engine, vw_private_id id)
 {
-    vw__private_stat **link = &engine->private_stats;
-    while (*link != NULL && !vw__private_id_same((*link)->id, id))
-        link = &(*link)->next;
-    if (*link == NULL && (*link = vw__host_alloc_zeroed(1, sizeof **link)) != NULL)
-        (*link)->id = id;
-    return *link;
+    vw__private_stat *stat = find_keyed(engine->private_stats_by_id, id);
+    if (stat != NULL || (stat = vw__host_alloc_zeroed(1, sizeof *stat)) == NULL)
+        return stat;
+    stat->id = id;
+    if (engine->last_private_stat != NULL)
+        engine->last_private_stat->next = stat;
+    else
+        engine->private_stats = stat;
+    engine->last_private_stat = stat;
+    vw__tree_insert(&engine->private_stats_by_id, &stat->node, id_before);
+    return stat;
+}
+
+static void file_private(vw__engine *engine, vw__private_pool *pool)
+{
+    pool->previous = engine->last_private_pool;
+    if (pool->previous != NULL)
+        pool->previous->next = pool;
+    else
+        engine->private_pools = pool;
+    engine->last_private_pool = pool;
+    vw__tree_insert(&engine->private_pools_by_id, &pool->node, id_before);
 }
 
 static vw_status add_private(vw__engine *engine, vw_private_id id,
@@ -113,6 +158,7 @@ static vw_status add_private(vw__engine *engine, vw_private_id id,
     if (options != NULL) {
         pool->use_on_oom = options->use_on_oom;
         pool->no_split = options->no_split;
+        pool->one_handle = options->one_handle;
         pool->source = *options;
     }
     for (int kind = VW__ENGINE_SMALL; kind <= VW__ENGINE_LARGE; kind++) {
@@ -120,19 +166,21 @@ static vw_status add_private(vw__engine *engine, vw_private_id id,
         pool->shelves[kind].private_pool = pool;
         pool->shelves[kind].private_id = id;
     }
-    vw__private_pool **link = &engine->private_pools;
-    while (*link != NULL)
-        link = &(*link)->next;
-    *link = pool;
+    file_private(engine, pool);
     return VW_OK;
 }
 
 void vw__private_drop(vw__engine *engine, vw__private_pool *pool)
 {
-    vw__private_pool **link = &engine->private_pools;
-    while (*link != pool)
-        link = &(*link)->next;
-    *link = pool->next;
+    if (pool->previous != NULL)
+        pool->previous->next = pool->next;
+    else
+        engine->private_pools = pool->next;
+    if (pool->next != NULL)
+        pool->next->previous = pool->previous;
+    else
+        engine->last_private_pool = pool->previous;
+    vw__tree_remove(&engine->private_pools_by_id, &pool->node);
     vw__shelf_deinit(&pool->shelves[VW__ENGINE_SMALL]);
     vw__shelf_deinit(&pool->shelves[VW__ENGINE_LARGE]);
     vw__host_free(pool);

@@ -13,13 +13,15 @@
 #include "engine/shelf.h"
 
 typedef struct vw__private_pool {
-    struct vw__private_pool *next; /* in order of creation */
+    vw__tree_node node; /* by id */
     vw_private_id id;
+    struct vw__private_pool *next, *previous; /* in order of creation */
     int use_count;            /* 0: its idle memory may go, and with the last of it the pool */
     int64_t segment_count;    /* segments it owns */
     int requests_in_progress; /* that may drop the lock: the pool must not end */
     bool use_on_oom;
     bool no_split;
+    bool one_handle;           /* a segment is one piece of physical memory */
     bool is_region;            /* named, and parked by itself: engines that can park */
     bool is_dropped;           /* a region whose data is not kept */
     bool is_parked;            /* by itself; set by the engine */

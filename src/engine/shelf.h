@@ -59,12 +59,12 @@ static inline vw__lane *vw__shelf_lane(vw__shelf *shelf, vw_stream stream)
 
 static inline vw__lane *vw__block_lane(const vw__block *block)
 {
-    return block->segment->lane;
+    return block->lane;
 }
 
 static inline vw_stream vw__block_stream(const vw__block *block)
 {
-    return block->segment->lane->stream;
+    return block->lane->stream;
 }
 
 static inline vw__engine_size_kind vw__block_kind(const vw__block *block)
@@ -74,7 +74,7 @@ static inline vw__engine_size_kind vw__block_kind(const vw__block *block)
 
 static inline vw_private_id vw__block_private_id(const vw__block *block)
 {
-    return block->segment->lane->shelf->private_id;
+    return block->lane->shelf->private_id;
 }
 
 /* Into the free index, as FREE and new: its age begins now. */
@@ -97,7 +97,7 @@ VW__TREE_INLINE vw__block *vw__lane_split_low(vw__block_source *records, vw__lan
                                               uint32_t tie_break, int64_t rest_age_base)
 {
     block->age_base = rest_age_base;
-    vw__block *low = vw__block_make(records, block->segment, block->address, size_bytes, tie_break);
+    vw__block *low = vw__block_make_beside(records, block, block->address, size_bytes, tie_break);
     vw__block_link_before(low, block);
     vw__free_index_shrink(&lane->free, block, size_bytes);
     return low;

@@ -16,7 +16,7 @@ void vw__json_init(vw__json *json, vw__byte_buffer *buffer)
 
 /* ---- strings --------------------------------------------------------------------------------- */
 
-/* The escape of a control character, a quotation mark or a backslash. */
+/* The escape of a character that steers, a quotation mark or a backslash: all below U+10000. */
 static void append_escaped(vw__byte_buffer *buffer, unsigned character)
 {
     static const char *const short_forms[] = {
@@ -37,8 +37,8 @@ static void append_string(vw__byte_buffer *buffer, const char *bytes, size_t siz
     while (at < size_bytes) {
         uint32_t character = 0;
         size_t length = vw__utf8_next(bytes + at, size_bytes - at, &character);
-        bool is_plain = character >= 0x20 && character != '"' && character != '\\' &&
-                        character != VW__UTF8_INVALID;
+        bool is_plain = character != '"' && character != '\\' && character != VW__UTF8_INVALID &&
+                        !vw__utf8_is_steering(character);
         if (!is_plain) {
             vw__append_bytes(buffer, bytes + run_start, at - run_start);
             if (character == VW__UTF8_INVALID)

@@ -39,7 +39,7 @@ static void register_handler(void)
 static int number_in(const char *const *names, int none)
 {
     for (; *names != NULL; names++) {
-        const char *text = getenv(*names);
+        const char *text = secure_getenv(*names);
         char *end = NULL;
         long number = text == NULL ? -1 : strtol(text, &end, 10);
         if (text != NULL && end != text && *end == '\0' && number >= 0 && number <= 1 << 24)
@@ -51,7 +51,7 @@ static int number_in(const char *const *names, int none)
 static const char *text_in(const char *const *names)
 {
     for (; *names != NULL; names++) {
-        const char *text = getenv(*names);
+        const char *text = secure_getenv(*names);
         if (text != NULL && text[0] != '\0' && strcmp(text, "none") != 0)
             return text;
     }
@@ -87,19 +87,19 @@ static vw_live_identity identity_of_process(void)
 
 static bool is_set(const char *name)
 {
-    const char *text = getenv(name);
+    const char *text = secure_getenv(name);
     return text != NULL && text[0] != '\0' && strcmp(text, "0") != 0;
 }
 
 bool vw_live_is_wanted(void)
 {
-    const char *wish = getenv("VRAMWISE_LIVE");
+    const char *wish = secure_getenv("VRAMWISE_LIVE");
     return !is_set("VRAMWISE_DISABLE") && (wish == NULL || strcmp(wish, "0") != 0);
 }
 
 static vw_status make_page(void)
 {
-    const char *folder = getenv("VRAMWISE_LIVE_DIR");
+    const char *folder = secure_getenv("VRAMWISE_LIVE_DIR");
     if (is_over)
         return vw__fail(VW_ERR_WRONG_STATE, "the process ends");
     if (!vw_live_is_wanted())

@@ -135,8 +135,10 @@ typedef struct vw__model_annotation {
     vw__model_move move;
 } vw__model_annotation;
 
-/* Entries of allocator_settings that our recorder adds. PyTorch's tools show them unchanged. */
+/* Entries of allocator_settings that our recorder adds, and of which vramwise.torch.install() adds
+ * the first and the last to PyTorch's own snapshots. PyTorch's tools show them unchanged. */
 #define VW__MODEL_ENGINE_KEY "vramwise_engine"
+#define VW__MODEL_LAUNCH_GATE_KEY "vramwise_launch_gate"
 #define VW__MODEL_DEVICE_BYTES_KEY "vramwise_device_bytes"
 #define VW__MODEL_LIMIT_BYTES_KEY "vramwise_limit_bytes"
 
@@ -153,8 +155,8 @@ typedef struct vw__model_settings {
     double garbage_collection_threshold;
     bool is_expandable;
 
-    /* Of a recording of our own recorder: the pool as it was when the file was written. */
-    uint32_t engine; /* strings: "torch", "vramwise"; VW__MODEL_NO_STRING: somebody else wrote it */
+    /* Where our own allocator served: the pool as it was when the file was written. */
+    uint32_t engine; /* strings: "torch", "vramwise"; VW__MODEL_NO_STRING: PyTorch's own served */
     uint64_t device_bytes; /* that the device has; 0: not known */
     uint64_t limit_bytes;  /* that the pool may reserve; 0: no limit, or not known */
 

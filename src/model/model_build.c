@@ -68,6 +68,7 @@ struct vw__model_builder {
     vw__id_index indexes[INDEX_COUNT];
     size_t array_limit_bytes; /* of arrays and indexes together */
     size_t held_bytes;        /* of arrays and indexes together */
+    bool has_hit_memory_limit;
     vw__model_event_bounds bounds;
     uint64_t seed;
 };
@@ -76,11 +77,13 @@ struct vw__model_builder {
 
 static vw_status charge(vw__model_builder *builder, size_t more_bytes, const char *what)
 {
-    if (more_bytes > builder->array_limit_bytes - builder->held_bytes)
+    if (more_bytes > builder->array_limit_bytes - builder->held_bytes) {
+        builder->has_hit_memory_limit = true;
         return vw__fail(VW_ERR_UNSUPPORTED,
                         "the recording needs more memory than it may take: %zu bytes for %s, with "
                         "%zu of %zu in use",
                         more_bytes, what, builder->held_bytes, builder->array_limit_bytes);
+    }
     builder->held_bytes += more_bytes;
     return VW_OK;
 }
@@ -244,9 +247,11 @@ vw_status vw__model_add_string(vw__model_builder *builder, const void *bytes, si
     vw__string_table *strings = &builder->model->strings;
     if (vw__string_table_add(strings, bytes, size_bytes, id))
         return VW_OK;
-    if (strings->has_hit_limit)
+    if (strings->has_hit_limit) {
+        builder->has_hit_memory_limit = true;
         return vw__fail(VW_ERR_UNSUPPORTED, "the recording has more than %zu bytes of strings",
                         strings->bytes_limit);
+    }
     return vw__fail_host_memory(size_bytes, "a string");
 }
 
@@ -400,6 +405,11 @@ vw_status vw__model_add_block(vw__model_builder *builder, const vw__model_block 
                               size_t *index)
 {
     return append(builder, BLOCKS, block, index);
+}
+
+bool vw__model_builder_has_hit_memory_limit(const vw__model_builder *builder)
+{
+    return builder->has_hit_memory_limit;
 }
 
 vw__model_block *vw__model_builder_block(vw__model_builder *builder, size_t index)

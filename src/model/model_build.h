@@ -18,6 +18,9 @@ typedef struct vw__model_builder vw__model_builder;
 /* `limit_bytes` bounds all host memory of the builder and the model together; up to a quarter of
  * it may be strings. */
 VW_MUST_CHECK vw_status vw__model_builder_create(size_t limit_bytes, vw__model_builder **out);
+
+/* Was something refused because of that limit? */
+bool vw__model_builder_has_hit_memory_limit(const vw__model_builder *builder);
 void vw__model_builder_destroy(vw__model_builder *builder); /* NULL does nothing */
 
 /* Each stores the id of an equal record, or adds one. */

@@ -215,6 +215,26 @@ static vw_status widen(vw__byte_source *source, size_t wanted_bytes)
     return VW_OK;
 }
 
+/* Has more come out than may? */
+static vw_status check_output(const vw__byte_source *source)
+{
+    uint64_t made_bytes = source->offset + source->window_bytes;
+    if (made_bytes > source->limit_bytes)
+        return vw__fail(VW_ERR_CORRUPT_FILE,
+                        "%s: more than the limit of %" PRIu64
+                        " bytes come out of it, after %" PRIu64 " bytes of the file",
+                        source->name, source->limit_bytes, source->file_read_bytes);
+    if (source->decompressor == NULL || made_bytes <= VW__BYTE_SOURCE_SMALL_BYTES)
+        return VW_OK;
+    uint64_t file_bytes = vw__max_u64(source->file_size_bytes, source->file_read_bytes);
+    if (made_bytes / VW__BYTE_SOURCE_LARGEST_GROWTH <= file_bytes)
+        return VW_OK;
+    return vw__fail(VW_ERR_CORRUPT_FILE,
+                    "%s: unpacked, its %" PRIu64 " bytes become more than %d times as many, which "
+                    "no recording and no log does",
+                    source->name, file_bytes, VW__BYTE_SOURCE_LARGEST_GROWTH);
+}
+
 vw_status vw__byte_source_peek(vw__byte_source *source, size_t wanted_bytes, const uint8_t **bytes,
                                size_t *size_bytes)
 {
@@ -228,12 +248,8 @@ vw_status vw__byte_source_peek(vw__byte_source *source, size_t wanted_bytes, con
         wanted_bytes = 1;
     if (source->window_bytes < wanted_bytes && !source->is_over) {
         vw_status status = widen(source, wanted_bytes);
-        if (status == VW_OK && (source->offset > source->limit_bytes ||
-                                source->window_bytes > source->limit_bytes - source->offset))
-            status = vw__fail(VW_ERR_CORRUPT_FILE,
-                              "%s: more than the limit of %" PRIu64 " bytes come out of it, after "
-                              "%" PRIu64 " bytes of the file",
-                              source->name, source->limit_bytes, source->file_read_bytes);
+        if (status == VW_OK)
+            status = check_output(source);
         if (status != VW_OK) {
             source->failure = status;
             return status;

@@ -1,9 +1,9 @@
 /* byte_source.h - the bytes of a file, whatever it is compressed with.
  *
  * gzip, xz and zstd are detected by their first bytes and unpacked on the way; anything else is
- * passed through. The reader sees one window after the other and never the whole, so a file that
- * grows a thousandfold costs time in proportion to what is read of it, and no memory. The unpacked
- * size has a limit as well.
+ * passed through. The reader sees one window after the other and never the whole, so what a file
+ * grows to costs time in proportion to what is read of it, and no memory. The unpacked size is
+ * limited, and so is its ratio to the size of the file.
  *
  * No locks: one thread at a time. */
 #ifndef VW_PARSE_BYTE_SOURCE_H
@@ -35,6 +35,11 @@ typedef struct vw__byte_source_options {
 
 #define VW__BYTE_SOURCE_DEFAULT_LIMIT_BYTES (UINT64_C(64) << 30)
 
+/* A compressed file may become this many times as large, or VW__BYTE_SOURCE_SMALL_BYTES if that is
+ * more. Recordings and logs become 5 to 100 times as large; what becomes more was made to. */
+#define VW__BYTE_SOURCE_LARGEST_GROWTH 1000
+#define VW__BYTE_SOURCE_SMALL_BYTES (UINT64_C(256) << 20)
+
 /* "-" is standard input. VW_ERR_FILE: it cannot be opened or read (with the system's words), is a
  * directory. `options` may be NULL. Waits for the first few bytes, to see what they are. */
 VW_MUST_CHECK vw_status vw__byte_source_open(const char *path,
@@ -59,9 +64,9 @@ uint64_t vw__byte_source_file_bytes(const vw__byte_source *source); /* read of t
  * that is less, and takes none of it: `*bytes` and `*size_bytes` are the window, valid until the
  * next call. 0 bytes: the end. `wanted_bytes` up to VW__BYTE_SOURCE_LARGEST_PEEK_BYTES grows the
  * window; VW_ERR_CORRUPT_FILE beyond that, for damaged compressed data (what, where), a compressed
- * file that ends too early, and the output limit; VW_ERR_UNSUPPORTED for compressed data that wants
- * too much memory; VW_ERR_FILE, VW_ERR_HOST_MEMORY, VW_ERR_WRONG_STATE. A source that has failed to
- * get more goes on failing. */
+ * file that ends too early, and the limits of output; VW_ERR_UNSUPPORTED for compressed data that
+ * wants too much memory; VW_ERR_FILE, VW_ERR_HOST_MEMORY, VW_ERR_WRONG_STATE. A source that has
+ * failed to get more goes on failing. */
 VW_MUST_CHECK vw_status vw__byte_source_peek(vw__byte_source *source, size_t wanted_bytes,
                                              const uint8_t **bytes, size_t *size_bytes);
 

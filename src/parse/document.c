@@ -16,9 +16,9 @@
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static vw_status refuse_memory(const vw__document *document, size_t size_bytes,
-                               const char *what_for)
+static vw_status refuse_memory(vw__document *document, size_t size_bytes, const char *what_for)
 {
+    document->has_hit_memory_limit = true;
     return vw__fail(VW_ERR_UNSUPPORTED,
                     "reading needs more host memory than the limit of %zu bytes: %zu are held, %zu "
                     "more wanted for %s",
@@ -26,7 +26,7 @@ static vw_status refuse_memory(const vw__document *document, size_t size_bytes,
                     what_for);
 }
 
-vw_status vw__document_explain_arena(const vw__document *document, size_t size_bytes,
+vw_status vw__document_explain_arena(vw__document *document, size_t size_bytes,
                                      const char *what_for)
 {
     if (document->arena.has_hit_limit || document->strings.has_hit_limit)
@@ -37,6 +37,11 @@ vw_status vw__document_explain_arena(const vw__document *document, size_t size_b
 size_t vw__document_memory_bytes(const vw__document *document)
 {
     return document->arena.held_bytes + document->beside_bytes;
+}
+
+bool vw__document_has_hit_memory_limit(const vw__document *document)
+{
+    return document->has_hit_memory_limit;
 }
 
 vw_status vw__document_resize_memory(vw__document *document, void *memory, size_t old_bytes,

@@ -90,6 +90,9 @@ void vw__document_destroy(vw__document *document); /* NULL does nothing */
 /* Host memory held now. */
 size_t vw__document_memory_bytes(const vw__document *document);
 
+/* Did reading fail because of vw__document_limits.memory_bytes? */
+bool vw__document_has_hit_memory_limit(const vw__document *document);
+
 /* ---- how a value is made up --------------------------------------------------------------------
  */
 

@@ -44,10 +44,11 @@ struct vw__document {
     vw__arena arena;     /* strings and chunks */
     size_t beside_bytes; /* held outside the arena */
     size_t limit_bytes;
+    bool has_hit_memory_limit; /* something was refused because of limit_bytes */
 };
 
 /* Sets the error for a piece that the arena refused, and returns its status. */
-VW_MUST_CHECK vw_status vw__document_explain_arena(const vw__document *document, size_t size_bytes,
+VW_MUST_CHECK vw_status vw__document_explain_arena(vw__document *document, size_t size_bytes,
                                                    const char *what_for);
 
 /* An array held beside the arena becomes half as large again, or a few elements to begin with. */

@@ -193,6 +193,8 @@ static const char *folded_kind_name(unsigned kind)
         return "a block";
     case VW__SNAPSHOT_FOLDED_USED_BLOCKS:
         return "the blocks of another segment";
+    case VW__SNAPSHOT_FOLDED_USED_ENTRIES:
+        return "the entries of another trace";
     case VW__SNAPSHOT_FOLDED_PAST:
         return "an entry of a block's history";
     case VW__SNAPSHOT_FOLDED_ANNOTATION:

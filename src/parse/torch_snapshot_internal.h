@@ -217,6 +217,7 @@ typedef enum vw__snapshot_folded_kind {
     VW__SNAPSHOT_FOLDED_SEGMENT,       /* `segments` below */
     VW__SNAPSHOT_FOLDED_BLOCK,         /* the builder's blocks */
     VW__SNAPSHOT_FOLDED_USED_BLOCKS,   /* a list of blocks that has its segment */
+    VW__SNAPSHOT_FOLDED_USED_ENTRIES,  /* a list of trace entries that has its trace */
     VW__SNAPSHOT_FOLDED_PAST,          /* an entry of a block's `history`: `pasts` below */
     VW__SNAPSHOT_FOLDED_ANNOTATION,    /* `annotations` below */
     VW__SNAPSHOT_FOLDED_POOL,          /* two integers: the builder's pools */

@@ -11,12 +11,10 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/human_units.h"
 #include "parse/json_read.h"
 #include "parse/pickle_read.h"
 #include "parse/torch_snapshot_internal.h"
-
-/* Over a hundred million events. */
-#define DEFAULT_LIMIT_BYTES ((size_t)16 << 30)
 
 static const char expected[] =
     "expected what torch.cuda.memory._dump_snapshot() writes (a pickle), or the same as JSON";
@@ -96,6 +94,14 @@ static vw_status tell_encoding(vw__byte_source *source, vw__snapshot_encoding *e
 
 /* ---- the way --------------------------------------------------------------------------------- */
 
+/* Adds to the words for a failure what the user can do about it. */
+static vw_status explain_limit(vw_status status, size_t limit_bytes)
+{
+    char limit[VW__HUMAN_SIZE_BYTES];
+    return vw__fail(status, "%s. Reading may take %s in all; --max-memory allows more",
+                    vw_last_error(), vw__human_size(limit_bytes, limit));
+}
+
 static vw_status read_document(vw__byte_source *source, vw__snapshot_encoding encoding,
                                size_t limit_bytes, vw__model_builder *builder)
 {
@@ -117,15 +123,17 @@ static vw_status read_document(vw__byte_source *source, vw__snapshot_encoding en
                            : vw__document_read_json(source, document, &root);
     if (status == VW_OK)
         status = vw__snapshot_read_root(&fold, document, root);
+    bool has_hit_limit = vw__document_has_hit_memory_limit(document) ||
+                         vw__model_builder_has_hit_memory_limit(builder);
     vw__snapshot_fold_deinit(&fold);
     vw__document_destroy(document);
-    return status;
+    return status != VW_OK && has_hit_limit ? explain_limit(status, limit_bytes) : status;
 }
 
 vw_status vw__snapshot_read(vw__byte_source *source, size_t memory_limit_bytes, vw__model **out,
                             vw__snapshot_encoding *encoding)
 {
-    size_t limit_bytes = memory_limit_bytes != 0 ? memory_limit_bytes : DEFAULT_LIMIT_BYTES;
+    size_t limit_bytes = memory_limit_bytes != 0 ? memory_limit_bytes : SIZE_MAX;
     vw__snapshot_encoding found;
     vw__model_builder *builder;
     VW__TRY(tell_encoding(source, &found));

@@ -14,7 +14,7 @@ typedef enum vw__snapshot_encoding {
     VW__SNAPSHOT_ENCODING_JSON,
 } vw__snapshot_encoding;
 
-/* `memory_limit_bytes`: of everything this needs; 0 = a default fit for the largest recordings.
+/* `memory_limit_bytes`: of everything this needs; 0 = no limit.
  *
  * VW_ERR_CORRUPT_FILE   no snapshot: what was expected, what was found, where
  * VW_ERR_UNSUPPORTED    beyond a limit */

@@ -110,6 +110,8 @@ static size_t skip_run(gathered_trace *trace, size_t first_free_event, const vw_
     return count;
 }
 
+/* A list belongs to one trace: named a thousand times, a short one would become a long recording.
+ */
 static vw_status gather_entries(vw__snapshot_fold *fold, vw__value list, const char *name,
                                 size_t first_free_event, gathered_trace *trace)
 {
@@ -126,6 +128,9 @@ static vw_status gather_entries(vw__snapshot_fold *fold, vw__value list, const c
             VW__TRY(gather_event(fold, trace, first_free_event, vw__value_folded_id(items[i])));
         }
     }
+    if (number != 0)
+        vw__document_fold_list(fold->document, list,
+                               vw__value_folded(VW__SNAPSHOT_FOLDED_USED_ENTRIES, 0));
     return VW_OK;
 }
 

@@ -76,28 +76,28 @@ static uint64_t vector_of(uint64_t columns)
 }
 
 /* float32 numbers in the buffer; 0 where no column is shared. */
-static uint64_t shared_sums(uint64_t rows, uint64_t columns)
+static uint64_t shared_sums(uint64_t outer, uint64_t rows, uint64_t columns)
 {
     uint64_t vector = vector_of(columns), most = MOST_THREADS / vector;
     uint64_t width = vw__min_u64(power_of_two_below(columns / vector, most), WARP);
     uint64_t height = vw__min_u64(power_of_two_below(rows, most), most / width);
     width = vw__min_u64(power_of_two_below(columns / vector, most), most / height);
     uint64_t values = vw__ceil_div_u64(rows, height); /* of a thread */
-    uint64_t grid = vw__ceil_div_u64(columns / vector, width);
+    uint64_t grid = vw__ceil_div_u64(times(outer, columns) / vector, width);
     uint64_t wanted = PROCESSORS * (THREADS_OF_PROCESSOR / (width * height));
     if (values < MOST_VALUES || grid > wanted)
         return 0;
     uint64_t blocks =
         vw__min_u64(vw__ceil_div_u64(wanted, grid), vw__ceil_div_u64(values, FEWEST_VALUES));
     blocks = vw__max_u64(blocks, vw__ceil_div_u64(values, MOST_VALUES));
-    return blocks > 1 ? times(columns, times(blocks, width * vector)) : 0;
+    return blocks > 1 ? times(times(outer, columns), times(blocks, width * vector)) : 0;
 }
 
-vw__hidden vw__hidden_sum(uint64_t rows, uint64_t columns)
+vw__hidden vw__hidden_sum(uint64_t outer, uint64_t rows, uint64_t columns)
 {
     vw__hidden hidden = {.count = 0};
     if (columns > 0)
-        let_go(&hidden, take(&hidden, shared_sums(rows, columns), FLOAT32_BYTES));
+        let_go(&hidden, take(&hidden, shared_sums(outer, rows, columns), FLOAT32_BYTES));
     return hidden;
 }
 
@@ -129,7 +129,12 @@ vw__hidden vw__hidden_embedding(uint64_t ids)
  *   of 260,000 both, in a ResNet-50 with float16;
  * - one filter for each channel: PyTorch's own kernels.
  *
- * Splitting long sums adds a few per cent, which are left out. */
+ * A transposed convolution is the derivative of one whose channels and filters are exchanged.
+ * Volumes (bench/torch/measure_workspaces.py) copy for every window of more than one place, but for
+ * the result of few channels.
+ *
+ * In float32 the gradient of a weight is summed in eight parts. What splitting adds elsewhere is a
+ * few per cent, and left out. */
 
 enum { LANES = 8 };
 
@@ -162,9 +167,12 @@ static bool needs_workspace(const vw__op_conv_shape *shape, uint64_t element_byt
 {
     if (shape->is_channels_last || (shape->groups > 1 && shape->groups == shape->in.channels))
         return false;
+    bool has_few = (shape->window.is_transposed ? shape->out_channels : shape->in.channels) < LANES;
+    if (vw__op_window_dimensions(&shape->window) == 3)
+        return shape->window.kernel > 1 && !(has_few && side == VW__HIDDEN_RESULT);
     bool is_even = has_even_planes(shape);
     if (element_bytes == FLOAT32_BYTES)
-        return !is_even || (overlaps(&shape->window) && shape->in.channels >= LANES);
+        return !is_even || (overlaps(&shape->window) && !has_few);
     return side == VW__HIDDEN_WEIGHT_GRADIENT || !is_even || !is_plain_product(&shape->window);
 }
 
@@ -208,6 +216,18 @@ static bool is_summed_over_images(const vw__op_conv_shape *shape, uint64_t eleme
            times(shape->in.channels, shape->out_channels) < LARGE;
 }
 
+/* Of a weight's gradient, beside the first. */
+static uint64_t parts(const vw__op_conv_shape *shape, uint64_t element_bytes, vw__hidden_side side)
+{
+    enum { OTHERS = 7 };
+    uint64_t area = area_of(&shape->window);
+    if (side != VW__HIDDEN_WEIGHT_GRADIENT || element_bytes != FLOAT32_BYTES || area == 1 ||
+        shape->window.dilation < 2 || shape->groups == 0)
+        return 0;
+    uint64_t channels = padded_channels(shape->in.channels) / shape->groups;
+    return times(OTHERS, times(times(channels, area), shape->out_channels));
+}
+
 vw__hidden vw__hidden_convolution(const vw__op_conv_shape *shape, uint64_t element_bytes,
                                   vw__hidden_side side)
 {
@@ -219,7 +239,9 @@ vw__hidden vw__hidden_convolution(const vw__op_conv_shape *shape, uint64_t eleme
                take(&hidden, times(shape->in.batch, shape->in.channels * shape->out_channels),
                     FLOAT32_BYTES));
     else
-        let_go(&hidden, take(&hidden, copies(shape), element_bytes));
+        let_go(&hidden,
+               take(&hidden, vw__add_capped_u64(copies(shape), parts(shape, element_bytes, side)),
+                    element_bytes));
     return hidden;
 }
 
@@ -248,5 +270,59 @@ vw__hidden vw__hidden_attention(const vw__hidden_heads *shape)
         take(&hidden, repeated, shape->element_bytes);
         take(&hidden, repeated, shape->element_bytes);
     }
+    return hidden;
+}
+
+/* ---- recurrent layers ------------------------------------------------------------------------ */
+
+/* cuDNN's workspaces for 288 layers on an H200 (bench/torch/measure_workspaces.py) are sums of: the
+ * matrices; 8 MiB for each layer and direction; some copies of all states; and some of one step's.
+ * Where it picks other kernels, which it does for batches below 32 and for single layers of 16
+ * bits, this is up to a fifth of it off. */
+static uint64_t copies_of_all(const vw__hidden_cells *cells)
+{
+    const bool is_lstm = cells->gates == 4, is_single = cells->layers == 1;
+    if (!cells->is_training)
+        return cells->directions * cells->gates;
+    if (cells->directions > 1)
+        return is_lstm ? 15 : !is_single ? 14 : cells->gates == 3 ? 13 : 12;
+    if (is_lstm)
+        return cells->has_dropout ? 7 : 6;
+    return is_single || (cells->has_dropout && cells->gates == 3) ? 6 : 5;
+}
+
+static uint64_t copies_of_step(const vw__hidden_cells *cells)
+{
+    const bool is_lstm = cells->gates == 4;
+    if (cells->directions > 1)
+        return times(is_lstm ? 24 : 14, cells->layers);
+    if (cells->layers == 1)
+        return is_lstm ? 11 : 5;
+    return is_lstm ? times(10, cells->layers) : vw__add_capped_u64(times(13, cells->layers), 8);
+}
+
+/* Of all layers: the first reads the input, the others the states of those below. */
+static uint64_t matrices(const vw__hidden_cells *cells)
+{
+    const uint64_t gates = times(times(cells->directions, cells->gates), cells->width);
+    const uint64_t first = times(gates, vw__add_capped_u64(cells->inputs, cells->width));
+    const uint64_t states = times(cells->directions, cells->width);
+    const uint64_t other = times(gates, vw__add_capped_u64(states, cells->width));
+    return vw__add_capped_u64(first, times(cells->layers > 0 ? cells->layers - 1 : 0, other));
+}
+
+vw__hidden vw__hidden_recurrent(const vw__hidden_cells *cells)
+{
+    enum { LAYER_BYTES = 8 << 20 };
+    vw__hidden hidden = {.count = 0};
+    uint64_t elements = matrices(cells);
+    elements =
+        vw__add_capped_u64(elements, times(copies_of_all(cells), times(cells->rows, cells->width)));
+    elements = vw__add_capped_u64(elements,
+                                  times(copies_of_step(cells), times(cells->batch, cells->width)));
+    uint64_t size_bytes =
+        vw__add_capped_u64(times(elements, cells->element_bytes),
+                           times(LAYER_BYTES, times(cells->layers, cells->directions)));
+    let_go(&hidden, take(&hidden, size_bytes, 1));
     return hidden;
 }

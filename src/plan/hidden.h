@@ -34,8 +34,8 @@ typedef struct vw__hidden {
  * `card_name` may be NULL or unknown. */
 uint64_t vw__hidden_cublas_bytes(const char *card_name);
 
-/* The sum of `rows` rows, as the gradients of biases are. */
-vw__hidden vw__hidden_sum(uint64_t rows, uint64_t columns);
+/* The sum of `rows` rows, as the gradients of biases are; of `outer` tables, each by itself. */
+vw__hidden vw__hidden_sum(uint64_t outer, uint64_t rows, uint64_t columns);
 
 /* The gradient of an embedding. */
 vw__hidden vw__hidden_embedding(uint64_t ids);
@@ -58,5 +58,16 @@ typedef struct vw__hidden_heads {
 } vw__hidden_heads;
 
 vw__hidden vw__hidden_attention(const vw__hidden_heads *shape);
+
+/* What cuDNN takes for a recurrent layer while it computes, forwards and backwards alike. */
+typedef struct vw__hidden_cells {
+    uint64_t gates; /* 4: LSTM, 3: GRU, 1: a plain one */
+    bool is_training, has_dropout;
+    uint64_t element_bytes;
+    uint64_t rows; /* of all steps */
+    uint64_t batch, inputs, width, layers, directions;
+} vw__hidden_cells;
+
+vw__hidden vw__hidden_recurrent(const vw__hidden_cells *cells);
 
 #endif /* VW_PLAN_HIDDEN_H */

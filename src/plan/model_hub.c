@@ -50,7 +50,7 @@ void vw__model_hub_append_cache(vw__byte_buffer *out)
         {"HOME", "/.cache/huggingface/hub"},
     };
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        const char *folder = getenv(places[i].variable);
+        const char *folder = secure_getenv(places[i].variable);
         if (folder == NULL || folder[0] == '\0')
             continue;
         vw__append_format(out, "%s%s", folder, places[i].below);

@@ -24,7 +24,7 @@ void vw__node_sum_rows_for(vw__tape *tape, size_t edge, uint64_t rows, uint64_t 
         return;
     vw__node_return(tape);
     vw__node_take_for(tape, edge, columns, dtype);
-    const vw__hidden buffer = vw__hidden_sum(rows, columns);
+    const vw__hidden buffer = vw__hidden_sum(1, rows, columns);
     vw__node_take_hidden(tape, &buffer);
 }
 

@@ -87,6 +87,9 @@ static void note_the_trace(vw__plan_scaled_draft *draft, const vw_plan_traced *t
 {
     for (size_t i = 0; traced != NULL && i < traced->note_count; i++)
         note(draft, vw__arena_copy(&draft->arena, traced->notes[i], strlen(traced->notes[i])));
+    if (traced != NULL) /* bench/results/plan_traced.md */
+        note(draft, "of 213 steps that were traced and measured nine in ten were within 0.5 %, and "
+                    "all between 5 % too low and 2 % too high");
 }
 
 void vw__plan_scaled_add_notes(vw__plan_scaled_draft *draft, const vw__plan_scaled_work *work)

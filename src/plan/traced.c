@@ -11,7 +11,7 @@
 #include "parse/byte_source.h"
 #include "parse/json_read.h"
 
-enum { VERSION = 1, MOST_DEPTH = 16, MOST_TEXT = 400 };
+enum { VERSION = 2, MOST_DEPTH = 16, MOST_TEXT = 400 };
 
 /* A step of a large model is some ten thousand events of 30 bytes. */
 #define MOST_FILE_BYTES (UINT64_C(1) << 30)

@@ -19,7 +19,7 @@
 #include "plan/hidden.h"
 #include "plan/traced.h"
 
-enum { MOST_FRAMES = 256, MOST_NUMBERS = 16 };
+enum { MOST_FRAMES = 256, MOST_NUMBERS = 24 };
 
 #define MADE_UP "traced by vramwise: nothing was measured, times are made up"
 
@@ -243,7 +243,8 @@ static vw_status play_matmul(playing *p, const hidden_event *event)
 
 static vw_status play_sum(playing *p, const hidden_event *event)
 {
-    const vw__hidden hidden = vw__hidden_sum(event->numbers[0], event->numbers[1]);
+    const vw__hidden hidden =
+        vw__hidden_sum(event->numbers[0], event->numbers[1], event->numbers[2]);
     return play_steps(p, &hidden, p->stack_ids[event->stack]);
 }
 
@@ -256,12 +257,21 @@ static vw_status play_embedding(playing *p, const hidden_event *event)
 static vw_status play_convolution(playing *p, const hidden_event *event)
 {
     enum { WANTS_IMAGE = 1, WANTS_WEIGHT = 2 };
-    const uint64_t *n = event->numbers, wanted = n[10];
+    const uint64_t *n = event->numbers, wanted = n[16];
     const vw__op_conv_shape shape = {
-        .in = {.batch = n[1], .channels = n[2], .height = n[3], .width = n[4]},
-        .out_channels = n[5],
-        .window = {.kernel = n[6], .stride = n[7], .padding = n[8]},
-        .groups = n[9]};
+        .in = {.batch = n[1], .channels = n[2], .depth = n[3], .height = n[4], .width = n[5]},
+        .out_channels = n[6],
+        .window = {.dimensions = n[7],
+                   .kernel = n[8],
+                   .stride = n[9],
+                   .padding = n[10],
+                   .dilation = n[11],
+                   .extra = n[12],
+                   .is_transposed = n[13] != 0},
+        .groups = n[14],
+        .is_channels_last = n[15] != 0};
+    if (shape.window.dimensions < 1 || shape.window.dimensions > 3 || shape.window.stride == 0)
+        return refuse(p, "expected a convolution of 1 to 3 dimensions, found other numbers");
     const struct {
         bool is_wanted;
         vw__hidden_side side;
@@ -292,16 +302,32 @@ static vw_status play_attention(playing *p, const hidden_event *event)
     return play_steps(p, &hidden, p->stack_ids[event->stack]);
 }
 
+static vw_status play_recurrent(playing *p, const hidden_event *event)
+{
+    const uint64_t *n = event->numbers;
+    const vw__hidden hidden = vw__hidden_recurrent(&(vw__hidden_cells){.gates = n[0],
+                                                                       .is_training = n[1] != 0,
+                                                                       .has_dropout = n[2] != 0,
+                                                                       .element_bytes = n[3],
+                                                                       .rows = n[4],
+                                                                       .batch = n[5],
+                                                                       .inputs = n[6],
+                                                                       .width = n[7],
+                                                                       .layers = n[8],
+                                                                       .directions = n[9]});
+    uint32_t stack;
+    VW__TRY(add_workspace_stack(p, event->stack, "libcudnn.so", "recurrentWorkspace", &stack));
+    return play_steps(p, &hidden, stack);
+}
+
 static const struct hidden_kind {
     const char *name;
     size_t number_count;
     vw_status (*play)(playing *p, const hidden_event *event);
 } hidden_kinds[] = {
-    {"attention", 8, play_attention},
-    {"convolution", 11, play_convolution},
-    {"embedding", 1, play_embedding},
-    {"matmul", 0, play_matmul},
-    {"sum", 2, play_sum},
+    {"attention", 8, play_attention},  {"convolution", 17, play_convolution},
+    {"embedding", 1, play_embedding},  {"matmul", 0, play_matmul},
+    {"recurrent", 10, play_recurrent}, {"sum", 3, play_sum},
 };
 
 static const struct hidden_kind *find_kind(const char *name)

@@ -2,16 +2,16 @@
  *
  * Whoever makes one reserves its bytes first, under the lock, makes it without, and then either
  * keeps the bytes or puts them back: so the limit holds whoever is at it at the same time. The
- * thread is a guest in someone's program: it takes no signals, and sleeps until there is a wish. */
+ * thread sleeps until there is a wish. */
 #include "pool/host_stock.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "base/checked_math.h" /* vw__min_u64 */
 #include "base/error.h"
+#include "base/guest_thread.h"
 #include "base/host_memory.h"
 #include "base/pinned_budget.h"
 
@@ -23,6 +23,7 @@ struct vw__stock {
     pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t has_news;
     vw__lender_handle *ready;
+    vw__lender_handle *stuck; /* the device would not unmap their windows: tried again at the end */
     vw__lender_numbers numbers;
     uint64_t wishes_bytes[VW__LENDER_WISHES];
     size_t wish_count; /* 0: none, or given up */
@@ -72,27 +73,34 @@ static void put_back_bytes(vw__stock *stock, uint64_t size_bytes)
 
 /* ---- one handle ------------------------------------------------------------------------------ */
 
-/* Where the device refuses, the memory is lost. */
-static void close_window(const vw_device *device, const vw__lender_handle *handle)
+/* False: the device refuses, and the memory stays where it is. Without a window it does nothing. */
+static bool close_window(const vw_device *device, vw__lender_handle *handle)
 {
-    if (device->table->unmap(device->context, handle->window, handle->size_bytes) == VW_OK)
-        (void)device->table->unreserve(device->context, handle->window, handle->size_bytes);
+    if (handle->window == VW_NULL)
+        return true;
+    if (device->table->unmap(device->context, handle->window, handle->size_bytes) != VW_OK)
+        return false;
+    (void)device->table->unreserve(device->context, handle->window, handle->size_bytes);
+    handle->window = VW_NULL;
+    return true;
 }
 
+/* On failure `handle->window` is VW_NULL, or what could not be closed again. */
 static vw_status open_window(const vw_device *device, vw__lender_handle *handle)
 {
     const vw_device_table *table = device->table;
     uint64_t size_bytes = handle->size_bytes;
-    VW__TRY(table->reserve(device->context, size_bytes, &handle->window));
-    vw_status status =
-        table->map(device->context, handle->window, size_bytes, handle->device_handle);
+    vw_device_ptr window;
+    VW__TRY(table->reserve(device->context, size_bytes, &window));
+    vw_status status = table->map(device->context, window, size_bytes, handle->device_handle);
     if (status != VW_OK) {
-        (void)table->unreserve(device->context, handle->window, size_bytes);
+        (void)table->unreserve(device->context, window, size_bytes);
         return status;
     }
-    status = table->set_access(device->context, handle->window, size_bytes);
+    handle->window = window;
+    status = table->set_access(device->context, window, size_bytes);
     if (status != VW_OK)
-        close_window(device, handle);
+        (void)close_window(device, handle);
     return status;
 }
 
@@ -101,9 +109,16 @@ static vw_status fill_in(const vw_device *device, vw__lender_handle *handle)
     const vw_device_table *table = device->table;
     VW__TRY(table->create_on_host(device->context, handle->size_bytes, &handle->device_handle));
     vw_status status = open_window(device, handle);
-    if (status != VW_OK)
+    if (status != VW_OK && handle->window == VW_NULL)
         (void)table->release(device->context, handle->device_handle);
     return status;
+}
+
+/* Under the lock. Its bytes stay reserved: they are in use. */
+static void put_stuck(vw__stock *stock, vw__lender_handle *handle)
+{
+    handle->next = stock->stuck;
+    stock->stuck = handle;
 }
 
 /* Its bytes are reserved, and are again free where it cannot be made. Without the lock. */
@@ -121,20 +136,47 @@ static vw_status make(vw__stock *stock, uint64_t size_bytes, vw__lender_handle *
         *out = made;
         return VW_OK;
     }
-    vw__host_free(made);
     pthread_mutex_lock(&stock->lock);
-    put_back_bytes(stock, size_bytes);
+    if (made != NULL && made->window != VW_NULL) {
+        put_stuck(stock, made);
+        made = NULL;
+    } else {
+        put_back_bytes(stock, size_bytes);
+    }
     stock->numbers.failed_creations++;
     pthread_mutex_unlock(&stock->lock);
+    vw__host_free(made);
     return VW_ERR_HOST_MEMORY;
 }
 
+/* Ends a handle that is in no list. Without the lock. */
 static void end(vw__stock *stock, vw__lender_handle *handle)
 {
     const vw_device *device = stock->device;
-    close_window(device, handle);
-    (void)device->table->release(device->context, handle->device_handle);
-    vw__host_free(handle);
+    bool is_closed = close_window(device, handle);
+    if (is_closed)
+        (void)device->table->release(device->context, handle->device_handle);
+    pthread_mutex_lock(&stock->lock);
+    if (is_closed)
+        put_back_bytes(stock, handle->size_bytes);
+    else
+        put_stuck(stock, handle);
+    pthread_mutex_unlock(&stock->lock);
+    if (is_closed)
+        vw__host_free(handle);
+}
+
+/* At the stock's end: once more, and then what the device refuses is lost. */
+static void abandon_stuck(vw__stock *stock)
+{
+    const vw_device *device = stock->device;
+    for (vw__lender_handle *handle; (handle = stock->stuck) != NULL;) {
+        stock->stuck = handle->next;
+        (void)close_window(device, handle);
+        (void)device->table->release(device->context, handle->device_handle);
+        put_back_bytes(stock, handle->size_bytes);
+        vw__host_free(handle);
+    }
 }
 
 /* Takes a handle of the given size out of the stock, of any size for 0; NULL: it has none. */
@@ -171,7 +213,6 @@ static vw_status take(void *context, uint64_t size_bytes, vw__lender_handle **ou
             pthread_mutex_unlock(&stock->lock);
             return VW_ERR_OUT_OF_MEMORY;
         }
-        put_back_bytes(stock, unused->size_bytes);
         pthread_mutex_unlock(&stock->lock);
         end(stock, unused);
         pthread_mutex_lock(&stock->lock);
@@ -245,19 +286,6 @@ static void *make_ahead(void *context)
 }
 
 /* Without a thread everything is made when it is needed. */
-static bool start_thread(vw__stock *stock)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
-        return false;
-    bool has_started = pthread_create(&stock->thread, NULL, make_ahead, stock) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (has_started)
-        pthread_setname_np(stock->thread, "vramwise-spill");
-    return has_started;
-}
-
 static void wish(void *context, const uint64_t *sizes_bytes, size_t count)
 {
     vw__stock *stock = context;
@@ -265,7 +293,8 @@ static void wish(void *context, const uint64_t *sizes_bytes, size_t count)
     stock->wish_count = count < VW__LENDER_WISHES ? count : VW__LENDER_WISHES;
     memcpy(stock->wishes_bytes, sizes_bytes, stock->wish_count * sizeof *sizes_bytes);
     if (!stock->has_thread)
-        stock->has_thread = start_thread(stock);
+        stock->has_thread =
+            vw__guest_thread_start(&stock->thread, "vramwise-spill", make_ahead, stock);
     pthread_cond_signal(&stock->has_news);
     pthread_mutex_unlock(&stock->lock);
 }
@@ -295,7 +324,6 @@ void vw__stock_empty(vw__stock *stock)
     pthread_mutex_lock(&stock->lock);
     stock->wish_count = 0;
     for (vw__lender_handle *handle; (handle = take_ready(stock, 0)) != NULL;) {
-        put_back_bytes(stock, handle->size_bytes);
         pthread_mutex_unlock(&stock->lock);
         end(stock, handle);
         pthread_mutex_lock(&stock->lock);
@@ -314,10 +342,9 @@ void vw__stock_destroy(vw__stock *stock)
     pthread_mutex_unlock(&stock->lock);
     if (has_thread)
         pthread_join(stock->thread, NULL);
-    for (vw__lender_handle *handle; (handle = take_ready(stock, 0)) != NULL;) {
-        put_back_bytes(stock, handle->size_bytes);
+    for (vw__lender_handle *handle; (handle = take_ready(stock, 0)) != NULL;)
         end(stock, handle);
-    }
+    abandon_stuck(stock);
     pthread_cond_destroy(&stock->has_news);
     pthread_mutex_destroy(&stock->lock);
     vw__host_free(stock);

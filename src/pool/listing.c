@@ -29,6 +29,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/guest_thread.h"
 #include "device/device_common.h" /* vw__device_outlives_a_peek */
 #include "live/live_page.h"
 
@@ -39,7 +40,6 @@ enum {
     STACK_BYTES = 256 << 10, /* the driver is called on it */
 };
 #define DEVICE_PAUSE_NS UINT64_C(1000000000) /* between two questions to a driver */
-#define LONGEST_END_S 1
 
 /* Everything here, for the process. */
 static struct {
@@ -200,7 +200,7 @@ static void serve_request(const vw_live_page *page)
 
 static uint64_t pause_ms(void)
 {
-    const char *text = getenv("VRAMWISE_LIVE_MS");
+    const char *text = secure_getenv("VRAMWISE_LIVE_MS");
     char *end = NULL;
     long number = text != NULL ? strtol(text, &end, 10) : 0;
     bool is_good =
@@ -208,20 +208,10 @@ static uint64_t pause_ms(void)
     return is_good ? (uint64_t)number : USUAL_PAUSE_MS;
 }
 
-static struct timespec time_after(uint64_t milliseconds)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    uint64_t end_ns = (uint64_t)until.tv_nsec + milliseconds * 1000000;
-    until.tv_sec += (time_t)(end_ns / 1000000000);
-    until.tv_nsec = (long)(end_ns % 1000000000);
-    return until;
-}
-
 /* Under the lock: until it is time, or the end. */
 static void sleep_for(uint64_t milliseconds)
 {
-    const struct timespec until = time_after(milliseconds);
+    const struct timespec until = vw__guest_thread_time_after(milliseconds);
     int reason = 0;
     while (!all.is_over && reason != ETIMEDOUT)
         reason = pthread_cond_timedwait(&all.news, &all.lock, &until);
@@ -271,12 +261,8 @@ static void start_thread(void)
 
 static void make_conditions(void)
 {
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&all.news, &attributes);
-    pthread_cond_init(&all.looked, &attributes);
-    pthread_condattr_destroy(&attributes);
+    (void)vw__guest_thread_condition(&all.news);
+    (void)vw__guest_thread_condition(&all.looked);
 }
 
 /* fork() takes the lock beforehand, so that the child finds no half change. */
@@ -307,7 +293,6 @@ static void forget_in_child(void)
  */
 __attribute__((destructor)) static void stop_at_end(void)
 {
-    struct timespec latest;
     pthread_mutex_lock(&all.lock);
     bool is_running = all.is_running;
     all.is_over = true;
@@ -315,12 +300,8 @@ __attribute__((destructor)) static void stop_at_end(void)
     if (is_running)
         pthread_cond_signal(&all.news);
     pthread_mutex_unlock(&all.lock);
-    if (!is_running)
-        return;
-    clock_gettime(CLOCK_REALTIME, &latest);
-    latest.tv_sec += LONGEST_END_S;
-    if (pthread_timedjoin_np(all.thread, NULL, &latest) != 0)
-        pthread_detach(all.thread);
+    if (is_running)
+        (void)vw__guest_thread_end_soon(all.thread);
 }
 
 static void prepare(void)
@@ -367,7 +348,7 @@ static void unlink_listing(vw__listing *listing)
 static void wait_for_looks(const vw__listing *listing)
 {
     bool may_leave = vw__device_outlives_a_peek(listing->device);
-    const struct timespec latest = time_after(LONGEST_ANSWER_MS);
+    const struct timespec latest = vw__guest_thread_time_after(LONGEST_ANSWER_MS);
     int reason = 0;
     while (all.looking_at == listing) {
         if (!all.is_asking || !may_leave)

@@ -3,13 +3,12 @@
  * With pinned_use_background_threads PyTorch moves the look at waiting blocks out of the allocation
  * path. The thread begins with the first block that is made, sleeps 100 microseconds between looks,
  * and looks after the default shelf only. A failing look is left to the next one: a device that
- * fails for good says so to the next caller who needs memory.
- *
- * It is a guest in someone's program: it takes no signals. */
+ * fails for good says so to the next caller who needs memory. */
 #include "pool/pinned_pool.h"
 
-#include <signal.h>
 #include <time.h>
+
+#include "base/guest_thread.h"
 
 enum { SLEEP_NS = 100000 };
 
@@ -33,26 +32,14 @@ static void *look_on(void *context)
     return NULL;
 }
 
-static bool start_thread(vw_pinned_pool *pool)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
-        return false;
-    bool has_started = pthread_create(&pool->background_thread, NULL, look_on, pool) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (has_started)
-        pthread_setname_np(pool->background_thread, "vramwise-pinned");
-    return has_started;
-}
-
 void vw__pinned_background_start(vw_pinned_pool *pool)
 {
     vw__pinned_lock(pool);
     bool is_ours = !pool->is_background_running;
     pool->is_background_running = true;
     vw__pinned_unlock(pool);
-    if (!is_ours || start_thread(pool))
+    if (!is_ours ||
+        vw__guest_thread_start(&pool->background_thread, "vramwise-pinned", look_on, pool))
         return;
     vw__pinned_lock(pool);
     pool->is_background_running = false;

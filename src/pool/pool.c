@@ -1,9 +1,9 @@
 /* pool.c - the two hot paths.
  *
- * vw_alloc: lock; see to spare records and room in the address map, so that nothing below takes
- * host memory; let finished frees return; ask the engine; file the block under its address; count;
- * tell the sink; unlock. vw_free: lock; find and unfile the block; count; tell; give it to the
- * engine, or to stream_order.c if other streams use it; unlock. The rare cases are in named
+ * vw_alloc: lock; see to spare records and room in the map of live blocks, so that nothing below
+ * takes host memory; let finished frees return; ask the engine; file the block under its address;
+ * count; tell the sink; unlock. vw_free: lock; find and unfile the block; count; tell; give it to
+ * the engine, or to stream_order.c if other streams use it; unlock. The rare cases are in named
  * functions below.
  *
  * Under the lock the driver is called only by the engine, when no cached block fits, and by
@@ -24,21 +24,21 @@ static __attribute__((cold, noinline)) vw_status get_ready(vw_pool *pool, size_t
 {
     vw__block_source *records = &pool->engine->records;
     while (records->spare_count < VW__ENGINE_SPARE_RECORDS ||
-           !vw__address_map_has_room(&pool->live, room)) {
+           !vw__block_map_has_room(&pool->live, room)) {
         bool needs_records = records->spare_count < VW__ENGINE_SPARE_RECORDS;
-        bool needs_room = !vw__address_map_has_room(&pool->live, room);
-        size_t capacity = vw__address_map_wanted_capacity(&pool->live, room);
+        bool needs_room = !vw__block_map_has_room(&pool->live, room);
+        size_t capacity = vw__block_map_wanted_capacity(&pool->live, room);
         vw__pool_unlock(pool);
         struct vw__block_chunk *chunk = needs_records ? vw__block_chunk_new() : NULL;
-        vw__address_map_entry *table = needs_room ? vw__address_map_new_table(capacity) : NULL;
+        vw__block_map_place *table = needs_room ? vw__block_map_new_table(capacity) : NULL;
         vw__pool_lock(pool);
         if (chunk != NULL)
             vw__block_source_add(records, chunk);
-        vw__address_map_entry *old_table =
-            table != NULL ? vw__address_map_adopt(&pool->live, table, capacity) : NULL;
+        vw__block_map_place *old_table =
+            table != NULL ? vw__block_map_adopt(&pool->live, table, capacity) : NULL;
         if (old_table != NULL) {
             vw__pool_unlock(pool);
-            vw__address_map_free_table(old_table);
+            vw__block_map_free_table(old_table);
             vw__pool_lock(pool);
         }
         if ((needs_records && chunk == NULL) || (needs_room && table == NULL))
@@ -53,7 +53,7 @@ static __attribute__((cold, noinline)) vw_status get_ready(vw_pool *pool, size_t
  * that was seen to. Under the lock, since the block is on its way; it was a slow request anyway. */
 static __attribute__((cold, noinline)) vw_status make_room_late(vw_pool *pool, vw__block *block)
 {
-    if (vw__address_map_reserve(&pool->live, 1))
+    if (vw__block_map_reserve(&pool->live, 1))
         return VW_OK;
     pool->engine->table->free(pool->engine, block);
     return vw__fail_host_memory(sizeof(vw__block), "block records");
@@ -74,7 +74,7 @@ static inline vw_status serve(vw_pool *pool, const vw__engine_request *request, 
     vw_status status = VW_OK;
     vw__pool_lock(pool);
     if (__builtin_expect(engine->records.spare_count < VW__ENGINE_SPARE_RECORDS ||
-                             !vw__address_map_has_room(&pool->live, 1),
+                             !vw__block_map_has_room(&pool->live, 1),
                          0))
         status = get_ready(pool, 1);
     vw__pool_begin_request(pool, caller);
@@ -84,7 +84,7 @@ static inline vw_status serve(vw_pool *pool, const vw__engine_request *request, 
         return give_up(pool, status);
     vw__block *block;
     status = engine->table->allocate(engine, request, &block, &refusal);
-    if (__builtin_expect(status == VW_OK && !vw__address_map_has_room(&pool->live, 1), 0))
+    if (__builtin_expect(status == VW_OK && !vw__block_map_has_room(&pool->live, 1), 0))
         status = make_room_late(pool, block);
     if (__builtin_expect(status != VW_OK, 0)) {
         if (status == VW_ERR_OUT_OF_MEMORY || status == VW_ERR_REJECTED)
@@ -162,7 +162,7 @@ vw_status vw_free(vw_pool *pool, vw_device_ptr address)
     if (__builtin_expect(address == VW_NULL, 0))
         return VW_OK;
     vw__pool_lock(pool);
-    vw__block *block = vw__address_map_remove(&pool->live, address);
+    vw__block *block = vw__block_map_remove(&pool->live, address);
     if (__builtin_expect(block == NULL, 0)) {
         vw__pool_unlock(pool);
         return unknown_address(address);
@@ -196,7 +196,7 @@ static vw_status serve_at(vw_pool *pool, const vw__engine_request *request, vw_d
             vw__pool_file_block(pool, prefix);
         vw__pool_file_block(pool, block);
         if (prefix != NULL)
-            status = vw__pool_take_back(pool, vw__address_map_remove(&pool->live, prefix->address));
+            status = vw__pool_take_back(pool, vw__block_map_remove(&pool->live, prefix->address));
         *out = block->address;
         if (served_bytes != NULL)
             *served_bytes = block->size_bytes;

@@ -9,9 +9,10 @@
  *   pool_summary.c     memory_summary()'s text
  *   pool_walk.c        walking, finding, the sink
  *   pool_restore.c     a private pool as it was at a checkpoint
- *   pool_sharing.c     what other processes and other GPUs may use
+ *   pool_sharing.c     what other processes, devices and GPUs may use
  *   shared_memory.c    other processes' memory; of no pool
  *   pool_paged.c       for engines that move memory: pins, advice, statistics
+ *   keep_free.c        idle memory that goes back where the device runs low
  *   host_stock.c       handles in host memory, made ahead and kept, for engines that spill
  *   pool_park.c        parking: its turn, who waits meanwhile, what a full device says;
  *                      park_memory.c and park_file.c: where the bytes go
@@ -33,15 +34,16 @@
 #include <stdint.h>
 
 #include "vramwise/vramwise.h"
-#include "base/address_map.h"
 #include "base/error.h"
 #include "base/fork_guard.h"
 #include "base/ranked_mutex.h"
+#include "engine/block_map.h"
 #include "engine/driver_calls.h"
 #include "engine/engine_base.h"
 #include "engine/engine_list.h"          /* vw__engine_kind */
 #include "engine/torch/torch_versions.h" /* vw__torch_rules */
 #include "pool/host_stock.h"
+#include "pool/keep_free.h"
 #include "pool/listing.h"
 #include "pool/stream_order.h"
 
@@ -63,7 +65,7 @@ struct vw_pool {
     vw__mutex lock __attribute__((aligned(64))); /* waiters look at it: on a line of its own */
 
     vw__engine *engine __attribute__((aligned(64)));
-    vw__address_map live;     /* address -> vw__block, of live blocks */
+    vw__block_map live;       /* the live blocks, by address */
     vw__stream_order order;   /* uses by other streams, and frees that wait for them */
     uint32_t fork_generation; /* set at creation, then read-only */
     bool has_sink;
@@ -77,13 +79,16 @@ struct vw_pool {
     int64_t max_split_at_creation;  /* as memory_stats() shows it; read-only */
     bool (*reclaim)(void *context); /* set at creation, then read-only; may be NULL */
     void *reclaim_context;
-    bool is_shareable;               /* set at creation, then read-only */
-    vw_safe_point safe_point;        /* set at creation, then read-only; both functions, or none */
+    bool is_shareable;        /* set at creation, then read-only */
+    vw_safe_point safe_point; /* set at creation, then read-only; both functions, or none */
+    void (*prepare_safe_point)(void *context); /* the same; with its context; may be NULL */
     vw__torch_rules wording;         /* the release whose texts and statistics users are shown;
                                         set at creation, then read-only */
     vw__stock *host_stock;           /* owned, with its thread; NULL: the engine wants none */
     vw_pinned_budget *pinned_budget; /* for the stock, like the next; set at creation */
     uint64_t spill_bytes;
+    uint64_t keep_free_bytes;      /* set at creation, then read-only */
+    vw__keep_free *keeper;         /* owned, with its thread; NULL: none is wanted */
     vw__driver_meter driver_meter; /* atomic: some calls are made without the lock */
     vw__listing listing;           /* the list's, not the pool's lock's */
     vw__pool_parking parking;
@@ -184,13 +189,13 @@ static inline void vw__pool_complete_free(vw_pool *pool, vw__block *block)
 }
 
 /* Files a block that the engine hands out under its address, counts it and tells listeners. Under
- * the lock; there is room in the address map. */
+ * the lock; there is room in the map of live blocks. */
 static inline void vw__pool_file_block(vw_pool *pool, vw__block *block)
 {
     vw__counters *counters = &pool->counters;
     vw__engine_size_kind kind = vw__block_kind(block);
     int64_t size_bytes = (int64_t)block->size_bytes;
-    vw__address_map_insert(&pool->live, block->address, block);
+    vw__block_map_insert(&pool->live, block);
     vw__counter_up(&counters->allocation, kind, 1);
     vw__counter_up(&counters->allocated_bytes, kind, size_bytes);
     vw__counter_up(&counters->active, kind, 1);
@@ -201,7 +206,8 @@ static inline void vw__pool_file_block(vw_pool *pool, vw__block *block)
     vw__pool_notice(pool, VW_ACTION_ALLOC, block);
 }
 
-/* The block is out of the address map. Under the lock, which stream order may drop for a while. */
+/* The block is out of the map of live blocks. Under the lock, which stream order may drop for a
+ * while. */
 static inline vw_status vw__pool_take_back(vw_pool *pool, vw__block *block)
 {
     vw__counters *counters = &pool->counters;

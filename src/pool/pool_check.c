@@ -21,7 +21,7 @@ static bool count_block(void *context, const vw_segment_info *segment, const vw_
 {
     census *count = context;
     int kind = segment->is_large ? VW__ENGINE_LARGE : VW__ENGINE_SMALL;
-    bool is_filed = vw__address_map_get(&count->pool->live, block->address) != NULL;
+    bool is_filed = vw__block_map_get(&count->pool->live, block->address) != NULL;
     if (is_filed != (block->state == VW_BLOCK_LIVE))
         count->misfiled = block->address;
     if (block->state == VW_BLOCK_LIVE) {
@@ -55,14 +55,12 @@ static vw_status compare(const char *name, const vw__counter *counter, const int
 static vw_status check_files(const vw_pool *pool)
 {
     size_t cursor = 0;
-    for (const vw__address_map_entry *entry;
-         (entry = vw__address_map_next(&pool->live, &cursor));) {
-        const vw__block *block = entry->value;
-        if (block->address != entry->address || block->state != VW__BLOCK_LIVE)
+    for (const vw__block *block; (block = vw__block_map_next(&pool->live, &cursor)) != NULL;)
+        if (block->state != VW__BLOCK_LIVE ||
+            vw__block_map_get(&pool->live, block->address) != block)
             return vw__fail(VW_ERR_WRONG_STATE,
-                            "under %#" PRIx64 " a block is filed that is not the live one there",
-                            entry->address);
-    }
+                            "block %#" PRIx64 " is filed and not live, or under another address",
+                            block->address);
     return VW_OK;
 }
 
@@ -82,9 +80,9 @@ static vw_status check(const vw_pool *pool)
                         "block %#" PRIx64 " is live and not filed, or filed and not live",
                         count.misfiled);
     if ((uint64_t)(count.live[VW__ENGINE_SMALL] + count.live[VW__ENGINE_LARGE]) !=
-        vw__address_map_count(&pool->live))
+        vw__block_map_count(&pool->live))
         return vw__fail(VW_ERR_WRONG_STATE, "%zu blocks are filed, %" PRId64 " are live",
-                        vw__address_map_count(&pool->live),
+                        vw__block_map_count(&pool->live),
                         count.live[VW__ENGINE_SMALL] + count.live[VW__ENGINE_LARGE]);
     VW__TRY(compare("allocation", &counters->allocation, count.live));
     VW__TRY(compare("allocated_bytes", &counters->allocated_bytes, count.live_bytes));

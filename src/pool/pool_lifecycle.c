@@ -58,6 +58,14 @@ static void leave_safe_point(void *context)
     pool->safe_point.leave(pool->safe_point.context);
 }
 
+static void prepare_safe_point(void *context)
+{
+    vw_pool *pool = context;
+    vw__engine_cause cause = vw__pool_pause(pool);
+    pool->prepare_safe_point(pool->safe_point.context);
+    vw__pool_resume(pool, cause);
+}
+
 static vw_status open_host_lender(void *context, vw__lender *out)
 {
     vw_pool *pool = context;
@@ -94,6 +102,7 @@ static vw_status create_engine(vw_pool *pool, const vw__engine_kind *kind,
         .counters = &pool->counters,
         .device = pool->device,
         .driver_meter = is_listed ? &pool->driver_meter : NULL,
+        .keep_free_bytes = pool->keep_free_bytes,
         .has_listener = &pool->has_sink,
         .notice = pass_notice,
         .finish_pending = finish_pending,
@@ -102,6 +111,7 @@ static vw_status create_engine(vw_pool *pool, const vw__engine_kind *kind,
         .resume_lock = resume_lock,
         .enter_safe_point = enter_safe_point,
         .leave_safe_point = leave_safe_point,
+        .prepare_safe_point = pool->prepare_safe_point != NULL ? prepare_safe_point : NULL,
         .open_host_lender = open_host_lender,
         .hold_launches = vw__pool_hold_launches,
         .let_launches_go = vw__pool_let_launches_go,
@@ -116,7 +126,9 @@ vw_status vw__pool_create(vw_device *device, const vw_pool_options *options,
                           const vw__engine_kind *kind, vw_pool **out)
 {
     vw_pool_options used = {.struct_size = sizeof used};
+    uint64_t keep_free_bytes = 0;
     VW__TRY(check_options(device, options, out, &used));
+    VW__TRY(vw__keep_free_read(device, used.keep_free, &keep_free_bytes));
 
     vw__fork_guard_start();
     bool is_listed = !used.is_unlisted && vw_live_is_wanted();
@@ -125,16 +137,18 @@ vw_status vw__pool_create(vw_device *device, const vw_pool_options *options,
         return vw__fail_host_memory(sizeof *pool, "a pool");
     memset(pool, 0, sizeof *pool);
     vw__mutex_init(&pool->lock, VW__LOCK_POOL);
-    vw__address_map_init(&pool->live);
+    vw__block_map_init(&pool->live);
     vw__stream_order_init(&pool->order);
     pool->fork_generation = vw__fork_generation();
     pool->device = device;
     pool->reclaim = used.reclaim;
     pool->reclaim_context = used.reclaim_context;
     pool->safe_point = used.safe_point;
+    pool->prepare_safe_point = used.prepare_safe_point;
     pool->is_shareable = used.is_shareable;
     pool->pinned_budget = used.pinned_budget;
     pool->spill_bytes = used.spill_bytes;
+    pool->keep_free_bytes = keep_free_bytes;
     vw__pool_begin_parking(pool, &used.park_guard);
 
     vw_status status = create_engine(pool, kind, &used, is_listed);
@@ -148,6 +162,12 @@ vw_status vw__pool_create(vw_device *device, const vw_pool_options *options,
     pool->listing = (vw__listing){.pool = pool, .device = device};
     if (is_listed)
         vw__listing_add(&pool->listing, pool->engine->table->name);
+    if (keep_free_bytes != 0)
+        status = vw__keep_free_start(pool, keep_free_bytes, &pool->keeper);
+    if (status != VW_OK) {
+        vw_pool_destroy(pool);
+        return status;
+    }
     *out = pool;
     return VW_OK;
 }
@@ -161,12 +181,13 @@ void vw_pool_destroy(vw_pool *pool)
 {
     if (pool == NULL || pool->fork_generation != vw__fork_generation())
         return; /* the parent's memory is not ours to give back */
+    vw__keep_free_stop(pool->keeper);
     vw__listing_remove(&pool->listing);
     vw__stream_order_deinit(pool);
     pool->engine->table->destroy(pool->engine);
     vw__stock_destroy(pool->host_stock);
     vw__pool_end_parking(pool);
-    vw__address_map_deinit(&pool->live);
+    vw__block_map_deinit(&pool->live);
     vw__host_free(pool);
 }
 
@@ -185,6 +206,7 @@ VW__POOL_NAMED_CALL vw_status vw_pool_trim(vw_pool *pool)
     vw_status status = pool->engine->table->trim(pool->engine, NULL);
     vw__pool_end_cause(pool);
     vw__pool_unlock(pool);
+    vw__keep_free_wake(pool->keeper);
     return status;
 }
 

@@ -19,7 +19,7 @@ vw_status vw_pool_pin(vw_pool *pool, vw_device_ptr address)
     VW__TRY(vw__pool_enter(pool));
     vw__pool_lock(pool);
     const vw__engine_table *table = pool->engine->table;
-    vw__block *block = vw__address_map_get(&pool->live, address);
+    vw__block *block = vw__block_map_get(&pool->live, address);
     vw_status status = VW_OK;
     if (block != NULL && table->pin != NULL)
         status = table->pin(pool->engine, block);
@@ -47,7 +47,7 @@ vw_status vw_advise(vw_pool *pool, vw_device_ptr address, vw_advice advice)
                         (int)advice);
     vw__pool_lock(pool);
     const vw__engine_table *table = pool->engine->table;
-    vw__block *block = vw__address_map_get(&pool->live, address);
+    vw__block *block = vw__block_map_get(&pool->live, address);
     if (block != NULL && table->advise != NULL)
         table->advise(pool->engine, block, advice);
     vw__pool_unlock(pool);

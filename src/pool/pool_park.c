@@ -13,6 +13,7 @@
 #include "vramwise/units.h"
 #include "base/checked_math.h"
 #include "base/clock.h"
+#include "base/guest_thread.h"
 #include "base/struct_size.h"
 #include "device/device_table.h"
 #include "pool/park_file.h"
@@ -20,12 +21,11 @@
 
 enum {
     MOST_PROCESSES = 16, /* named where the device is full */
-    RETRY_NS = 1000000,
-    MOST_RETRIES = 10000,
 };
 
-#define MILLISECONDS_PER_SECOND UINT64_C(1000)
 #define NANOSECONDS_PER_MILLISECOND UINT64_C(1000000)
+#define FOR_EVER_MS UINT64_C(1000000000000) /* 30 years */
+#define MOST_WAIT_MS UINT64_C(10000)        /* for others, before it is refused */
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
@@ -33,14 +33,10 @@ enum {
 void vw__pool_begin_parking(vw_pool *pool, const vw_park_guard *guard)
 {
     vw__pool_parking *parking = &pool->parking;
-    pthread_condattr_t attributes;
     parking->guard = *guard;
     (void)pthread_mutex_init(&parking->turn, NULL);
     (void)pthread_mutex_init(&parking->lock, NULL);
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&parking->has_woken, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    (void)vw__guest_thread_condition(&parking->has_woken);
 }
 
 void vw__pool_end_parking(vw_pool *pool)
@@ -84,30 +80,15 @@ uint64_t vw__pool_count_wakes(vw_pool *pool)
     return wakes;
 }
 
-static struct timespec end_of_wait(uint64_t wait_ms)
-{
-    struct timespec end;
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_sec += (time_t)(wait_ms / MILLISECONDS_PER_SECOND);
-    end.tv_nsec += (long)(wait_ms % MILLISECONDS_PER_SECOND * NANOSECONDS_PER_MILLISECOND);
-    if (end.tv_nsec >= 1000000000L) {
-        end.tv_sec++;
-        end.tv_nsec -= 1000000000L;
-    }
-    return end;
-}
-
 bool vw__pool_wait_for_wake(vw_pool *pool, uint64_t wakes)
 {
     vw__pool_parking *parking = &pool->parking;
     int result = 0;
     pthread_mutex_lock(&parking->lock);
     uint64_t wait_ms = parking->wait_ms;
-    const struct timespec end = end_of_wait(wait_ms != UINT64_MAX ? wait_ms : 0);
+    const struct timespec end = vw__guest_thread_time_after(vw__min_u64(wait_ms, FOR_EVER_MS));
     while (wait_ms != 0 && parking->wakes == wakes && result == 0)
-        result = wait_ms == UINT64_MAX
-                     ? pthread_cond_wait(&parking->has_woken, &parking->lock)
-                     : pthread_cond_timedwait(&parking->has_woken, &parking->lock, &end);
+        result = pthread_cond_timedwait(&parking->has_woken, &parking->lock, &end);
     bool has_woken = parking->wakes != wakes;
     pthread_mutex_unlock(&parking->lock);
     return has_woken;
@@ -188,20 +169,38 @@ static vw_status check_park(const vw_pool *pool, const vw_park_options *options)
     return VW_OK;
 }
 
-/* Requests that dropped the lock finish first. */
+static vw_status try_to_park(vw_pool *pool, vw__engine_park *how, const void *caller,
+                             vw_park_report *report)
+{
+    vw__pool_lock(pool);
+    vw__pool_begin_call(pool, caller);
+    vw_status status = pool->engine->table->park(pool->engine, how, report);
+    vw__pool_end_cause(pool);
+    vw__pool_unlock(pool);
+    return status;
+}
+
+/* How long to wait before the next try; 0: `status` stays as it is. Requests that dropped the lock
+ * finish soon. A gate that comes late takes longer. */
+static uint64_t pause_ms(const vw_pool *pool, vw_status status)
+{
+    const vw_park_guard *guard = &pool->parking.guard;
+    if (status == VW_ERR_NOT_READY)
+        return 1;
+    bool may_change = status == VW_ERR_WRONG_STATE && guard->is_coming != NULL;
+    return may_change && guard->is_coming(guard->context) ? 100 : 0;
+}
+
 static vw_status park_when_ready(vw_pool *pool, vw__engine_park *how, const void *caller,
                                  vw_park_report *report)
 {
-    static const struct timespec pause = {0, RETRY_NS};
-    vw_status status = VW_ERR_NOT_READY;
-    for (int tries = 0; status == VW_ERR_NOT_READY && tries < MOST_RETRIES; tries++) {
-        if (tries != 0)
-            nanosleep(&pause, NULL);
-        vw__pool_lock(pool);
-        vw__pool_begin_call(pool, caller);
-        status = pool->engine->table->park(pool->engine, how, report);
-        vw__pool_end_cause(pool);
-        vw__pool_unlock(pool);
+    uint64_t waited_ms = 0, milliseconds = 0;
+    vw_status status = try_to_park(pool, how, caller, report);
+    while (waited_ms < MOST_WAIT_MS && (milliseconds = pause_ms(pool, status)) != 0) {
+        const struct timespec pause = {0, (long)(milliseconds * NANOSECONDS_PER_MILLISECOND)};
+        nanosleep(&pause, NULL);
+        waited_ms += milliseconds;
+        status = try_to_park(pool, how, caller, report);
     }
     return status;
 }

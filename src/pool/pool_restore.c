@@ -229,8 +229,8 @@ static vw_status see_to_room(vw_pool *pool, const vw_private_state *state)
     if (table->see_to_records == NULL || table->hand_out_at == NULL)
         return vw__pool_unsupported(pool, "checkpoints of private pools");
     VW__TRY(table->see_to_records(pool->engine, 2 * state->block_count));
-    if (!vw__address_map_reserve(&pool->live, state->block_count))
-        return vw__fail_host_memory(state->block_count * sizeof(vw__address_map_entry),
+    if (!vw__block_map_reserve(&pool->live, state->block_count))
+        return vw__fail_host_memory(state->block_count * sizeof(vw__block_map_place),
                                     "the addresses of a private pool");
     return VW_OK;
 }
@@ -253,8 +253,8 @@ static vw_status make_sure(vw_pool *pool, const vw_private_state *state, live_li
                             state->id.second);
     VW__TRY(list_live(pool, now.live_count, live));
     for (size_t i = 0; i < live->count; i++)
-        VW__TRY(vw__stream_order_wait_for_uses(
-            pool, vw__address_map_get(&pool->live, live->addresses[i])));
+        VW__TRY(vw__stream_order_wait_for_uses(pool,
+                                               vw__block_map_get(&pool->live, live->addresses[i])));
     return VW_OK;
 }
 
@@ -262,7 +262,7 @@ static vw_status make_sure(vw_pool *pool, const vw_private_state *state, live_li
 
 static void take_back(vw_pool *pool, vw_device_ptr address)
 {
-    vw__block *block = vw__address_map_remove(&pool->live, address);
+    vw__block *block = vw__block_map_remove(&pool->live, address);
     vw__stream_order_forget_uses(pool, block);
     (void)vw__pool_take_back(pool, block); /* without uses it cannot fail */
 }

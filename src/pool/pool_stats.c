@@ -68,9 +68,9 @@ static void put_together(const vw_pool *pool, vw_pool_stats *stats)
         .num_oom_rejections = counters->num_oom_rejections,
         .num_ooms = counters->num_ooms,
         .num_sync_all_streams = counters->num_sync_all_streams,
-        .largest_free_block_bytes = pool->engine->table->largest_free(pool->engine, NULL),
         .limit_bytes = pool->engine->limit_bytes,
     };
+    stats->active_bytes.all.peak = vw__counters_active_peak(counters);
 }
 
 vw_status vw_pool_get_stats(const vw_pool *pool, vw_pool_stats *stats)
@@ -80,6 +80,8 @@ vw_status vw_pool_get_stats(const vw_pool *pool, vw_pool_stats *stats)
     vw_pool_stats all;
     vw__pool_lock(pool);
     put_together(pool, &all);
+    if (VW__STRUCT_HAS(vw_pool_stats, stats, largest_free_block_bytes)) /* else it need not look */
+        all.largest_free_block_bytes = pool->engine->table->largest_free(pool->engine, NULL);
     vw__pool_unlock(pool);
     VW__STRUCT_OUT(vw_pool_stats, &all, stats);
     return VW_OK;
@@ -290,6 +292,7 @@ vw_status vw_pool_reset_peaks(vw_pool *pool)
 {
     VW__TRY(vw__pool_enter(pool));
     vw__pool_lock(pool);
+    vw__counters_keep_for_trims(&pool->counters);
     reset_each(pool, reset_peak);
     vw__pool_unlock(pool);
     return VW_OK;

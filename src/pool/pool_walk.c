@@ -39,7 +39,7 @@ vw_status vw_pool_find(vw_pool *pool, vw_device_ptr address, vw_block_place *out
     if (out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "no place for the answer");
     vw__pool_lock(pool);
-    const vw__block *block = vw__address_map_get(&pool->live, address);
+    const vw__block *block = vw__block_map_get(&pool->live, address);
     if (block == NULL)
         block = pool->engine->table->find(pool->engine, address);
     bool is_live = block != NULL && block->state == VW__BLOCK_LIVE;

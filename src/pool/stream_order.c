@@ -92,7 +92,7 @@ vw_status vw_record_stream(vw_pool *pool, vw_device_ptr address, vw_stream strea
         return VW_OK;
     for (;;) {
         vw__pool_lock(pool);
-        vw__block *block = vw__address_map_get(&pool->live, address);
+        vw__block *block = vw__block_map_get(&pool->live, address);
         bool is_done =
             block != NULL && (vw__block_stream(block) == stream || add_use(pool, block, stream));
         vw__pool_unlock(pool);
@@ -434,8 +434,8 @@ void vw__stream_order_deinit(vw_pool *pool)
 {
     vw__stream_order *order = &pool->order;
     size_t cursor = 0;
-    for (const vw__address_map_entry *entry; (entry = vw__address_map_next(&pool->live, &cursor));)
-        end_uses(pool->device, ((vw__block *)entry->value)->uses);
+    for (const vw__block *block; (block = vw__block_map_next(&pool->live, &cursor)) != NULL;)
+        end_uses(pool->device, block->uses);
     for (vw__block *block = order->deferred; block != NULL;
          block = vw__block_of_node(block->node.left))
         end_uses(pool->device, block->uses);

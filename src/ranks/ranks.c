@@ -145,15 +145,17 @@ static vw_status examine_recording(job *at, size_t place, vw__byte_source *sourc
 {
     vw_recording *recording = NULL;
     vw__ranks_account account = vw__ranks_account_of(rank_of(at, place));
-    VW__TRY(vw__recording_open_source(source, 0, &recording));
     account.order = place;
-    vw_status status =
-        vw__ranks_account_recording(at->work, recording, at->files.paths[place].path, &account);
+    vw_status status = vw__recording_open_source(source, 0, &recording);
+    if (status == VW_OK)
+        status =
+            vw__ranks_account_recording(at->work, recording, at->files.paths[place].path, &account);
     vw_recording_close(recording);
-    if (status != VW_OK) {
+    if (status != VW_OK)
         vw_diagnosis_free(account.diagnosis);
-        return status;
-    }
+    if (status == VW_ERR_HOST_MEMORY) /* it has none of it any more: there is room for the others */
+        return refuse(at, place);
+    VW__TRY(status);
     at->shown[place].kind = VW_RANK_FILE_RECORDING;
     at->shown[place].rank_count = account.shown.rank != VW_UNKNOWN;
     if (account.shown.rank == VW_UNKNOWN)

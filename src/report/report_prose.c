@@ -106,11 +106,13 @@ static void next_line(prose *lines)
     begin_line(lines, lines->hanging, "");
 }
 
+/* Looks no further than the line: a word may be megabytes long. */
 static bool fits(const prose *lines, const char *text, size_t size_bytes)
 {
-    return lines->column + (lines->is_line_empty ? 0 : 1) +
-               vw__report_columns_of(text, size_bytes) <=
-           lines->width_columns;
+    const size_t begin_columns = lines->column + (lines->is_line_empty ? 0 : 1);
+    return begin_columns <= lines->width_columns &&
+           vw__report_bytes_within(text, size_bytes, lines->width_columns - begin_columns) ==
+               size_bytes;
 }
 
 static void append(prose *lines, const char *text, size_t size_bytes)

@@ -107,6 +107,7 @@ static const vw__report_field run_list[] = {
     {RUN(NANOSECONDS, "spill_wait_us", spill_wait_ns)},
     {RUN(NANOSECONDS, "step_cost_us", step_cost_ns)},
     {RUN(BOOLEAN, "step_cost_settled", is_step_cost_settled)},
+    {RUN(BYTES, "first_card_bytes", first_card_bytes)},
 };
 static const vw__report_fields run_fields = VW__REPORT_FIELDS(vw_replay_result, run_list);
 

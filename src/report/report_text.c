@@ -82,15 +82,6 @@ const char *vw__report_style_code(const vw__report *report, vw__report_style sty
     return report->form.has_colour ? codes[style] : "";
 }
 
-static bool is_dangerous(uint32_t character)
-{
-    return character < 0x20 || (character >= 0x7F && character < 0xA0) || /* controls */
-           (character >= 0x200B && character <= 0x200F) ||                /* invisible, direction */
-           (character >= 0x2028 && character <= 0x202E) ||                /* lines, direction */
-           (character >= 0x2060 && character <= 0x2069) || character == 0xFEFF ||
-           character == VW__UTF8_INVALID;
-}
-
 /* The character at `bytes` as it is to be shown, and in `*length` how many bytes it took. */
 static const char *shown_character(const char *bytes, size_t size_bytes, bool has_utf8,
                                    size_t *length, size_t *shown_bytes)
@@ -100,7 +91,8 @@ static const char *shown_character(const char *bytes, size_t size_bytes, bool ha
     *shown_bytes = 1;
     if (character == '\n' || character == '\t')
         return " ";
-    if (is_dangerous(character) || (character > 0x7E && !has_utf8))
+    if (character == VW__UTF8_INVALID || vw__utf8_is_steering(character) ||
+        (character > 0x7E && !has_utf8))
         return "?";
     *shown_bytes = *length;
     return bytes;

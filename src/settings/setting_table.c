@@ -31,7 +31,6 @@ static const vw__setting_row rows[] = {
     {.policy = "native", .kind = VW__SETTING_DEFAULTS, .users = EVERYONE},
     {.policy = "expandable", .kind = VW__SETTING_EXPANDABLE, .users = EVERYONE},
     {.policy = "vramwise", .kind = VW__SETTING_VRAMWISE, .users = EVERYONE},
-    {.policy = "vramwise:rescue", .kind = VW__SETTING_RESCUE, .users = VW__SETTING_FOR_TUNE},
     MAX_SPLIT(32, VW__SETTING_FOR_TUNE, false),
     MAX_SPLIT(64, VW__SETTING_FOR_TUNE, false),
     MAX_SPLIT(128, VW__SETTING_FOR_TUNE | VW__SETTING_FOR_DOCTOR, true),

@@ -24,7 +24,6 @@ typedef enum vw__setting_kind {
     VW__SETTING_TRIM_STEPS,  /* in no row: empty_cache() after every step */
     VW__SETTING_TRIM_PHASES, /* in no row: and where training turns to evaluation, or back */
     VW__SETTING_VRAMWISE,    /* our own engine in place of PyTorch's allocator */
-    VW__SETTING_RESCUE,      /* the same, and live data is copied */
     VW__SETTING_KINDS
 } vw__setting_kind;
 

@@ -356,15 +356,6 @@ static vw_status add_combinations(vw__tune_work *tuning)
     return add_together(tuning, (const char *[]){max_split, roundup, collection}, 3, needs_call);
 }
 
-static vw_status add_rescue(vw__tune_work *tuning)
-{
-    const vw__tune_candidate *vramwise =
-        find_policy(tuning, vw__setting_row_of(VW__SETTING_VRAMWISE)->policy);
-    if (vramwise == NULL || vramwise->result.is_complete)
-        return VW_OK;
-    return add_row(tuning, vw__setting_row_of(VW__SETTING_RESCUE));
-}
-
 /* ---- trying ---------------------------------------------------------------------------------- */
 
 static vw_status try_candidates(const vw__replay_work *work, vw__tune_candidate *candidates,
@@ -403,7 +394,6 @@ static vw_status try_everything(tune_call *call, bool is_possible)
     VW__TRY(try_from(call, 0, 0.0, 0.6));
     size_t first_round = tuning->candidate_count;
     VW__TRY(add_combinations(tuning));
-    VW__TRY(add_rescue(tuning));
     return try_from(call, first_round, 0.6, 0.2);
 }
 

@@ -26,9 +26,9 @@
 #include "live/page_layout.h"
 
 enum {
-    MOST_TRIES = 1000, /* for a page that does not hold still */
-    EAGER_TRIES = 100, /* of which the first follow each other at once */
-    PAUSE_NS = 100000, /* and the others so far apart: the writer waits for a processor */
+    EAGER_TRIES = 100, /* for a part that does not hold still; they follow each other at once */
+    MOST_PAUSES = 900, /* more tries, for all pages together */
+    PAUSE_NS = 100000, /* so far apart: the writer waits for a processor */
     MOST_JOBS = 4096,
     MOST_FILE_BYTES = 1 << 24,
     PART_LIFE_S = 60, /* of a file that is to become a page: it takes microseconds */
@@ -39,6 +39,7 @@ typedef struct job_list {
     vw_jobs result; /* first: what callers have */
     vw__arena arena;
     vw__page_slot slot; /* room for a copy of one */
+    int pauses_left; /* for all pages together: many that never hold still cost no more than one */
     vw_job jobs[MOST_JOBS];
 } job_list;
 
@@ -53,6 +54,7 @@ typedef struct open_page {
     size_t slot_count;
     uint64_t value_count;
     vw__page_slot *slot; /* room for a copy */
+    int *pauses_left;    /* the list's */
 } open_page;
 
 /* ---- copies ---------------------------------------------------------------------------------- */
@@ -71,33 +73,39 @@ static bool copy_bytes(int file, size_t offset, void *copy, size_t size_bytes)
     return true;
 }
 
-/* Before the next look at what did not hold still. */
-static void give_way(int tries)
+/* Before the next look at what did not hold still, after so many. False: there is none. */
+static bool give_way(const open_page *page, int tries)
 {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
-    if (tries < EAGER_TRIES)
+    if (tries < EAGER_TRIES) {
         sched_yield();
-    else
-        nanosleep(&pause, NULL);
+        return true;
+    }
+    if (*page->pauses_left == 0)
+        return false;
+    --*page->pauses_left;
+    nanosleep(&pause, NULL);
+    return true;
 }
 
 /* A part of a page as it was at one instant, by the sequence number that is `sequence_at` behind
  * its beginning. False: it did not hold still, or is there no longer. */
-static bool copy_part(int file, size_t offset, size_t sequence_at, void *copy, size_t size_bytes)
+static bool copy_part(const open_page *page, size_t offset, size_t sequence_at, void *copy,
+                      size_t size_bytes)
 {
-    for (int i = 0; i < MOST_TRIES; i++) {
+    int tries = 0;
+    do {
         uint64_t before, after;
-        if (!copy_bytes(file, offset + sequence_at, &before, sizeof before))
+        if (!copy_bytes(page->file, offset + sequence_at, &before, sizeof before))
             return false;
         if (before % 2 == 0) {
-            if (!copy_bytes(file, offset, copy, size_bytes) ||
-                !copy_bytes(file, offset + sequence_at, &after, sizeof after))
+            if (!copy_bytes(page->file, offset, copy, size_bytes) ||
+                !copy_bytes(page->file, offset + sequence_at, &after, sizeof after))
                 return false;
             if (after == before)
                 return true;
         }
-        give_way(i);
-    }
+    } while (give_way(page, tries++));
     return false;
 }
 
@@ -134,7 +142,7 @@ static void read_fixed(const open_page *page, vw_job *job)
 static bool read_identity(const open_page *page, vw_job *job)
 {
     vw__page_header header;
-    if (!copy_part(page->file, 0, offsetof(vw__page_header, sequence), &header, sizeof header))
+    if (!copy_part(page, 0, offsetof(vw__page_header, sequence), &header, sizeof header))
         return false;
     job->rank = (int)(int64_t)vw__page_load(&header.rank);
     job->local_rank = (int)(int64_t)vw__page_load(&header.local_rank);
@@ -177,7 +185,7 @@ static bool read_slot(const open_page *page, size_t number, vw_job_device *devic
 {
     vw__page_slot *slot = page->slot;
     size_t offset = page->first_slot + number * page->slot_bytes;
-    if (!copy_part(page->file, offset, offsetof(vw__page_slot, sequence), slot, sizeof *slot))
+    if (!copy_part(page, offset, offsetof(vw__page_slot, sequence), slot, sizeof *slot))
         return false;
     read_values(slot, page->value_count, device);
     device->step_count = read_steps(slot, steps);
@@ -284,7 +292,10 @@ static vw_status take_file(job_list *list, int folder_file, const char *folder, 
             close(file);
         return VW_OK;
     }
-    open_page page = {.file = file, .size_bytes = (size_t)about.st_size, .slot = &list->slot};
+    open_page page = {.file = file,
+                      .size_bytes = (size_t)about.st_size,
+                      .slot = &list->slot,
+                      .pauses_left = &list->pauses_left};
     vw_status status = take_open(list, &page, folder_file, folder, name);
     close(file);
     return status;
@@ -336,7 +347,7 @@ static vw_status read_folder(job_list *list, DIR *directory, const char *folder)
 
 static const char *folder_of(const char *wanted)
 {
-    const char *variable = getenv("VRAMWISE_LIVE_DIR");
+    const char *variable = secure_getenv("VRAMWISE_LIVE_DIR");
     if (wanted != NULL)
         return wanted;
     return variable != NULL && variable[0] != '\0' ? variable : VW__PAGE_FOLDER;
@@ -356,6 +367,7 @@ vw_status vw_jobs_read(const char *folder, vw_jobs **out)
         return vw__fail_host_memory(sizeof *list, "a list of jobs");
     }
     list->result = (vw_jobs){.read_ns = vw__clock_monotonic_ns(), .jobs = list->jobs};
+    list->pauses_left = MOST_PAUSES;
     vw__arena_init(&list->arena, VW__ARENA_NO_LIMIT);
     list->result.folder = vw__arena_copy(&list->arena, folder, strlen(folder));
     vw_status status = list->result.folder != NULL

@@ -48,6 +48,7 @@ Adapter &new_adapter(const Setup &setup)
     options.park_guard = setup.park_guard;
     options.spill_bytes = setup.spill_bytes;
     options.is_quiet = setup.is_quiet;
+    options.keep_free = setup.keep_free;
     options.open_device = [setup](int index, vw_device **out) {
         return open_device(setup, index, out);
     };
@@ -105,6 +106,8 @@ int number_of(const Context &context)
 // ---- libvramwise-torch -------------------------------------------------------------------------
 
 int gates_wanted;
+int late_gates_wanted;
+int moments_prepared;
 bool is_moment_granted;
 int moments_left;
 
@@ -113,6 +116,27 @@ bool vramwise_launch_gate_install(char *message, size_t capacity)
     gates_wanted++;
     snprintf(message, capacity, "no gate in tests");
     return false;
+}
+
+void vramwise_launch_gate_come_late(bool)
+{
+    late_gates_wanted++;
+}
+
+void vramwise_prepare_safe_moment(void *)
+{
+    moments_prepared++;
+}
+
+vramwise_launch_gate_state vramwise_get_launch_gate_state(char *reason, size_t capacity)
+{
+    snprintf(reason, capacity, "no \"gate\" in tests");
+    return VRAMWISE_GATE_REFUSED;
+}
+
+const char *vramwise_launch_gate_state_name(vramwise_launch_gate_state)
+{
+    return "refused";
 }
 
 vw_park_guard vramwise_park_guard(void)

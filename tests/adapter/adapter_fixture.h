@@ -41,6 +41,7 @@ struct Setup {
     vw_park_guard park_guard{};
     uint64_t spill_bytes = 0;
     bool is_quiet = true;
+    std::string keep_free{};
 };
 
 // As install() makes one, on such devices. It is kept to the end, as in a program; the stand-ins
@@ -80,6 +81,8 @@ int last_gathered(); // the number of the newest
 int living_contexts();
 int number_of(const Context &context); // -1 for none
 
-extern int gates_wanted; // times that the launch gate was to be put up
+extern int gates_wanted;      // times that the launch gate was to be put up
+extern int late_gates_wanted; // times that it was to come when it is needed
+extern int moments_prepared;
 extern bool is_moment_granted;
 extern int moments_left;

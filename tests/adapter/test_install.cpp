@@ -4,6 +4,8 @@
 #include "adapter_fixture.h"
 #include "adapters/torch/vramwise_torch.h"
 
+#include <unistd.h>
+
 #include <torch/headeronly/version.h>
 
 #ifdef __clang__
@@ -34,7 +36,7 @@ static Adapter *native()
 static std::string refusal(const char *name)
 {
     char message[200] = "untouched";
-    assert_int_not_equal(vramwise_torch_install(name, 0, 0, message, sizeof message), 0);
+    assert_int_not_equal(vramwise_torch_install(name, 0, 0, nullptr, message, sizeof message), 0);
     assert_ptr_equal(c10::cuda::CUDACachingAllocator::get(), native());
     return message;
 }
@@ -48,9 +50,9 @@ static void what_is_no_allocator_is_refused_in_one_line(void **)
         "'jemalloc' is no allocator: expected torch, vramwise, vramwise:rescue or vramwise:tight");
     assert_true(contains(refusal(nullptr), "'' is no allocator"));
     char cut[10];
-    assert_int_not_equal(vramwise_torch_install("jemalloc", 0, 0, cut, sizeof cut), 0);
+    assert_int_not_equal(vramwise_torch_install("jemalloc", 0, 0, nullptr, cut, sizeof cut), 0);
     assert_string_equal(cut, "'jemalloc");
-    assert_int_not_equal(vramwise_torch_install("jemalloc", 0, 0, nullptr, 0), 0);
+    assert_int_not_equal(vramwise_torch_install("jemalloc", 0, 0, nullptr, nullptr, 0), 0);
     assert_int_equal(vramwise_torch_stats(0, nullptr, 0), 0);
 }
 
@@ -59,20 +61,66 @@ static void a_budget_that_cannot_be_kept_is_refused_with_the_numbers(void **)
     native();
     char message[400];
     if (is_of_rocm) {
-        assert_int_not_equal(vramwise_torch_install("vramwise", 0, MiB, message, sizeof message),
-                             0);
+        assert_int_not_equal(
+            vramwise_torch_install("vramwise", 0, MiB, nullptr, message, sizeof message), 0);
         assert_string_equal(message, "nothing can be spilled on an AMD GPU: HIP cannot put host "
                                      "memory in the place of its own");
         return;
     }
     const unsigned long long far_too_much = 1ULL << 60;
     assert_int_not_equal(
-        vramwise_torch_install("vramwise", 0, far_too_much, message, sizeof message), 0);
+        vramwise_torch_install("vramwise", 0, far_too_much, nullptr, message, sizeof message), 0);
     assert_true(contains(message, "spill_bytes"));
     assert_true(contains(message, "ulimit -l"));
-    assert_int_not_equal(vramwise_torch_install("torch", 0, MiB, message, sizeof message), 0);
+    assert_int_not_equal(vramwise_torch_install("torch", 0, MiB, nullptr, message, sizeof message),
+                         0);
     assert_true(contains(message, "spill_bytes"));
     assert_null(vramwise_torch::installed_adapter());
+}
+
+static void what_cannot_be_kept_free_is_refused_by_name(void **)
+{
+    native();
+    char message[400];
+    for (const char *text : {"plenty", "101%", "5 %"}) {
+        assert_int_not_equal(
+            vramwise_torch_install("vramwise", 0, 0, text, message, sizeof message), 0);
+        assert_true(contains(message, std::string("keep_free: '") + text + "'"));
+    }
+    assert_int_not_equal(vramwise_torch_install("torch", 0, 0, "5%", message, sizeof message), 0);
+    assert_true(contains(message, "not for torch"));
+    assert_null(vramwise_torch::installed_adapter());
+}
+
+// By a thread of the pool's: waited for as good as for ever.
+static void what_is_kept_free_goes_back_from_every_device(void **)
+{
+    Adapter *before = native();
+    Setup setup;
+    setup.engine = "vramwise";
+    setup.device_count = 2;
+    setup.keep_free = "100%";
+    Adapter &adapter = new_adapter(setup);
+    for (int device = 0; device < 2; device++) {
+        stand_in_set_device(static_cast<c10::DeviceIndex>(device));
+        adapter.raw_delete(adapter.raw_alloc(GiB));
+        vw_paged_stats stats{};
+        stats.struct_size = sizeof stats;
+        for (int i = 0; i < 60000 && stats.given_back_bytes < GiB; i++) {
+            usleep(1000);
+            assert_true(adapter.get_paged_stats(device, &stats));
+        }
+        assert_int_equal(stats.given_back_bytes, GiB);
+    }
+    stand_in_set_device(0);
+    char json[4096];
+    assert_true(vramwise_torch_stats(0, json, sizeof json) > 0);
+    assert_true(contains(json, "\"given_back_bytes\": 1073741824"));
+    setup.keep_free = "9GiB"; // more than there is
+    Adapter &other = new_adapter(setup);
+    assert_true(contains(text_of<std::exception>([&] { other.raw_alloc(1); }), "keep_free"));
+    vramwise_torch::set_installed_adapter(nullptr);
+    c10::cuda::CUDACachingAllocator::allocator.store(before);
 }
 
 // PyTorch's own part hears of new settings as before, and so does the adapter: by PyTorch's hook
@@ -87,7 +135,8 @@ static void it_becomes_the_allocator_of_both_doors_and_follows_the_settings(void
     assert_int_equal(vramwise_torch_has_settings_hook(), 0); // before it is installed
     char message[200] = "untouched";
     assert_int_equal(vramwise_torch_configure("max_split_size_mb:1", message, sizeof message), 0);
-    assert_int_equal(vramwise_torch_install("vramwise:rescue", 0, 0, message, sizeof message), 0);
+    assert_int_equal(
+        vramwise_torch_install("vramwise:rescue", 0, 0, nullptr, message, sizeof message), 0);
     assert_string_equal(message, "");
     auto *adapter = vramwise_torch::installed_adapter();
     assert_non_null(adapter);
@@ -104,8 +153,22 @@ static void it_becomes_the_allocator_of_both_doors_and_follows_the_settings(void
             vramwise_torch_configure("expandable_segments:True", message, sizeof message), 0);
     assert_string_equal(adapter->newest_settings().c_str(), "expandable_segments:True");
 
-    assert_int_not_equal(vramwise_torch_install("torch", 0, 0, message, sizeof message), 0);
+    assert_int_not_equal(vramwise_torch_install("torch", 0, 0, nullptr, message, sizeof message),
+                         0);
     assert_string_equal(message, "vramwise is installed already, as 'vramwise:rescue'");
+}
+
+static void by_the_usual_name_the_gate_waits_until_it_is_needed(void **)
+{
+    int gates_before = gates_wanted;
+    for (unsigned flags : {0u, VRAMWISE_TORCH_WITHOUT_GATE}) {
+        vramwise_torch::set_installed_adapter(nullptr); // as if nothing had happened yet
+        c10::cuda::CUDACachingAllocator::allocator.store(native());
+        late_gates_wanted = 0;
+        assert_int_equal(vramwise_torch_install("vramwise", flags, 0, nullptr, nullptr, 0), 0);
+        assert_int_equal(late_gates_wanted, flags == 0 && !is_of_rocm ? 1 : 0);
+        assert_int_equal(gates_wanted, gates_before);
+    }
 }
 
 // Not before: it is of the process that uses CUDA. That there is none here is no reason to fail.
@@ -154,7 +217,8 @@ static void too_late_is_said(void **)
     auto *before = vramwise_torch::installed_adapter();
     vramwise_torch::set_installed_adapter(nullptr); // as if another had started CUDA
     char message[200] = "";
-    assert_int_not_equal(vramwise_torch_install("torch", 0, 0, message, sizeof message), 0);
+    assert_int_not_equal(vramwise_torch_install("torch", 0, 0, nullptr, message, sizeof message),
+                         0);
     assert_true(contains(message, "too late"));
     vramwise_torch::set_installed_adapter(before);
 }
@@ -168,8 +232,12 @@ static void what_it_did_is_one_json_object(void **)
     assert_int_equal(needed, std::string(json).size() + 1);
     assert_true(contains(json, "{\"engine\": \"vramwise\", \"is_fallback\": false, "));
     assert_true(contains(json, "\"misses\": 1, "));
-    assert_true(contains(json, "\"shared_pages\": 0, \"spill\": {\"limit_bytes\": 0, "));
+    assert_true(contains(json, "\"shared_pages\": 0, \"given_back_bytes\": 0, \"kept_trims\": 0, "
+                               "\"spill\": {\"limit_bytes\": 0, "));
     assert_true(contains(json, "\"failed_host_creations\": 0}, \"park\": {\"parked_bytes\": 0"));
+    assert_true(contains(json, "}, \"safe_moments\": {\"has_gate\": "
+                               "false, \"gate\": \"refused\", \"gate_refusal\": \"no 'gate' in "
+                               "tests\", "));
     assert_true(contains(json, "\"refused\": 3, \"held_launches\": 0, \"longest_hold_ns\": 0, "
                                "\"passed_launches\": 0}}"));
     assert_int_equal(vramwise_torch_stats(1, json, sizeof json), 0);
@@ -184,11 +252,14 @@ int main()
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_no_allocator_is_refused_in_one_line),
         cmocka_unit_test(a_budget_that_cannot_be_kept_is_refused_with_the_numbers),
+        cmocka_unit_test(what_cannot_be_kept_free_is_refused_by_name),
+        cmocka_unit_test(what_is_kept_free_goes_back_from_every_device),
         cmocka_unit_test(it_becomes_the_allocator_of_both_doors_and_follows_the_settings),
         cmocka_unit_test(the_gate_comes_with_the_first_device),
         cmocka_unit_test(before_live_data_moves_every_gpu_in_use_is_idle),
         cmocka_unit_test(too_late_is_said),
         cmocka_unit_test(what_it_did_is_one_json_object),
+        cmocka_unit_test(by_the_usual_name_the_gate_waits_until_it_is_needed),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

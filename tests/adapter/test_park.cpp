@@ -22,7 +22,7 @@ static Adapter &adapter_that_parks(int device_count, const char *engine = "vramw
                             held++;
                             return true;
                         },
-                        [](void *) { held--; }, nullptr};
+                        [](void *) { held--; }, nullptr, nullptr};
     Adapter &adapter = new_adapter(setup);
     vramwise_torch::set_installed_adapter(&adapter);
     return adapter;

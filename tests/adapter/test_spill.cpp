@@ -74,13 +74,14 @@ static void live_data_leaves_in_a_safe_moment_in_every_mode(void **)
     }
 }
 
-static void without_a_budget_nothing_leaves_and_no_moment_is_wanted(void **)
+static void without_a_budget_nothing_leaves(void **)
 {
     Adapter &adapter = adapter_that_spills("vramwise", 0);
     void *block = filled(adapter, 100 * part, 1);
     assert_true(contains(text_of<c10::OutOfMemoryError>([&] { adapter.raw_alloc(40 * part); }),
                          "out of memory"));
-    assert_int_equal(moments_entered, 0);
+    assert_true(moments_entered > 0); // to copy, which did not help
+    assert_int_equal(stats_of(adapter).spills, 0);
     adapter.raw_delete(block);
 }
 
@@ -235,7 +236,7 @@ int main()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(live_data_leaves_in_a_safe_moment_in_every_mode),
-        cmocka_unit_test(without_a_budget_nothing_leaves_and_no_moment_is_wanted),
+        cmocka_unit_test(without_a_budget_nothing_leaves),
         cmocka_unit_test(without_a_moment_or_beyond_the_budget_it_is_pytorch_s_error),
         cmocka_unit_test(one_budget_is_for_all_devices),
         cmocka_unit_test(cold_data_leaves_first_and_comes_back_after_quiet_steps),

@@ -255,6 +255,49 @@ static void a_device_knows_its_peers_or_has_none(void **state)
     assert_ok(table->unreserve(device->context, address, g));
 }
 
+/* ---- drivers of other devices ---------------------------------------------------------------- */
+
+/* The kernel may refuse where the driver does not: then nothing was made. */
+static void a_dma_buf_is_a_descriptor_of_its_own_to_close(void **state)
+{
+    const vw_device *device = *state;
+    need(vw__device_has_dma_buf(device) && device->properties.has_virtual_memory,
+         "the device makes no dma-buf");
+    const vw_device_table *table = device->table;
+    uint64_t g = device->properties.granularity_bytes;
+    vw_device_ptr address;
+    vw_handle handle;
+    int file = -1;
+    assert_ok(table->reserve(device->context, 2 * g, &address));
+    assert_ok(table->create(device->context, 2 * g, &handle));
+    assert_ok(table->map(device->context, address, 2 * g, handle));
+    assert_ok(table->set_access(device->context, address, 2 * g));
+    vw_status status = table->export_dma_buf(device->context, address + g, g, &file);
+    if (status == VW_OK) {
+        assert_true(fcntl(file, F_GETFD) >= 0);
+        assert_int_equal(close(file), 0);
+    } else {
+        assert_status(VW_ERR_DEVICE, status);
+        assert_true(vw_last_error()[0] != '\0');
+        assert_int_equal(file, -1);
+    }
+    assert_ok(table->unmap(device->context, address, 2 * g));
+    assert_ok(table->release(device->context, handle));
+    assert_ok(table->unreserve(device->context, address, 2 * g));
+}
+
+static void a_device_without_dma_buf_says_so(void **state)
+{
+    const vw_device *device = *state;
+    int file = 77;
+    need(!device->properties.has_dma_buf, "the device makes dma-bufs");
+    assert_false(vw__device_has_dma_buf(device));
+    if (VW__DEVICE_TABLE_HAS(device->table, export_dma_buf))
+        assert_status(VW_ERR_UNSUPPORTED, device->table->export_dma_buf(
+                                              device->context, UINT64_C(2) << 20, 4096, &file));
+    assert_int_equal(file, 77);
+}
+
 /* ---- neither --------------------------------------------------------------------------------- */
 
 static void a_device_without_shareable_handles_says_so(void **state)
@@ -290,6 +333,8 @@ int vw_test_sharing_contract(const vw_test_device_factory *factory)
         check(imported_memory_outlives_its_first_handle),
         check(what_is_no_handles_memory_is_not_imported),
         check(a_device_knows_its_peers_or_has_none),
+        check(a_dma_buf_is_a_descriptor_of_its_own_to_close),
+        check(a_device_without_dma_buf_says_so),
         check(a_device_without_shareable_handles_says_so),
     };
     vw_test_use_factory(factory);

@@ -5,10 +5,12 @@
 A method's name is the sentence that is true when it passes.
 """
 import concurrent.futures
+import contextlib
 import fcntl
 import http.client
 import os
 import re
+import resource
 import signal
 import socket
 import struct
@@ -185,6 +187,23 @@ class Serving(FleetCase):
             with concurrent.futures.ThreadPoolExecutor(8) as pool:
                 texts = list(pool.map(lambda _: server.scrape(), range(32)))
         self.assertTrue(all("vramwise_live_bytes{" in text for text in texts))
+
+    def test_a_thousand_slow_clients_do_not_keep_one_who_asks_from_an_answer(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(2048, hard)), hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        server = self.exporter("127.0.0.1:0")  # one door, one address: the worst there is
+        slow = []
+        for number in range(1000):
+            slow.append(socket.create_connection((server.host, server.port), timeout=live_jobs.LIMIT_SECONDS))
+            self.addCleanup(slow[-1].close)
+            slow[-1].sendall(b"GET /met"[:number % 9])
+            if number % 100 == 99:
+                self.assertIn("vramwise_jobs", server.scrape())
+                for client in slow:
+                    with contextlib.suppress(OSError):  # it was sent away
+                        client.send(b"r", socket.MSG_NOSIGNAL)
+        self.assertIn("vramwise_jobs", server.scrape())
 
     def test_signals_end_it_well(self):
         for which in signal.SIGTERM, signal.SIGINT:

@@ -113,7 +113,7 @@ def install(adapter: Path) -> None:
     say("loaded", "compiled for PyTorch " + library.vramwise_torch_compiled_for().decode())
     say("before", "PyTorch's allocator is of " + allocators_library())
     message = ctypes.create_string_buffer(1024)
-    require(library.vramwise_torch_install(b"vramwise", 0, 0, message, len(message)) == 0,
+    require(library.vramwise_torch_install(b"vramwise", 0, 0, None, message, len(message)) == 0,
             message.value.decode())
     found = allocators_library()
     require(found == adapter.name, f"PyTorch's allocator is of {found} still")

@@ -138,6 +138,123 @@ class Plans(unittest.TestCase):
             vramwise.torch.plan(lambda: None)
 
 
+class Layers(unittest.TestCase):
+    """Each was measured on an H200 (bench/torch/measure_programs.py, measure_workspaces.py)."""
+
+    def test_recurrent_layers_are_those_of_cudnn(self) -> None:
+        def run() -> None:
+            cells = nn.LSTM(768, 768, 2, batch_first=True).to("cuda")
+            made, (last, _) = cells(torch.ones(64, 256, 768, device="cuda"))
+            self.assertEqual((made.shape, last.shape), ((64, 256, 768), (2, 64, 768)))
+            made.sum().backward()
+            self.assertEqual(cells.weight_hh_l1.grad.shape, (4 * 768, 768))
+
+        events = traced(run).requests.events
+        self.assertIn(553_648_384, [e[2] for e in events if e[0] == _tracer.ALLOC])  # the reserve
+        hidden = [e for e in events if e[:2] == [_tracer.HIDDEN, "recurrent"]]
+        self.assertEqual([e[2] for e in hidden], [0, 1, 1])  # forward; states, weights
+        self.assertEqual(hidden[0][3:-1], [4, 1, 0, 4, 64 * 256, 64, 768, 768, 2, 1])
+
+    def test_packed_sequences_and_evaluation(self) -> None:
+        def run() -> None:
+            cells = nn.GRU(32, 64, bidirectional=True).to("cuda")
+            x = torch.ones(9, 3, 32, device="cuda", requires_grad=True)
+            made, _ = cells(nn.utils.rnn.pack_padded_sequence(x, [9, 5, 2]))
+            self.assertEqual(made.data.shape, (16, 128))
+            nn.utils.rnn.pad_packed_sequence(made)[0].sum().backward()
+            self.assertEqual(x.grad.shape, x.shape)
+            with torch.no_grad():
+                cells.eval()(x)
+
+        events = traced(run).requests.events
+        self.assertEqual(sum(e[:2] == [_tracer.HIDDEN, "recurrent"] for e in events), 4)
+
+    def test_speech_has_its_loss(self) -> None:
+        def run() -> None:
+            x = torch.ones(50, 4, 20, device="cuda", requires_grad=True)
+            F.ctc_loss(x.log_softmax(-1), torch.ones(4, 10, dtype=torch.long), torch.full((4,), 50),
+                       torch.full((4,), 10)).backward()
+            self.assertEqual(x.grad.shape, x.shape)
+
+        sizes = [e[2] for e in traced(run).requests.events if e[0] == _tracer.ALLOC]
+        self.assertEqual(sizes.count(4 * 4 * 50 * 21), 2)
+
+    def test_a_bias_is_added_in_place(self) -> None:
+        def run() -> None:
+            with torch.inference_mode():
+                nn.Linear(64, 4096).to("cuda")(torch.ones(8, 4, 64, device="cuda").transpose(0, 1))
+
+        sizes = [e[2] for e in traced(run).requests.events if e[0] == _tracer.ALLOC]
+        self.assertEqual(sizes.count(4 * 32 * 4096), 1)
+
+
+class Groups(unittest.TestCase):
+    """Programs of several GPUs, one rank of them."""
+
+    def tearDown(self) -> None:
+        if torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
+
+    @staticmethod
+    def live_after_two_steps(ranks: int, wrap) -> list:
+        """What was alive before each step's end."""
+        live = []
+
+        def run() -> None:
+            torch.distributed.init_process_group("nccl", rank=0, world_size=ranks)
+            model = wrap(Model(layers=2).to("cuda"))
+            optimizer = torch.optim.AdamW(model.parameters())
+            for _ in range(2):
+                model(batch(2, 32).to("cuda")).backward()
+                optimizer.step()
+                live.append(tracer.requests.live_bytes)
+                optimizer.zero_grad()
+            live.append(tracer.requests.live_bytes)
+
+        tracer = _tracer.Tracer(_tracer_rules.Card(), _tracer_rules.Policy())
+        with tracer.tracing():
+            run()
+        return live
+
+    def test_ddp_keeps_buckets(self) -> None:
+        parameters = 4 * sum(p.numel() for p in Model(layers=2).parameters())
+        live = self.live_after_two_steps(8, nn.parallel.DistributedDataParallel)
+        # weights, two states, buckets; the gradients are gone
+        self.assertAlmostEqual(live[-1] / parameters, 4, delta=0.05)
+        self.assertAlmostEqual(live[0] / parameters, 5, delta=0.05)
+
+    def test_sharded_parameters_leave_and_come_back(self) -> None:
+        try:
+            from torch.distributed.fsdp import fully_shard
+        except ImportError:
+            self.skipTest("this PyTorch has no fully_shard()")
+        parameters = 4 * sum(p.numel() for p in Model(layers=2).parameters())
+
+        def shard(model):
+            for block in model.blocks:
+                fully_shard(block)
+            return fully_shard(model)
+
+        whole, eighth = (self.live_after_two_steps(ranks, shard)[-1] for ranks in (1, 8)
+                         if not self.tearDown())
+        self.assertAlmostEqual(whole / parameters, 3, delta=0.05)
+        self.assertAlmostEqual(eighth / parameters, 3 / 8, delta=0.05)
+
+    def test_objects_are_ones_own(self) -> None:
+        def run() -> None:
+            torch.distributed.init_process_group(backend="nccl", rank=2, world_size=4)
+            found = [None] * 4
+            torch.distributed.all_gather_object(found, "mine")
+            self.assertEqual(found, ["mine"] * 4)
+            group = torch.distributed.new_group([0, 2])
+            x = torch.ones(3, device="cuda")
+            torch.distributed.all_reduce(x, group=group)
+            torch.distributed.barrier()
+            self.assertEqual((torch.distributed.get_rank(), torch.distributed.get_world_size()), (2, 4))
+
+        self.assertIn("rank 2 of 4 is traced", traced(run).requests.notes)
+
+
 class Tensors(unittest.TestCase):
     def test_everything_is_let_go(self) -> None:
         def run() -> None:

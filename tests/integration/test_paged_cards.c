@@ -26,8 +26,7 @@ static bool has_private_pools(const stored_recording *one)
 
 static vw_replay_report *replay(const stored_recording *one, uint64_t card_bytes)
 {
-    static const vw_replay_run runs[] = {{.policy = "vramwise:rescue"},
-                                         {.policy = "vramwise:tight"}};
+    static const vw_replay_run runs[] = {{.policy = "vramwise"}, {.policy = "vramwise:tight"}};
     const vw_replay_options options = {
         .struct_size = sizeof options,
         .runs = runs,

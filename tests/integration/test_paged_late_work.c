@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "pool/pool.h" /* the engine's table */
 #include "support/cmocka_here.h"
 #include "support/late_device.h"
 #include "support/pool_fixture.h"
@@ -30,6 +31,7 @@ typedef struct program {
     live_block live[MOST_LIVE];
     size_t live_count;
     uint64_t served, refused, late_frees;
+    bool gives_back; /* slices of idle memory, at any time */
 } program;
 
 static uint64_t dice(program *p, uint64_t sides)
@@ -58,15 +60,18 @@ static void leave(void *context)
     (void)context;
 }
 
+/* `engine` NULL: "vramwise" without safe points. */
 static void program_open(program *p, const char *engine, uint64_t capacity_bytes, uint64_t seed)
 {
+    bool is_never_safe = engine == NULL;
     *p = (program){.random = seed * UINT64_C(0x9E3779B97F4A7C15) + 1};
     assert_int_equal(vw_host_device_create(capacity_bytes, &p->host), VW_OK);
-    const vw_pool_options options = {.struct_size = sizeof options,
-                                     .engine = engine,
-                                     .idle_share = 0.001,
-                                     .idle_floor_bytes = 2 * VW_TEST_MIB,
-                                     .safe_point = {enter, leave, NULL}};
+    const vw_pool_options options = {
+        .struct_size = sizeof options,
+        .engine = is_never_safe ? "vramwise" : engine,
+        .idle_share = 0.001,
+        .idle_floor_bytes = 2 * VW_TEST_MIB,
+        .safe_point = {is_never_safe ? NULL : enter, is_never_safe ? NULL : leave, NULL}};
     check(p, vw_pool_create(vw_test_late_begin(p->host), &options, &p->pool));
 }
 
@@ -122,9 +127,19 @@ static void drop(program *p, size_t which)
     check(p, vw_free(p->pool, block.address));
 }
 
+/* As the pool's thread does it for keep_free, with work in every queue. */
+static void give_back(program *p)
+{
+    vw__engine *engine = p->pool->engine;
+    vw__engine_slice slice = {.wanted_bytes = dice(p, 8) * VW_TEST_MIB, .most_handles = dice(p, 8)};
+    check(p, engine->table->give_back(engine, &slice));
+}
+
 static void do_something(program *p)
 {
     uint64_t what = dice(p, 100);
+    if (p->gives_back && dice(p, 3) == 0)
+        give_back(p);
     if (what < 40 && p->live_count < MOST_LIVE) {
         uint64_t top = UINT64_C(1) << (12 + dice(p, 11));
         take(p, top + dice(p, top), dice(p, VW_TEST_LATE_STREAMS));
@@ -165,8 +180,27 @@ static void late_work_finds_its_bytes_whatever_moves(void **state)
 {
     (void)state;
     uint64_t copied_bytes = 0;
-    run_late("vramwise", &copied_bytes);
+    run_late(NULL, &copied_bytes);
     assert_int_equal(copied_bytes, 0);
+}
+
+/* Memory goes back to the device only behind the last work that uses it, at all its addresses. */
+static void late_work_finds_its_bytes_whatever_is_given_back(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        program p;
+        program_open(&p, "vramwise", 40 * VW_TEST_MIB, seed);
+        p.gives_back = true;
+        for (int step = 0; step < STEPS; step++)
+            do_something(&p);
+        vw_paged_stats stats = paged_stats(&p);
+        print_message("%llu served, %llu freed early, %llu bytes given back\n",
+                      (unsigned long long)p.served, (unsigned long long)p.late_frees,
+                      (unsigned long long)stats.given_back_bytes);
+        assert_true(stats.given_back_bytes > 8 * VW_TEST_MIB && p.late_frees > p.served / 2);
+        program_close(&p);
+    }
 }
 
 /* Live data is copied at a safe point, which the queued work comes before: the device is waited
@@ -175,7 +209,7 @@ static void late_work_finds_its_bytes_whatever_is_copied(void **state)
 {
     (void)state;
     uint64_t copied_bytes = 0;
-    run_late("vramwise:rescue", &copied_bytes);
+    run_late("vramwise", &copied_bytes);
     run_late("vramwise:tight", &copied_bytes);
     assert_true(copied_bytes > 0);
 }
@@ -225,6 +259,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(late_work_finds_its_bytes_whatever_moves),
+        cmocka_unit_test(late_work_finds_its_bytes_whatever_is_given_back),
         cmocka_unit_test(late_work_finds_its_bytes_whatever_is_copied),
         cmocka_unit_test(work_that_begins_after_its_memory_moved_reads_through_the_old_address),
         cmocka_unit_test(the_end_of_a_pool_waits_for_work),

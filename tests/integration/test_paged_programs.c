@@ -16,6 +16,7 @@ enum { STREAMS = 4, MOST_HELD = 400, MOST_PINS = 4, PRIVATE_POOLS = 2 };
 
 typedef struct program {
     const char *engine;
+    bool is_never_safe; /* to copy */
     bool on_host;
     uint64_t capacity_bytes;
     uint64_t largest_bytes;
@@ -167,9 +168,13 @@ static vw_paged_stats run_program(const program *given, uint64_t seed)
 {
     static run r;
     r = (run){.program = given, .seed = seed};
-    vw_test_patterns_open(&r.p, &(vw_test_pool_setup){.engine = given->engine,
-                                                      .on_host = given->on_host,
-                                                      .capacity_bytes = given->capacity_bytes});
+    const vw_test_pool_setup setup = {.engine = given->engine,
+                                      .on_host = given->on_host,
+                                      .capacity_bytes = given->capacity_bytes};
+    if (given->is_never_safe)
+        vw_test_patterns_open_unsafe(&r.p, &setup);
+    else
+        vw_test_patterns_open(&r.p, &setup);
     expect(&r, vw_pool_set_sink(r.p.t.pool, NULL), VW_OK);
     r.p.random = seed * UINT64_C(0x9E3779B97F4A7C15);
     for (r.step = 0; r.step < given->steps; r.step++) {
@@ -190,10 +195,11 @@ static vw_paged_stats run_program(const program *given, uint64_t seed)
 
 static void run_programs(program given, uint64_t seeds)
 {
-    static const char *const engines[] = {"vramwise", "vramwise:rescue", "vramwise:tight"};
+    static const char *const engines[] = {"vramwise", "vramwise", "vramwise:tight"};
     for (size_t i = 0; i < 3; i++) {
         uint64_t copies = 0, refused_copies = 0, shares = 0;
         given.engine = engines[i];
+        given.is_never_safe = i == 0;
         for (uint64_t seed = 1; seed <= seeds; seed++) {
             vw_paged_stats stats = run_program(&given, seed);
             copies += stats.copies;

@@ -4,7 +4,7 @@
  * are in the folder that VRAMWISE_CORPUS names; without it their tests are skipped. The sixteen of
  * tests/data/recordings/paged were made when the rules stood, of programs chosen to be unlike those
  * (tests/gpu/record_paged.py). Each is replayed once in each mode: `vramwise` and `vramwise:tight`
- * on a card without end, `vramwise:rescue` on one that is a hundredth larger than what is live.
+ * on a card without end, and `vramwise` on one that is a hundredth larger than what is live.
  *
  * What the driver takes of the time, and at once, is judged in a replay of its own, which leaves
  * the recorded calls of empty_cache() out. Such a call gives back what the engine kept in order not
@@ -144,7 +144,7 @@ static void replay_in_each_mode(subject *one, const char *folder, const char *su
     one->tight = replay_without_end(one, recording, "vramwise:tight");
     one->uncalled = replay(one, recording, "vramwise", WITHOUT_END_BYTES, VW_EMPTY_CACHE_NEVER);
     one->rescue =
-        replay(one, recording, "vramwise:rescue", one->peak_live_bytes + one->peak_live_bytes / 100,
+        replay(one, recording, "vramwise", one->peak_live_bytes + one->peak_live_bytes / 100,
                VW_EMPTY_CACHE_AS_RECORDED);
     one->is_replayed = true;
     vw_recording_close(recording);

@@ -1,6 +1,6 @@
 /* test_paged_sweeps.c - engine "vramwise", and every failure there is: the n-th device call, for
  * every n, and the n-th host allocation, in a scenario with misses, moves between streams and back,
- * pending blocks, pins, a private pool, a limit and trims.
+ * pending blocks, pins, private pools, one of them of whole segments, a limit and trims.
  *
  * After every step that fails, and some that do not, the pool is walked and checked; after every
  * run it serves a fixed sequence and gives everything back. What the device itself refuses to take
@@ -208,6 +208,32 @@ static void use_private_pool(run *r)
     STEP(vw_private_pool_trim(r->pool, id));
 }
 
+/* Its segments take the place of idle pages, and others theirs. */
+static void use_whole_pool(run *r)
+{
+    const vw_private_id id = {4, 1};
+    const vw_private_options options = {.struct_size = sizeof options, .one_handle = true};
+    vw_status retained = vw_private_pool_retain(r->pool, id, &options);
+    STEP(retained);
+    if (retained != VW_OK)
+        return;
+    STEP(vw_free(r->pool, take(r, 80 * VW_TEST_MIB, 0)));
+    vw_status begun = vw_private_pool_begin(r->pool, id, NULL, NULL);
+    STEP(begun);
+    if (begun == VW_OK) {
+        vw_device_ptr large = take(r, 30 * VW_TEST_MIB, 1), small = take(r, 700, 1);
+        drop(r, &large);
+        large = take(r, 28 * VW_TEST_MIB, 1);
+        drop(r, &small);
+        STEP(vw_private_pool_end(r->pool, id));
+        drop(r, &large);
+        STEP(vw_private_pool_release(r->pool, id));
+    }
+    STEP(vw_private_pool_release(r->pool, id));
+    STEP(vw_free(r->pool, take(r, 80 * VW_TEST_MIB, 0)));
+    STEP(vw_private_pool_trim(r->pool, id));
+}
+
 /* Nearly all of the device, and more than it has. */
 static void run_short(run *r)
 {
@@ -230,6 +256,7 @@ static void do_everything(run *r)
     for (int i = 0; i < BLOCKS; i++)
         drop(r, &blocks[i]);
     alternate(r);
+    use_whole_pool(r);
     STEP(vw_pool_trim(r->pool));
 }
 

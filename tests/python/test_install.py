@@ -90,6 +90,37 @@ class Installing(unittest.TestCase):
             shown, _ = self.world.run(FAKE_OPTIM + INSTALL.format(arguments) + told, **environment)
             self.assertEqual(shown.splitlines()[1], str(wanted), arguments)
 
+    def test_keep_free_reaches_the_adapter_by_argument_and_by_environment(self):
+        told = "; print(repr(vramwise.torch.stats()['keep_free']))"
+        for arguments, environment, wanted in (
+                ("keep_free='2GiB'", {}, "2GiB"), ("keep_free=4096", {}, "4096"),
+                ("keep_free='5%'", {}, "5%"), ("keep_free=0", {}, ""), ("keep_free='0%'", {}, ""),
+                ("", {}, ""), ("", {"VRAMWISE_KEEP_FREE": "5%"}, "5%"),
+                ("", {"VRAMWISE_KEEP_FREE": ""}, ""),
+                ("keep_free=0", {"VRAMWISE_KEEP_FREE": "5%"}, ""),
+                ("'torch'", {"VRAMWISE_KEEP_FREE": "5%"}, "")):
+            shown, _ = self.world.run(INSTALL.format(arguments) + told, **environment)
+            self.assertEqual(shown.splitlines()[1], repr(wanted), arguments)
+
+    def test_keep_free_is_refused_where_it_makes_no_sense(self):
+        code = """
+            import vramwise.torch
+            for arguments in (dict(allocator="torch", keep_free="1GiB"), dict(keep_free="much"),
+                              dict(keep_free="101%"), dict(keep_free=-1), dict(keep_free=True),
+                              dict(keep_free=0.05), dict(allocator="pytorch", keep_free="5%")):
+                try:
+                    vramwise.torch.install(**arguments)
+                except ValueError as error:
+                    print(error)
+            """
+        shown, _ = self.world.run(code)
+        lines = shown.splitlines()
+        self.assertEqual(len(lines), 7, shown)
+        self.assertIn("not for 'torch'", lines[0])
+        for line, what in zip(lines[1:6], ("'much'", "'101%'", "-1", "True", "0.05")):
+            self.assertIn(f"expected, not {what}", line)
+        self.assertIn("not for 'pytorch'", lines[6])
+
     def test_spill_is_refused_where_nothing_can_be_spilled(self):
         code = """
             import vramwise.torch
@@ -154,19 +185,53 @@ print(vramwise.torch.stats()["steps"])
                 sys.modules[name] = types.SimpleNamespace(_enable_profiler=start)
             import vramwise.torch
             vramwise.torch.install({})
+            from vramwise.torch._state import support_library
+            ctypes.c_int.in_dll(support_library(), "fake_gate_state").value = {}
             before = vramwise.torch.stats()["expects_profilers"]
             for _ in range(2):
                 sys.modules["torch.autograd.profiler"]._enable_profiler(1)
             sys.modules["torch._C._autograd"]._enable_profiler(1)
-            from vramwise.torch._state import support_library
             print(before, started,
                   ctypes.c_int.in_dll(support_library(), "fake_gates_removed").value)
             """
-        for arguments, removed in (("'vramwise:rescue'", 1), ("'vramwise:rescue', gate=False", 0),
-                                   ("'vramwise'", 0)):
-            shown, errors = self.world.run(code.format(arguments))
+        for arguments, gate, removed in (("'vramwise:rescue'", 3, 1),
+                                         ("'vramwise:rescue', gate=False", 0, 0),
+                                         ("'vramwise'", 1, 1), ("'vramwise'", 2, 1), ("'torch'", 0, 0)):
+            shown, errors = self.world.run(code.format(arguments, gate))
             self.assertEqual(shown, f"0 [1, 1, 1] {removed}")
-            self.assertEqual(errors.count("gives way to the profiler"), removed)
+            self.assertEqual(errors.count("gives way to the profiler"), gate > 1)
+
+    def test_what_became_of_the_gate_is_in_the_answer(self):
+        code = """
+            import ctypes, vramwise.torch
+            from vramwise.torch._state import support_library
+            installed = vramwise.torch.install()
+            state = ctypes.c_int.in_dll(support_library(), "fake_gate_state")
+            for state.value in range(5):
+                print(installed.gate, "/", vramwise.torch.in_force())
+            """
+        shown, _ = self.world.run(code)
+        self.assertEqual(shown.splitlines(), [
+            "off / vramwise via adapter", "waits / vramwise via adapter",
+            "arming / vramwise via adapter, launch gate arming",
+            "armed / vramwise via adapter, launch gate armed",
+            "refused: another tool has CUPTI / vramwise via adapter, launch gate refused: another "
+            "tool has CUPTI"])
+        shown, _ = self.world.run("import vramwise.torch\nprint(vramwise.torch.in_force().gate)")
+        self.assertEqual(shown, "off")
+
+    def test_snapshots_say_whose_they_are(self):
+        code = """
+            import torch, vramwise.torch
+            plain = torch.cuda.memory._snapshot
+            torch.cuda.memory._snapshot = lambda *given: dict(plain(), allocator_settings={"given": given})
+            vramwise.torch.install("vramwise:tight")
+            print(torch.cuda.memory._snapshot(0)["allocator_settings"])
+            torch.cuda.memory._snapshot = plain
+            """
+        shown, _ = self.world.run(code)
+        self.assertEqual(shown, "{'given': (0,), 'vramwise_engine': 'vramwise:tight', "
+                                "'vramwise_launch_gate': 'off'}")
 
     def test_where_a_start_cannot_be_seen_the_adapter_asks_always(self):
         for told in ("", """
@@ -181,6 +246,18 @@ print(vramwise.torch.stats()["steps"])
             print(vramwise.torch.stats()["expects_profilers"])
             """
             self.assertEqual(self.world.run(code)[0], "1")
+
+    def test_nccl_is_kept_from_registering_memory_of_many_pieces(self):
+        switch = "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"
+        look = f"; import os; print(os.environ['{switch}'])"
+        self.install()  # compiles it
+        for allocator, given, left in (("vramwise", "1", "0"), ("vramwise:tight", "True", "0"),
+                                       ("vramwise", "no", "no"), ("torch", "1", "1")):
+            with self.subTest(allocator=allocator, given=given):
+                shown, errors = self.world.run(INSTALL.format(repr(allocator)) + look, **{switch: given})
+                self.assertEqual(shown.splitlines()[-1], left)
+                self.assertEqual("switched off" in errors, left == "0")
+                self.assertLessEqual(len(errors.splitlines()), 1)
 
     def test_quiet_is_quiet(self):
         self.assertEqual(self.install("quiet=True"), ("vramwise via adapter", ""))
@@ -385,6 +462,26 @@ print(vramwise.torch.stats()["steps"])
         _, errors = self.install()
         self.assertIn("is writable by others (mode 0777)", errors)
         self.assertEqual(self.world.adapters(), [])
+
+    def test_a_cache_in_a_folder_that_others_can_write_to_is_refused(self):
+        self.world.cache.mkdir(parents=True, mode=0o700)
+        self.world.cache.parent.chmod(0o777)
+        _, errors = self.install()
+        self.assertIn(f"{self.world.cache.parent} is writable by others (mode 0777)", errors)
+        self.assertEqual(self.world.adapters(), [])
+        self.world.cache.parent.chmod(0o1777)  # as /tmp: others cannot move what is ours
+        _, errors = self.install()
+        self.assertNotIn("writable by others", errors)
+
+    def test_an_adapter_that_others_can_write_to_is_made_again(self):
+        self.install()
+        (made,) = self.world.adapters()
+        for mode in 0o777, 0o620:
+            made.write_bytes(b"not ours any more")
+            made.chmod(mode)
+            self.install()
+            self.assertNotEqual(made.read_bytes(), b"not ours any more")
+            self.assertEqual(made.stat().st_mode & 0o777, 0o600)
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can give a folder to another user")
     def test_a_cache_of_another_user_is_refused(self):

@@ -36,7 +36,7 @@ class List(unittest.TestCase):
             written = json.loads(Path(path).read_text(encoding="utf-8"))
         self.assertEqual((first, second), (0, 1))
         self.assertEqual((requests.live_bytes, requests.peak_bytes), (50, 150))
-        self.assertEqual(written["vramwise_trace"], 1)
+        self.assertEqual(written["vramwise_trace"], 2)
         self.assertEqual(written["stacks"], [[0, 1]])
         self.assertEqual(written["frames"], [["train.py", 8, "step"], ["train.py", 2, "main"]])
         self.assertEqual(written["notes"], [{"text": "twice", "times": 2}])

@@ -7,6 +7,7 @@ the sentence that is true when it passes. Nothing depends on time: the limit is 
 import json
 import os
 import pathlib
+import pickle
 import py_compile
 import re
 import shutil
@@ -84,6 +85,12 @@ class ReportCase(unittest.TestCase):
     def assert_could_not(self, result: subprocess.CompletedProcess, words: str) -> None:
         self.assertEqual((result.returncode, result.stdout), (3, ""))
         self.assertRegex(result.stderr, rf"\Avramwise report: .*{words}.*\n\Z")
+
+
+def small_file_of_many_gigabytes() -> bytes:
+    """A pickle of 41 kB whose host trace names one list of 60 entries 20,000 times."""
+    entries = [{"action": "alloc", "addr": 4096 * i, "size": 512, "stream": 0} for i in range(60)]
+    return pickle.dumps({"segments": [], "device_traces": [], "host_traces": [entries] * 20_000}, protocol=4)
 
 
 class Jobs(ReportCase):
@@ -221,6 +228,20 @@ class GoingWrong(ReportCase):
         self.assertRegex(result.stdout, r"\nothers +train\.py: ")
         self.assertRegex(result.stdout, r"\nnot read +1 \(their files are below, with the reason\)\n")
         self.assertNotIn("no files of", result.stdout)
+
+    def test_a_small_file_of_many_gigabytes_is_named_and_the_rest_goes_on(self):
+        self.put("run.rank0.pickle", snapshot([64, 32]))
+        self.put("run.rank1.pickle", "").write_bytes(small_file_of_many_gigabytes())
+        result = self.report("job")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertRegex(result.stdout, r"\nunreadable +run\.rank1\.pickle: host_traces: item 1: expected [^$]*another trace")
+
+    def test_a_file_beyond_the_memory_allowed_is_named_and_the_rest_goes_on(self):
+        self.put("run.rank0.pickle", snapshot([64, 32]))
+        self.put("run.rank1.pickle", GENUINE)
+        result = self.report("job", "--max-memory", "1MiB")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertRegex(result.stdout, r"\nunreadable +run\.rank1\.pickle: [^$]*--max-memory\s+allows\s+more")
 
     @unittest.skipIf(os.geteuid() == 0, "root reads everything")
     def test_a_file_that_may_not_be_read_is_named(self):

@@ -188,12 +188,13 @@ class Page(LiveCase):
     def test_where_our_allocator_serves_the_pools_tell_and_this_adds_the_rest(self):
         process = self.begin_python(
             BEGIN + "import types\n"
-            "sys.modules['vramwise.torch._state'] = types.SimpleNamespace(State="
+            "sys.modules['vramwise.torch._state'] = types.SimpleNamespace("
+            "launch_gate=lambda: (3, 'armed'), State="
             "types.SimpleNamespace(installed=types.SimpleNamespace(allocator='vramwise:rescue')))\n"
             "torch._C._cuda_hostMemoryStats = lambda: {'reserved_bytes': {'current': 5}, "
             "'allocated_bytes': {'current': 3}}\n"  # as older ones have it
             "torch._C.allocate(1 << 20)\ntorch.optim.Optimizer().step()\n")
-        device = self.until_device(steps=1, pinned_bytes=5)
+        device = self.until_device(steps=1, pinned_bytes=5, launch_gate=3)
         self.assertEqual(self.jobs()[0]["allocator"], "vramwise:rescue")
         self.assertEqual([device[name] for name in ("live_bytes", "allocations", "name",
                                                     "device_free_bytes")], [None] * 4)

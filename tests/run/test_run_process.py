@@ -2,16 +2,23 @@
 """test_run_process.py PROGRAM [unittest arguments] - `vramwise run` as a process: signals, status,
 and what goes wrong. See run_case.py.
 """
+import fcntl
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import unittest
 
 import run_case
 from run_case import FAILS, FAKE_TORCH, HOOK_FILES, LIMIT_SECONDS, ROOT, RunCase
+
+
+CAN_HIDE_PROC = os.geteuid() == 0 and subprocess.run(
+    ["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/proc"], capture_output=True, check=False).returncode == 0
 
 
 class GoingWrong(RunCase):
@@ -54,6 +61,60 @@ class GoingWrong(RunCase):
                              f"exec {sys.executable} {script}")
         self.assertRegex(result.stderr, r"the snapshot is \S*vramwise-oom-train-\d+\.pickle")
         self.assertEqual(len(list(self.folder.glob("vramwise-oom-*.pickle"))), 1)
+
+    def copy_of_program(self, name):
+        """The program in a folder of that name, with its package beside it."""
+        place = self.folder / name
+        place.mkdir()
+        shutil.copy(run_case.PROGRAM, place / "vramwise")
+        (place / "python").symlink_to(ROOT / "python")
+        return place / "vramwise"
+
+    def test_a_program_in_a_folder_with_an_odd_name_finds_its_hook(self):
+        self.script(FAILS)
+        for name in "a[b]", "c*d", "e?f", "g\\h", "[!i]":
+            with self.subTest(name):
+                result = subprocess.run([self.copy_of_program(name), "run", sys.executable, "train.py"], cwd=self.here,
+                                        env=self.environment, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)
+                self.assertIn("Verdict: ", result.stderr)
+
+    @unittest.skipUnless(CAN_HIDE_PROC, "only who may mount can hide /proc")
+    def test_without_proc_it_finds_its_hook_by_the_name_it_was_started_by(self):
+        program = self.copy_of_program("bin")
+        self.script("import os, pathlib\nprint('entered', pathlib.Path(os.environ['VRAMWISE_RUN'], 'entered').exists())\n")
+        for started in str(program), f"../{program.parent.name}/vramwise":
+            result = subprocess.run(["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh", started, "run",
+                                     sys.executable, "train.py"], cwd=self.here, env=self.environment, capture_output=True,
+                                    text=True, timeout=LIMIT_SECONDS, check=False)
+            self.assertEqual((result.returncode, result.stdout), (0, "entered True\n"), result.stderr)
+
+    def test_what_a_killed_run_left_is_removed_by_the_next(self):
+        def run(*command):
+            return subprocess.run([run_case.PROGRAM, "run", *command], cwd=self.here, env=self.environment, capture_output=True,
+                                  timeout=LIMIT_SECONDS, check=False).returncode
+
+        self.script("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\n")
+        self.assertEqual(run(sys.executable, "train.py"), -signal.SIGKILL)
+        (left,) = self.runtime.iterdir()
+        strange = [self.runtime / "vramwise-run.link", self.runtime / "vramwise-run.file", self.runtime / "vramwise-run.open"]
+        (self.folder / "elsewhere").mkdir(mode=0o700)
+        (self.folder / "elsewhere/kept").touch()
+        strange[0].symlink_to(self.folder / "elsewhere")
+        strange[1].touch()
+        strange[2].mkdir(mode=0o755)
+        self.assertEqual(run("true"), 0)
+        self.assertTrue(left.exists())  # it may be one that is being made
+        for path in left, self.folder / "elsewhere", *strange[1:]:
+            os.utime(path, (1, 1))
+        held = os.open(left, os.O_RDONLY)
+        fcntl.flock(held, fcntl.LOCK_SH)
+        self.assertEqual(run("true"), 0)
+        self.assertTrue(left.exists())  # its run lives
+        os.close(held)
+        self.assertEqual(run("true"), 0)
+        self.assertFalse(left.exists())
+        self.assertEqual(sorted(self.runtime.iterdir()), sorted(strange))
+        self.assertTrue((self.folder / "elsewhere/kept").exists())
 
     def test_a_process_killed_while_it_writes_leaves_no_part_of_a_file(self):
         result = self.run_python(

@@ -7,6 +7,9 @@
  * launchers hold lies scattered in handles that were made for one large block. Once it was copied
  * there is room, so that each round begins with a new pool.
  *
+ * The same with a gate that comes late: each round begins without one, and it is put up in the
+ * middle of launches, which have the fake driver's code on their stack.
+ *
  * stress_run.h says how to make it longer. */
 #include "vramwise_torch_support.h"
 
@@ -18,7 +21,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "launch_gate.h"
+
 #include "support/cmocka_here.h"
+#include "support/fake_cuda/fake_calls.h"
 #include "support/gated_calls.h"
 #include "support/pool_fixture.h"
 #include "support/stress_run.h"
@@ -35,6 +41,7 @@ static _Atomic int is_over;
 static _Atomic uint64_t wrong_words;
 static _Atomic uint64_t launches;
 static _Atomic uint64_t served, refused;
+static fake_cuda_within_function within_driver;
 
 /* ---- launchers ------------------------------------------------------------------------------- */
 
@@ -66,6 +73,11 @@ static void work_on(void *context)
     atomic_fetch_add(&launches, 1);
 }
 
+static void launch_on(void *block)
+{
+    vw_test_launch(work_on, block);
+}
+
 /* Every other block goes at once, so that the rest lies scattered. */
 static void *launch_all_the_time(void *unused)
 {
@@ -89,7 +101,7 @@ static void *launch_all_the_time(void *unused)
     }
     for (size_t i = 0; atomic_load(&is_over) == 0; i = (i + 1) % BLOCKS)
         if (held[i].address != VW_NULL)
-            vw_test_launch(work_on, &held[i]);
+            within_driver(launch_on, &held[i]);
     for (size_t i = 0; i < count; i++) {
         if (held[i].address != VW_NULL)
             work_on(&held[i]);
@@ -118,9 +130,8 @@ static void *ask_for_large_blocks(void *unused)
 
 static vw_paged_stats run_round(vw_device *device)
 {
-    const vw_pool_options options = {.struct_size = sizeof options,
-                                     .engine = "vramwise:rescue",
-                                     .safe_point = vramwise_safe_moments()};
+    const vw_pool_options options = {
+        .struct_size = sizeof options, .engine = "vramwise", .safe_point = vramwise_safe_moments()};
     pthread_t launchers[LAUNCHERS], askers[ASKERS];
     vw_device_ptr all = VW_NULL;
     assert_int_equal(vw_pool_create(device, &options, &pool), VW_OK);
@@ -146,17 +157,28 @@ static vw_paged_stats run_round(vw_device *device)
     return stats;
 }
 
-static void no_launch_sees_its_memory_move(void **state)
+static void put_up_gate(bool is_late)
 {
-    (void)state;
+    const uint64_t long_ns = UINT64_C(100000000000); /* a busy machine takes its time */
+    char message[300] = "";
+    assert_true(vramwise_launch_gate_remove());
+    vw__launch_gate_set_bounds(long_ns, long_ns);
+    if (is_late)
+        vramwise_launch_gate_come_late(false);
+    else if (!vramwise_launch_gate_install(message, sizeof message))
+        fail_msg("%s", message);
+}
+
+static void run_rounds(bool is_late)
+{
     uint64_t rounds = vw_test_rounds(ROUNDS);
     uint64_t copies = 0, copied_bytes = 0;
-    char message[300] = "";
+    vramwise_safe_moment_counts before = vramwise_get_safe_moment_counts();
     vw_device *device = NULL;
-    if (!vramwise_launch_gate_install(message, sizeof message))
-        fail_msg("%s", message);
     assert_int_equal(vw_host_device_create(DEVICE_BYTES, &device), VW_OK);
     for (uint64_t round = 0; round < rounds; round++) {
+        if (is_late || round == 0)
+            put_up_gate(is_late);
         vw_paged_stats stats = run_round(device);
         copies += stats.copies;
         copied_bytes += stats.copied_bytes;
@@ -170,15 +192,40 @@ static void no_launch_sees_its_memory_move(void **state)
            counts.longest_hold_ns / 1000);
     assert_int_equal(atomic_load(&wrong_words), 0);
     assert_true(copies >= rounds / 2);
-    assert_true(counts.held_launches > 0);
-    assert_int_equal(counts.refused, 0);
+    assert_true(counts.held_launches > before.held_launches);
+    assert_int_equal(counts.refused, before.refused);
     vw_device_destroy(device);
+}
+
+static void no_launch_sees_its_memory_move(void **state)
+{
+    (void)state;
+    run_rounds(false);
+}
+
+static void nor_one_that_was_under_way_when_the_gate_came(void **state)
+{
+    (void)state;
+    run_rounds(true);
+}
+
+static int find_driver(void **state)
+{
+    (void)state;
+    void *driver = dlopen(VW_FAKE_CUDA_DRIVER, RTLD_NOW | RTLD_LOCAL);
+    void *address = driver != NULL ? dlsym(driver, FAKE_CUDA_WITHIN) : NULL;
+    assert_non_null(address);
+    memcpy(&within_driver, &address, sizeof within_driver);
+    return 0;
 }
 
 int main(void)
 {
     setenv("VRAMWISE_CUPTI", VW_FAKE_CUPTI, 1);
     setenv("VRAMWISE_CUDA_DRIVER", VW_FAKE_CUDA_DRIVER, 1);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(no_launch_sees_its_memory_move)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_launch_sees_its_memory_move),
+        cmocka_unit_test(nor_one_that_was_under_way_when_the_gate_came),
+    };
+    return cmocka_run_group_tests(tests, find_driver, NULL);
 }

@@ -60,8 +60,8 @@ static void work_inside(shared *all, uint64_t dice)
 {
     uint64_t before = all->counter;
     all->counter = before + 1;
-    if (dice % 1000 == 0)
-        sleep_us(500); /* longer than anyone spins: the others fall asleep */
+    if (dice % 4000 == 0)
+        sleep_us(2000); /* longer than anyone spins: the others fall asleep */
     else if (dice % 50 == 0)
         spin_ns(5000);
     if (all->copy != before)
@@ -116,7 +116,7 @@ static void *come_once_a_round(void *context)
     for (int round = 0; round < all->rounds; round++) {
         if (pthread_barrier_wait(&all->barrier) == PTHREAD_BARRIER_SERIAL_THREAD) {
             vw__mutex_lock(&all->mutex);
-            spin_ns((uint64_t)round % 100 * 1000);
+            spin_ns((uint64_t)round % 100 * 20000);
         } else {
             vw__mutex_lock(&all->mutex);
         }
@@ -131,7 +131,7 @@ static void *come_once_a_round(void *context)
 static void every_sleeper_is_woken_though_nobody_comes_back(void **state)
 {
     (void)state;
-    shared all = {.rounds = (int)vw_test_rounds(3000)};
+    shared all = {.rounds = (int)vw_test_rounds(1500)};
     run_threads(&all, come_once_a_round);
 }
 
@@ -145,7 +145,7 @@ static void *come_while_the_owner_sleeps(void *context)
         bool is_owner = pthread_barrier_wait(&all->barrier) == PTHREAD_BARRIER_SERIAL_THREAD;
         vw__mutex_lock(&all->mutex);
         if (is_owner)
-            sleep_us(1000 + (uint64_t)round % 7 * 100);
+            sleep_us(2000 + (uint64_t)round % 7 * 100);
         work_inside(all, 1);
         vw__mutex_unlock(&all->mutex);
         pthread_barrier_wait(&all->barrier);

@@ -254,7 +254,7 @@ static void leave(void *context)
     (void)context;
 }
 
-static void run_threads(const char *engine)
+static void run_threads(const char *engine, const char *keep_free)
 {
     static shared all;
     static worker workers[THREADS];
@@ -270,6 +270,7 @@ static void run_threads(const char *engine)
                                                     .idle_share = 0.001,
                                                     .idle_floor_bytes = 4 * VW_TEST_MIB,
                                                     .safe_point = {never, leave, NULL},
+                                                    .keep_free = keep_free,
                                                     .on_host = true,
                                                     .manual_streams = true});
     vw_test_ok(&all.t, vw_pool_set_sink(all.t.pool, NULL));
@@ -289,19 +290,27 @@ static void run_threads(const char *engine)
 static void threads_keep_their_bytes_while_memory_moves(void **state)
 {
     (void)state;
-    run_threads("vramwise");
+    run_threads("vramwise", NULL);
+}
+
+/* The device never has as much free, so that the pool's own thread gives back all it can. */
+static void threads_keep_their_bytes_while_memory_is_given_back(void **state)
+{
+    (void)state;
+    run_threads("vramwise", "100%");
 }
 
 static void threads_keep_their_bytes_where_no_safe_point_is_granted(void **state)
 {
     (void)state;
-    run_threads("vramwise:tight");
+    run_threads("vramwise:tight", NULL);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_keep_their_bytes_while_memory_moves),
+        cmocka_unit_test(threads_keep_their_bytes_while_memory_is_given_back),
         cmocka_unit_test(threads_keep_their_bytes_where_no_safe_point_is_granted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

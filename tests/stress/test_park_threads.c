@@ -217,11 +217,12 @@ static void run(const char *engine)
     uint64_t seed = vw_test_seed();
     shared all = {.rounds = vw_test_rounds(ROUNDS), .running = THREADS};
     live_block in_region;
-    vw_test_pool_open(&all.t, &(vw_test_pool_setup){.engine = engine,
-                                                    .capacity_bytes = CAPACITY_BYTES,
-                                                    .on_host = true,
-                                                    .safe_point = {close_gate, open_gate, NULL},
-                                                    .park_guard = {hold_gate, let_gate_go, NULL}});
+    vw_test_pool_open(
+        &all.t, &(vw_test_pool_setup){.engine = engine,
+                                      .capacity_bytes = CAPACITY_BYTES,
+                                      .on_host = true,
+                                      .safe_point = {close_gate, open_gate, NULL},
+                                      .park_guard = {.hold = hold_gate, .let_go = let_gate_go}});
     assert_int_equal(vw_pool_set_sink(all.t.pool, NULL), VW_OK); /* it keeps every event */
     hold_region(&all, &in_region);
     for (unsigned i = 0; i < THREADS; i++) {

@@ -255,6 +255,15 @@ static uint64_t size_of_handle(const vw_test_spy *spy, vw_handle handle)
     return size_bytes;
 }
 
+bool vw_test_spy_has_unmapped(const vw_test_spy *spy, vw_device_ptr address, uint64_t size_bytes)
+{
+    for (const vw_test_call_made *made = NULL;
+         (made = vw_test_spy_find(spy, VW_TEST_UNMAP, made)) != NULL;)
+        if (made->address < address + size_bytes && made->address + made->size_bytes > address)
+            return true;
+    return false;
+}
+
 uint64_t vw_test_spy_lost_bytes(const vw_test_spy *spy)
 {
     uint64_t bytes = 0;

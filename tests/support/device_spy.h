@@ -70,6 +70,8 @@ size_t vw_test_spy_count(const vw_test_spy *spy, vw_test_call call);
 /* The first such call, or NULL; and the one after `previous`. */
 const vw_test_call_made *vw_test_spy_find(const vw_test_spy *spy, vw_test_call call,
                                           const vw_test_call_made *previous);
+/* Was anything in this range unmapped, or tried to be? */
+bool vw_test_spy_has_unmapped(const vw_test_spy *spy, vw_device_ptr address, uint64_t size_bytes);
 /* Total size of the handles that the device refused to take back. */
 uint64_t vw_test_spy_lost_bytes(const vw_test_spy *spy);
 void vw_test_spy_forget(vw_test_spy *spy);

@@ -29,14 +29,25 @@ static void leave(void *context)
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
+static void open_with(vw_test_patterns *p, const vw_test_pool_setup *setup, vw_safe_point moments)
+{
+    vw_test_pool_setup used = *setup;
+    *p = (vw_test_patterns){.random = UINT64_C(0x9E3779B97F4A7C15), .next_seed = 1};
+    used.safe_point = moments;
+    vw_test_pool_open(&p->t, &used);
+    p->has_bytes = p->t.device->properties.has_bytes;
+}
+
 void vw_test_patterns_open(vw_test_patterns *p, const vw_test_pool_setup *setup)
 {
-    vw_test_pool_setup with_safe_point = *setup;
-    *p = (vw_test_patterns){.random = UINT64_C(0x9E3779B97F4A7C15), .next_seed = 1};
-    if (setup->safe_point.enter == NULL)
-        with_safe_point.safe_point = (vw_safe_point){enter, leave, p};
-    vw_test_pool_open(&p->t, &with_safe_point);
-    p->has_bytes = p->t.device->properties.has_bytes;
+    open_with(p, setup,
+              setup->safe_point.enter != NULL ? setup->safe_point
+                                              : (vw_safe_point){enter, leave, p});
+}
+
+void vw_test_patterns_open_unsafe(vw_test_patterns *p, const vw_test_pool_setup *setup)
+{
+    open_with(p, setup, (vw_safe_point){.enter = NULL});
 }
 
 void vw_test_patterns_close(vw_test_patterns *p)

@@ -44,6 +44,8 @@ struct vw_test_patterns {
 
 /* As vw_test_pool_open(), with a safe point, unless the setup has one of its own. */
 void vw_test_patterns_open(vw_test_patterns *p, const vw_test_pool_setup *setup);
+/* The same without a safe point, whatever the setup has. */
+void vw_test_patterns_open_unsafe(vw_test_patterns *p, const vw_test_pool_setup *setup);
 /* Checks every byte, closes the pool, and checks that each true enter() had its leave(). */
 void vw_test_patterns_close(vw_test_patterns *p);
 /* Forgets what is held, after the test has ended pool and device itself. */

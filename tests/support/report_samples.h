@@ -27,6 +27,7 @@ static const vw_replay_result sample_results[] = {
         .device_ns = 12345678,
         .longest_stall_ns = 1500,
         .smallest_card_bytes = VW_UNKNOWN,
+        .first_card_bytes = VW_UNKNOWN,
         .settled_device_ns = VW_UNKNOWN,
         .settled_duration_ns = VW_UNKNOWN,
     },
@@ -44,6 +45,7 @@ static const vw_replay_result sample_results[] = {
         .calls = {.create = 5, .release = 4, .map = 3, .unmap = 2, .set_access = 1},
         .device_ns = 1000,
         .smallest_card_bytes = 21 * SAMPLE_GIB,
+        .first_card_bytes = 20 * SAMPLE_GIB,
         .settled_device_ns = 500,
         .settled_duration_ns = 400000,
     },
@@ -51,7 +53,7 @@ static const vw_replay_result sample_results[] = {
 
 /* A run of an engine of our own. */
 static const vw_replay_result sample_vramwise = {
-    .policy = "vramwise:rescue",
+    .policy = "vramwise",
     .conf = "",
     .card_bytes = 24 * SAMPLE_GIB,
     .is_complete = true,

@@ -477,6 +477,56 @@ static void no_more_comes_out_than_the_limit(void **state)
     }
 }
 
+/* Streams of zeros, one behind the other: `size_bytes` come out of all of them. */
+static bytes packed_zeros(int kind, uint64_t size_bytes)
+{
+    enum { PART_BYTES = 8 << 20 };
+    bytes all = {malloc(1), 0};
+    for (uint64_t made_bytes = 0; made_bytes < size_bytes; made_bytes += PART_BYTES) {
+        bytes part = zeros(PART_BYTES);
+        all = joined(all, packers[kind](part));
+        free(part.data);
+    }
+    return all;
+}
+
+/* Reads to the end, keeps nothing, and returns how much came out. */
+static uint64_t count_output(bytes packed, vw_status *status)
+{
+    const uint8_t *window;
+    size_t size_bytes = 0;
+    uint64_t made_bytes = 0;
+    vw__byte_source *source = open_bytes(packed);
+    while ((*status = vw__byte_source_peek(source, 1, &window, &size_bytes)) == VW_OK &&
+           size_bytes != 0) {
+        vw__byte_source_take(source, size_bytes);
+        made_bytes += size_bytes;
+    }
+    vw__byte_source_close(source);
+    return made_bytes;
+}
+
+/* gzip cannot pack that well. */
+static void a_file_that_becomes_thousands_of_times_as_large_is_refused(void **state)
+{
+    (void)state;
+    vw_status status;
+    bytes packed = packed_zeros(VW__BYTE_SOURCE_ZSTD, VW__BYTE_SOURCE_SMALL_BYTES);
+    assert_true(packed.size_bytes < 100000);
+    assert_int_equal(count_output(packed, &status), VW__BYTE_SOURCE_SMALL_BYTES);
+    assert_int_equal(status, VW_OK);
+    packed = joined(packed, packed_zeros(VW__BYTE_SOURCE_ZSTD, 1 << 20));
+    assert_true(count_output(packed, &status) <= VW__BYTE_SOURCE_SMALL_BYTES);
+    assert_int_equal(status, VW_ERR_CORRUPT_FILE);
+    assert_says("become more than 1000 times as many, which no recording and no log does");
+
+    /* The same behind something that does not pack: what counts is the whole. */
+    packed = joined(packed_as(VW__BYTE_SOURCE_ZSTD, 2 << 20), packed);
+    assert_true(count_output(packed, &status) > VW__BYTE_SOURCE_SMALL_BYTES);
+    assert_int_equal(status, VW_OK);
+    free(packed.data);
+}
+
 /* A frame that wants a window of 2 GiB, in nine bytes. */
 static void a_small_file_cannot_ask_for_gigabytes(void **state)
 {
@@ -579,6 +629,7 @@ int main(void)
         cmocka_unit_test(a_source_that_failed_goes_on_failing),
         cmocka_unit_test(something_else_behind_the_data_is_refused),
         cmocka_unit_test(no_more_comes_out_than_the_limit),
+        cmocka_unit_test(a_file_that_becomes_thousands_of_times_as_large_is_refused),
         cmocka_unit_test(a_small_file_cannot_ask_for_gigabytes),
 
         cmocka_unit_test(progress_is_reported_and_can_stop_the_reading),

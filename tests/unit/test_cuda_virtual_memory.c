@@ -42,6 +42,7 @@ static int forget_orders(void **state)
     unsetenv("FAKE_CUDA_RDMA_WITHOUT_ACCESS");
     unsetenv("FAKE_CUDA_WITHOUT_SHARING");
     unsetenv("FAKE_CUDA_SHARING_REFUSED");
+    unsetenv("FAKE_CUDA_WITHOUT_DMA_BUF");
     unsetenv("FAKE_CUDA_WITHOUT_HOST_NODES");
     unsetenv("FAKE_CUDA_HOST_REFUSED");
     return 0;
@@ -258,6 +259,29 @@ static void sharing_is_there_only_where_the_device_has_it_and_it_works(void **st
     vw_device_destroy(device);
 }
 
+static void dma_bufs_are_there_only_where_the_driver_says_so(void **state)
+{
+    (void)state;
+    int file = 77;
+    order("FAKE_CUDA_WITHOUT_DMA_BUF", "1");
+    vw_device *device = open_device();
+    assert_false(device->properties.has_dma_buf);
+    assert_status(VW_ERR_UNSUPPORTED,
+                  device->table->export_dma_buf(device->context, 2 * MIB, 4096, &file));
+    assert_last_error_has("CUDA device 0 makes no dma-buf");
+    vw_device_destroy(device);
+    forget_orders(NULL);
+
+    order("FAKE_CUDA_WITHOUT_VIRTUAL", "1"); /* plain memory can be in one, too */
+    device = open_device();
+    assert_true(device->properties.has_dma_buf);
+    assert_status(VW_ERR_DEVICE, /* nothing is there */
+                  device->table->export_dma_buf(device->context, 2 * MIB, 4096, &file));
+    assert_last_error_has("cuMemGetHandleForAddressRange(0x200000, 4096 bytes)");
+    assert_int_equal(file, 77);
+    vw_device_destroy(device);
+}
+
 static void an_exported_descriptor_is_the_handles_memory(void **state)
 {
     (void)state;
@@ -365,6 +389,7 @@ int main(void)
         WITH_ORDERS_FORGOTTEN(a_driver_that_refuses_any_of_the_calls_has_none),
         WITH_ORDERS_FORGOTTEN(a_card_that_is_full_is_taken_at_its_word_but_for_direct_rdma),
         WITH_ORDERS_FORGOTTEN(sharing_is_there_only_where_the_device_has_it_and_it_works),
+        WITH_ORDERS_FORGOTTEN(dma_bufs_are_there_only_where_the_driver_says_so),
         cmocka_unit_test(an_exported_descriptor_is_the_handles_memory),
         WITH_ORDERS_FORGOTTEN(host_handles_are_of_the_nearest_node_or_of_the_host),
         WITH_ORDERS_FORGOTTEN(where_the_host_gives_none_there_are_no_host_handles),
@@ -377,6 +402,9 @@ int main(void)
                                 "FAKE_CUDA_RDMA_WITHOUT_ACCESS", "1");
     failed += keep_the_contract("cuda, sharing refused", "FAKE_CUDA_SHARING_REFUSED", "1");
     failed += keep_the_contract("cuda, nothing on the host", "FAKE_CUDA_HOST_REFUSED", "1");
+    failed += keep_the_contract("cuda, no dma-buf", "FAKE_CUDA_WITHOUT_DMA_BUF", "1");
+    failed += keep_the_contract("cuda, a kernel without dma-buf", "FAKE_CUDA_FAIL",
+                                "cuMemGetHandleForAddressRange=801");
     failed += keep_the_contract("cuda, a virtual GPU", "FAKE_CUDA_FAIL", "cuMemMap=801");
     return failed + cmocka_run_group_tests(tests, NULL, NULL);
 }

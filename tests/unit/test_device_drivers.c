@@ -208,6 +208,7 @@ static void an_open_device_says_what_it_is(void **state)
     assert_int_equal(device->properties.has_rdma_handles, kind->has_extras);
     assert_int_equal(device->properties.has_shareable_handles, kind->has_extras);
     assert_int_equal(device->properties.has_host_handles, kind->has_extras);
+    assert_int_equal(device->properties.has_dma_buf, kind->has_extras);
     vw_device_destroy(device);
     assert_int_equal(vw_test_fake_cuda_state().used_bytes, 0); /* of what was tried out */
     assert_int_equal(vw_test_fake_cuda_state().handle_count, 0);
@@ -420,6 +421,7 @@ static void every_refusal_is_reported_and_keeps_the_outputs(void **state)
     REFUSED("cuMemCreate", NULL, create_on_host(context, 2 * MIB, &number));
     REFUSED("cuMemExportToShareableHandle", NULL, export_handle(context, handle, &file));
     REFUSED("cuMemImportFromShareableHandle", NULL, import_handle(context, 1, 2 * MIB, &number));
+    REFUSED("cuMemGetHandleForAddressRange", NULL, export_dma_buf(context, base, 2 * MIB, &file));
     REFUSED("cuDeviceCanAccessPeer", "hipDeviceCanAccessPeer", allow_peer(context, 1, true));
 #undef REFUSED
     /* All but struct_size, processes (of another library) and destroy. */

@@ -81,12 +81,35 @@ static void a_device_can_share_only_with_table_and_property(void **state)
     vw_device_destroy(some.host);
 }
 
+static vw_status make_no_buffer(void *context, vw_device_ptr address, uint64_t size_bytes, int *out)
+{
+    (void)context, (void)address, (void)size_bytes, (void)out;
+    return VW_OK;
+}
+
+static void a_device_has_dma_buf_only_with_table_and_property(void **state)
+{
+    (void)state;
+    borrowed some = borrow();
+    some.device.table = &some.table;
+    assert_false(vw__device_has_dma_buf(&some.device));
+    some.device.properties.has_dma_buf = true; /* as padding may say */
+    some.table.export_dma_buf = NULL;
+    assert_false(vw__device_has_dma_buf(&some.device));
+    some.table.export_dma_buf = make_no_buffer;
+    assert_true(vw__device_has_dma_buf(&some.device));
+    some.table.struct_size = offsetof(vw_device_table, export_dma_buf);
+    assert_false(vw__device_has_dma_buf(&some.device));
+    vw_device_destroy(some.host);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_field_beyond_the_tables_size_counts_as_absent),
         cmocka_unit_test(a_device_can_share_only_with_table_and_property),
         cmocka_unit_test(a_device_has_host_handles_only_with_table_and_property),
+        cmocka_unit_test(a_device_has_dma_buf_only_with_table_and_property),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

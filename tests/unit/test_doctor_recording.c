@@ -207,10 +207,29 @@ static void segments_without_a_history_tell_little_and_say_what_would(void **sta
     vw_recording_close(recording);
 }
 
+static void an_allocator_of_our_own_is_named_with_its_gate(void **state)
+{
+    (void)state;
+    vw_diagnosis *diagnosis = NULL;
+    hand_made_recording hand;
+    record_begin(&hand);
+    record_new(&hand, RUN_MIB, 4 * RUN_MIB, 4 * RUN_MIB);
+    record_engine(&hand, "vramwise");
+    assert_int_equal(vw__model_add_setting(hand.builder, VW__MODEL_LAUNCH_GATE_KEY, "armed"),
+                     VW_OK);
+    const vw_recording *recording = record_end(&hand);
+    assert_false(vw__recording_is_of_a_pool(recording->model));
+    assert_int_equal(vw_doctor_recording(recording, NULL, &diagnosis), VW_OK);
+    assert_true(has_reason(diagnosis, "The allocator was vramwise, its launch gate armed."));
+    vw_diagnosis_free(diagnosis);
+    record_dispose(&hand);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_limit_is_named_with_its_range_and_how_to_raise_it),
+        cmocka_unit_test(an_allocator_of_our_own_is_named_with_its_gate),
         cmocka_unit_test(one_request_too_large_is_named_with_the_line_that_asked),
         cmocka_unit_test(what_a_leak_holds_is_not_offered_a_second_time),
         cmocka_unit_test(growth_up_to_a_limit_is_a_leak_and_the_limit_is_named),

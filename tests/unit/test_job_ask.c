@@ -61,7 +61,7 @@ static job_pool open_pool(const char *engine, bool has_guard)
     vw_pool_options options = {
         .struct_size = sizeof options, .engine = engine, .safe_point = {yes, nothing, NULL}};
     if (has_guard)
-        options.park_guard = (vw_park_guard){yes, nothing, NULL};
+        options.park_guard = (vw_park_guard){.hold = yes, .let_go = nothing};
     EXPECT(vw_host_device_create(64 * MIB, &made.device) == VW_OK);
     made.device->properties.index = 0;
     EXPECT(vw_pool_create(made.device, &options, &made.pool) == VW_OK);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "vramwise/version.h"
@@ -18,6 +19,16 @@
 #include "support/live_folder.h"
 
 static const live_folder *const folder = &live_group_folder;
+
+/* In the place of the C library's: counts, and does not sleep. */
+static _Atomic unsigned pause_count;
+
+int nanosleep(const struct timespec *wanted, struct timespec *left)
+{
+    (void)wanted, (void)left;
+    atomic_fetch_add(&pause_count, 1);
+    return 0;
+}
 
 /* A page with one device, whose bytes the test may change. */
 static vw_live_page *make_page(void)
@@ -217,6 +228,34 @@ static void a_device_that_does_not_hold_still_is_left_out(void **state)
     assert_int_equal(jobs->jobs[0].device_count, 0);
     vw_jobs_free(jobs);
     vw_live_page_destroy(page);
+}
+
+/* As a process leaves it that is stopped in the middle of a write. */
+static void many_pages_that_never_hold_still_cost_no_more_than_one(void **state)
+{
+    (void)state;
+    enum { PAGES = 40 };
+    vw_live_page *pages[PAGES];
+    unsigned of_one = 0;
+    for (int i = 0; i < PAGES; i++) {
+        pages[i] = make_page();
+        vw__page_begin_write(&pages[i]->header->sequence);
+        if (i == 0) {
+            pause_count = 0;
+            vw_jobs_free(live_folder_read(folder));
+            of_one = pause_count;
+        }
+    }
+    pause_count = 0;
+    vw_jobs *jobs = live_folder_read(folder);
+    assert_int_equal(jobs->job_count, PAGES);
+    for (int i = 0; i < PAGES; i++)
+        assert_int_equal(jobs->jobs[i].state, VW_JOB_BUSY);
+    assert_true(of_one > 0);
+    assert_int_equal(pause_count, of_one);
+    vw_jobs_free(jobs);
+    for (int i = 0; i < PAGES; i++)
+        vw_live_page_destroy(pages[i]);
 }
 
 /* ---- files that are no pages ----------------------------------------------------------------- */
@@ -435,6 +474,7 @@ int main(void)
         cmocka_unit_test(a_log_longer_than_its_room_is_cut),
         cmocka_unit_test(a_text_without_an_end_ends),
         cmocka_unit_test(a_device_that_does_not_hold_still_is_left_out),
+        cmocka_unit_test(many_pages_that_never_hold_still_cost_no_more_than_one),
         cmocka_unit_test(what_is_no_page_is_refused_and_left),
         cmocka_unit_test(an_old_part_of_a_page_is_removed),
         cmocka_unit_test(a_link_is_not_followed),

@@ -56,7 +56,17 @@ static void strings_are_escaped_where_they_must_be(void **state)
     (void)state;
     begin(&made);
     vw__json_bytes(&made.json, NULL, "a\"b\\c/\b\f\n\r\t\x01\x1f\x7f\0z", 16);
-    ASSERT_WRITES("\"a\\\"b\\\\c/\\b\\f\\n\\r\\t\\u0001\\u001f\x7f\\u0000z\"");
+    ASSERT_WRITES("\"a\\\"b\\\\c/\\b\\f\\n\\r\\t\\u0001\\u001f\\u007f\\u0000z\"");
+}
+
+/* A C1 control, an end of a line, a turn of direction, a byte order mark. */
+static void characters_that_steer_are_escaped(void **state)
+{
+    fixture made;
+    (void)state;
+    begin(&made);
+    vw__json_text(&made.json, NULL, "\xC2\x9B\xE2\x80\xA8\xE2\x80\xAE\xEF\xBB\xBF\xC2\xA0");
+    ASSERT_WRITES("\"\\u009b\\u2028\\u202e\\ufeff\xC2\xA0\"");
 }
 
 static void characters_beyond_ascii_stay_and_bytes_that_are_none_are_replaced(void **state)
@@ -197,6 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(commas_stand_between_values_only),
         cmocka_unit_test(strings_are_escaped_where_they_must_be),
+        cmocka_unit_test(characters_that_steer_are_escaped),
         cmocka_unit_test(characters_beyond_ascii_stay_and_bytes_that_are_none_are_replaced),
         cmocka_unit_test(keys_are_escaped_too),
         cmocka_unit_test(what_is_not_known_is_null),

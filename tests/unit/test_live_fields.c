@@ -55,6 +55,7 @@ static void fields_keep_their_places(void **state)
     assert_int_equal(vw_live_field_find("allocations"), 8);
     assert_int_equal(vw_live_field_find("steps"), 14);
     assert_int_equal(vw_live_field_find("spills"), 21);
+    assert_int_equal(vw_live_field_find("launch_gate"), 22);
     assert_int_equal(offsetof(vw__page_slot, values), 11 * sizeof(uint64_t));
     assert_int_equal(VW__PAGE_VALUES, 64);
 }

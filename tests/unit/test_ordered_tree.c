@@ -57,11 +57,9 @@ static size_t check_below(const vw__tree_node *node)
         return 0;
     assert_true(item_of(node)->is_in);
     if (node->left != NULL)
-        assert_true(comes_before(node->left, node) &&
-                    vw__tree_rank(node->left) <= vw__tree_rank(node));
+        assert_true(comes_before(node->left, node) && node->left->parent == node);
     if (node->right != NULL)
-        assert_true(comes_before(node, node->right) &&
-                    vw__tree_rank(node->right) <= vw__tree_rank(node));
+        assert_true(comes_before(node, node->right) && node->right->parent == node);
     return 1 + check_below(node->left) + check_below(node->right);
 }
 
@@ -155,31 +153,103 @@ static unsigned depth_of(const vw__tree_node *node)
 /* A balanced tree of so many nodes is 15 deep, a random treap about 35. */
 enum { MANY = 20000 };
 
-static unsigned depth_when_inserted_in_order(item *const *order)
+/* Records in an order that has nothing to do with their addresses. */
+typedef struct scattered {
+    item *records;
+    item **order;
+} scattered;
+
+static scattered scatter(void)
 {
-    vw__tree_node *root = NULL;
+    uint64_t seed = UINT64_C(88172645463325252);
+    scattered s = {calloc(MANY, sizeof *s.records), calloc(MANY, sizeof(item *))};
+    assert_true(s.records != NULL && s.order != NULL);
     for (size_t i = 0; i < MANY; i++) {
-        order[i]->size = i;
-        vw__tree_insert(&root, &order[i]->node, comes_before);
+        size_t other = next_random(&seed) % (i + 1);
+        s.order[i] = s.order[other];
+        s.order[other] = &s.records[i];
     }
-    return depth_of(root);
+    return s;
+}
+
+static void end_scattered(scattered *s)
+{
+    free(s->order);
+    free(s->records);
+}
+
+static void put(vw__tree_node **root, const scattered *s, size_t i, uint64_t size)
+{
+    s->order[i]->size = size;
+    vw__tree_insert(root, &s->order[i]->node, comes_before);
 }
 
 static void sorted_insertion_of_scattered_records_stays_shallow(void **state)
 {
     (void)state;
-    uint64_t seed = UINT64_C(88172645463325252);
-    item *records = calloc(MANY, sizeof *records);
-    item **order = calloc(MANY, sizeof(item *));
-    assert_true(records != NULL && order != NULL);
-    for (size_t i = 0; i < MANY; i++) {
-        size_t other = next_random(&seed) % (i + 1);
-        order[i] = order[other];
-        order[other] = &records[i];
+    scattered s = scatter();
+    for (int is_falling = 0; is_falling <= 1; is_falling++) {
+        vw__tree_node *root = NULL;
+        for (size_t i = 0; i < MANY; i++)
+            put(&root, &s, i, is_falling ? MANY - i : i);
+        assert_in_range(depth_of(root), 15, 64);
     }
-    assert_in_range(depth_when_inserted_in_order(order), 15, 64);
-    free(order);
-    free(records);
+    end_scattered(&s);
+}
+
+/* Nodes come in near the root, where the heap is not kept, as long as the tree is small: it is made
+ * small again and again, from one end, the other, and both, and grown in order each time. */
+static void a_tree_that_shrinks_and_grows_in_order_stays_shallow(void **state)
+{
+    (void)state;
+    enum { LEFT = 7, TURNS = 6 };
+    scattered s = scatter();
+    for (int way = 0; way < 3; way++) {
+        vw__tree_node *root = NULL;
+        uint64_t low = MANY * TURNS, high = low;
+        for (int turn = 0; turn < TURNS; turn++) {
+            for (size_t i = turn == 0 ? 0 : LEFT; i < MANY; i++)
+                put(&root, &s, i, (way + turn) % 2 == 0 ? high++ : --low);
+            assert_in_range(depth_of(root), 15, 64);
+            for (size_t i = LEFT; i < MANY; i++) {
+                vw__tree_node *gone = way == 0 || (way == 2 && i % 2 == 0) ? vw__tree_first(root)
+                                                                           : vw__tree_last(root);
+                vw__tree_remove(&root, gone);
+                item_of(gone)->is_in = false;
+            }
+            size_t kept = 0; /* the records that are left come first */
+            for (vw__tree_node *node = vw__tree_first(root); node != NULL;
+                 node = vw__tree_next(node))
+                item_of(node)->is_in = true;
+            for (size_t i = 0; i < MANY; i++)
+                if (s.order[i]->is_in) {
+                    item *other = s.order[kept];
+                    s.order[kept++] = s.order[i];
+                    s.order[i] = other;
+                }
+            assert_int_equal(kept, LEFT);
+        }
+    }
+    end_scattered(&s);
+}
+
+/* One goes and one comes, for long, in a tree of some hundreds. */
+static void a_queue_stays_shallow(void **state)
+{
+    (void)state;
+    enum { LENGTH = 500 };
+    scattered s = scatter();
+    for (int is_falling = 0; is_falling <= 1; is_falling++) {
+        vw__tree_node *root = NULL;
+        for (size_t i = 0; i < 10 * MANY; i++) {
+            if (i >= LENGTH)
+                vw__tree_remove(&root, &s.order[(i - LENGTH) % MANY]->node);
+            put(&root, &s, i % MANY, is_falling ? 10 * MANY - i : i);
+            if (i % MANY == 0)
+                assert_in_range(depth_of(root), 1, 40);
+        }
+    }
+    end_scattered(&s);
 }
 
 int main(void)
@@ -189,6 +259,8 @@ int main(void)
         cmocka_unit_test(one_node_comes_and_goes),
         cmocka_unit_test(random_inserts_and_removes_agree_with_a_plain_list),
         cmocka_unit_test(sorted_insertion_of_scattered_records_stays_shallow),
+        cmocka_unit_test(a_tree_that_shrinks_and_grows_in_order_stays_shallow),
+        cmocka_unit_test(a_queue_stays_shallow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -159,6 +159,54 @@ static void memory_beside_a_window_is_moved_into_it(void **state)
     vw_test_pool_close(&t);
 }
 
+/* A block beside ghosts of memory in use: with them it is enough for a request, once the device is
+ * past their last use. Until then the request goes elsewhere. */
+static void ghosts_in_the_way_of_a_better_place_are_dropped(void **state)
+{
+    (void)state;
+    for (int is_past = 0; is_past <= 1; is_past++) {
+        vw_test_pool t;
+        vw_test_pool_setup setup = tiny;
+        vw_device_ptr blocks[4];
+        setup.manual_streams = true;
+        vw_test_pool_open(&t, &setup);
+        for (int i = 0; i < 4; i++)
+            blocks[i] = vw_test_alloc(&t, 2 * UNIT);
+        vw_test_free(&t, blocks[1]);
+        vw_test_free(&t, blocks[2]);
+        (void)vw_test_alloc_on(&t, 4 * UNIT,
+                               1); /* takes block 1's memory, and a unit of block 2's */
+        assert_int_equal(paged_stats(&t).retiring_bytes, 3 * UNIT);
+        if (is_past)
+            assert_int_equal(vw_device_complete(t.device, 0), VW_OK);
+        vw_test_free(&t, blocks[0]);
+        vw_device_ptr found = vw_test_alloc(&t, 4 * UNIT);
+        assert_int_equal(found == blocks[0], is_past);
+        assert_int_equal(calls_of(&t, VW_DEVICE_CALL_UNMAP), is_past ? 2 : 0);
+        vw_test_pool_close(&t);
+    }
+}
+
+/* ---- how large handles are ------------------------------------------------------------------- */
+
+static void no_handle_is_larger_than_half_of_what_may_be_idle_for_want_of_room_alone(void **state)
+{
+    (void)state;
+    const vw_test_pool_setup setup = {.engine = "vramwise",
+                                      .capacity_bytes = 1024 * VW_TEST_MIB,
+                                      .idle_floor_bytes = 16 * VW_TEST_MIB};
+    vw_test_pool t;
+    uint64_t largest_bytes = 0;
+    vw_test_pool_open(&t, &setup);
+    (void)vw_test_alloc(&t, 64 * VW_TEST_MIB); /* a fifth of the room would be 16 MiB */
+    const vw__paged_engine *engine = vw__paged_of(t.pool->engine);
+    for (const vw__paged_handle *handle = engine->handles; handle != NULL; handle = handle->next)
+        if (handle->size_bytes > largest_bytes)
+            largest_bytes = handle->size_bytes;
+    assert_int_equal(largest_bytes, 8 * VW_TEST_MIB);
+    vw_test_pool_close(&t);
+}
+
 /* ---- what is told ---------------------------------------------------------------------------- */
 
 static void a_move_is_told_as_unmapped_here_and_mapped_there(void **state)
@@ -243,6 +291,8 @@ int main(void)
         cmocka_unit_test(layouts_that_come_again_call_for_no_mapping),
         cmocka_unit_test(a_ghost_is_not_revived_while_its_memory_is_used),
         cmocka_unit_test(memory_beside_a_window_is_moved_into_it),
+        cmocka_unit_test(ghosts_in_the_way_of_a_better_place_are_dropped),
+        cmocka_unit_test(no_handle_is_larger_than_half_of_what_may_be_idle_for_want_of_room_alone),
         cmocka_unit_test(a_move_is_told_as_unmapped_here_and_mapped_there),
         cmocka_unit_test(a_trim_leaves_nothing_of_an_idle_pool),
         cmocka_unit_test(a_trim_keeps_what_live_blocks_touch_and_gives_the_rest_back),

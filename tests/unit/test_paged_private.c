@@ -41,16 +41,6 @@ static vw_paged_stats paged_stats(const scene *s)
     return stats;
 }
 
-/* Was anything unmapped between the two addresses? */
-static bool was_unmapped(const scene *s, vw_device_ptr address, uint64_t size_bytes)
-{
-    for (const vw_test_call_made *made = NULL;
-         (made = vw_test_spy_find(&s->spy, VW_TEST_UNMAP, made)) != NULL;)
-        if (made->address < address + size_bytes && made->address + made->size_bytes > address)
-            return true;
-    return false;
-}
-
 static uint64_t held_bytes(const scene *s)
 {
     return vw_test_calls(&s->t).in_use_bytes;
@@ -70,7 +60,7 @@ static void a_pinned_block_stays_mapped_after_it_was_freed(void **state)
     vw_test_alloc_fails(&s.t, 30 * VW_TEST_MIB, 1, VW_ERR_OUT_OF_MEMORY);
     assert_int_equal(paged_stats(&s).moved_handles, 0);
     vw_test_trim(&s.t);
-    assert_false(was_unmapped(&s, block, 30 * VW_TEST_MIB));
+    assert_false(vw_test_spy_has_unmapped(&s.spy, block, 30 * VW_TEST_MIB));
     assert_true(held_bytes(&s) >= 60 * VW_TEST_MIB);
     assert_int_equal(vw_test_alloc(&s.t, 30 * VW_TEST_MIB), block); /* it serves as before */
     vw_test_free(&s.t, block);
@@ -169,7 +159,7 @@ static void handles_of_a_private_pool_in_use_are_never_taken(void **state)
     vw_test_alloc_fails(&s.t, 40 * VW_TEST_MIB, 0, VW_ERR_OUT_OF_MEMORY);
     vw_test_trim(&s.t);
     assert_int_equal(paged_stats(&s).moved_handles, 0);
-    assert_false(was_unmapped(&s, block, 40 * VW_TEST_MIB));
+    assert_false(vw_test_spy_has_unmapped(&s.spy, block, 40 * VW_TEST_MIB));
     assert_int_equal(vw_test_segment_at(&s.t, block).private_id.first, graph.first);
     assert_int_equal(take_privately(&s, 40 * VW_TEST_MIB, 0), block);
     vw_test_free(&s.t, block);

@@ -91,6 +91,48 @@ static void recordings_show_segments_that_add_up(void **state)
     vw_test_recorded_close(&r);
 }
 
+static vw_device_ptr take_whole(vw_test_pool *t, uint64_t size_bytes)
+{
+    static const vw_private_id id = {0, 5};
+    const vw_private_options options = {.struct_size = sizeof options, .one_handle = true};
+    vw_test_ok(t, vw_private_pool_retain(t->pool, id, &options));
+    vw_test_ok(t, vw_private_pool_begin(t->pool, id, NULL, NULL));
+    vw_device_ptr block = vw_test_alloc(t, size_bytes);
+    vw_test_ok(t, vw_private_pool_end(t->pool, id));
+    vw_test_ok(t, vw_private_pool_release(t->pool, id));
+    vw_test_ok(t, vw_private_pool_release(t->pool, id));
+    return block;
+}
+
+/* One that is one handle is a plain segment in the file, beside ranges that grow. */
+static void recordings_show_whole_segments_as_plain_ones(void **state)
+{
+    (void)state;
+    vw_test_recorded r;
+    vw_test_recorded_open(&r, NULL, &tiny);
+    vw_test_alloc(&r.test, 10 * VW_TEST_MIB);
+    vw_test_free(&r.test, take_whole(&r.test, 30 * VW_TEST_MIB));
+    vw_test_trim(&r.test);
+    vw_device_ptr block = take_whole(&r.test, 40 * VW_TEST_MIB);
+    vw__model *model = vw_test_recorded_read(&r);
+    vw_test_must(vw__model_check(model, NULL));
+    unsigned plain = 0, taken = 0, given_back = 0;
+    for (size_t i = 0; i < model->segment_count; i++) {
+        if (model->segments[i].is_expandable)
+            continue;
+        plain++;
+        assert_int_equal(model->segments[i].address, block);
+        assert_int_equal(model->segments[i].total_bytes, 40 * VW_TEST_MIB);
+    }
+    for (size_t i = 0; i < model->traces[0].event_count; i++) {
+        taken += vw_test_event_at(model, i)->action == VW_ACTION_SEGMENT_ALLOC;
+        given_back += vw_test_event_at(model, i)->action == VW_ACTION_SEGMENT_FREE;
+    }
+    assert_true(plain == 1 && taken == 2 && given_back == 1);
+    vw__model_destroy(model);
+    vw_test_recorded_close(&r);
+}
+
 static void visit_conf(void *context, const char *key, const char *value)
 {
     if (strcmp(key, "PYTORCH_CUDA_ALLOC_CONF") == 0)
@@ -194,12 +236,32 @@ static void what_is_wrong_in_the_books_is_found(void **state)
     vw_test_pool_close(&d.t);
 }
 
+static void a_whole_segment_that_could_move_is_found(void **state)
+{
+    (void)state;
+    damaged d;
+    vw_test_pool_open(&d.t, &tiny);
+    take_whole(&d.t, 10 * VW_TEST_MIB);
+    d.engine = vw__paged_of(d.t.pool->engine);
+    vw__paged_handle *whole = d.engine->handles;
+    whole->pin_count = 0;
+    expect_complaint(&d, "should be one handle that stays");
+    whole->pin_count = 1;
+    d.t.pool->counters.segment.current[VW__ENGINE_LARGE]++;
+    expect_complaint(&d, "segment says");
+    d.t.pool->counters.segment.current[VW__ENGINE_LARGE]--;
+    vw_test_ok(&d.t, VW_OK);
+    vw_test_pool_close(&d.t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recordings_show_segments_that_add_up),
+        cmocka_unit_test(recordings_show_whole_segments_as_plain_ones),
         cmocka_unit_test(settings_are_shown_as_they_were_given),
         cmocka_unit_test(what_is_wrong_in_the_books_is_found),
+        cmocka_unit_test(a_whole_segment_that_could_move_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,17 +52,18 @@ static void a_request_that_moves_alone_cannot_serve_is_served_by_copying(void **
     (void)state;
     static const vw_test_pool_setup *const setups[] = {&on_a_full_device, &under_a_fraction};
     for (int i = 0; i < 2; i++) {
-        vw_test_pool_setup moves = *setups[i];
-        moves.engine = "vramwise";
         vw_test_patterns p;
-        vw_test_patterns_open(&p, &moves);
+        vw_test_patterns_open(&p, setups[i]);
         scatter(&p, 0);
+        p.refuses = true;
         vw_test_alloc_fails(&p.t, (i == 0 ? 7 : 9) * MIB, 1, VW_ERR_OUT_OF_MEMORY);
-        assert_int_equal(p.asked, 0); /* in mode moves nobody is asked */
-        assert_int_equal(vw_test_paged_stats(&p).refused_copies, 0);
+        assert_true(p.asked != 0);
+        assert_true(vw_test_paged_stats(&p).refused_copies != 0);
         vw_test_patterns_close(&p);
 
-        vw_test_patterns_open(&p, setups[i]);
+        vw_test_pool_setup usual = *setups[i];
+        usual.engine = "vramwise"; /* copies as well */
+        vw_test_patterns_open(&p, &usual);
         scatter(&p, 0);
         vw_test_hold(&p, (i == 0 ? 7 : 9) * MIB, 1);
         assert_true(p.entered >= 1 && p.left == p.entered);
@@ -90,26 +91,36 @@ static void a_request_of_the_same_stream_is_served_by_copying(void **state)
     vw_test_patterns_close(&p);
 }
 
+/* A pool in mode tight whose growth limit leaves no room: what may be idle is 4 MiB, so that
+ * handles are of 2, and as much is live on a stream of its own. */
+static void scatter_at_the_growth_limit(vw_test_patterns *p, bool manual_streams)
+{
+    const vw_test_pool_setup setup = {.engine = "vramwise:tight",
+                                      .on_host = true,
+                                      .capacity_bytes = 64 * MIB,
+                                      .manual_streams = manual_streams,
+                                      .idle_share = 0.0001,
+                                      .idle_floor_bytes = 4 * MIB};
+    vw_test_patterns_open(p, &setup);
+    scatter(p, 0);
+    assert_int_equal(vw_test_reserved_bytes(p), 14 * MIB);
+    (void)vw_test_hold(p, 4 * MIB, 3);
+    assert_int_equal(vw_test_reserved_bytes(p), 18 * MIB);
+}
+
 /* Given back, but used by another stream still: in mode tight they are not waited for, and go along
  * with the rest. */
 static void pending_blocks_are_copied_as_live_ones(void **state)
 {
     (void)state;
     vw_test_patterns p;
-    vw_test_pool_setup setup = {.engine = "vramwise:tight",
-                                .on_host = true,
-                                .capacity_bytes = 64 * MIB,
-                                .manual_streams = true,
-                                .idle_share = 0.0001,
-                                .idle_floor_bytes = 2 * UNIT};
-    vw_test_patterns_open(&p, &setup);
-    scatter(&p, 0);
+    scatter_at_the_growth_limit(&p, true);
     for (size_t i = 0; i < p.held_count; i++) {
         vw_test_ok(&p.t, vw_record_stream(p.t.pool, p.held[i].address, 7));
         assert_int_equal(vw_free(p.t.pool, p.held[i].address), VW_OK);
     }
     vw_device_ptr large = vw_test_alloc_on(&p.t, 7 * MIB, 1);
-    assert_true(copied_bytes(&p) >= MIB);
+    assert_true(copied_bytes(&p) >= 4 * UNIT);
     vw_test_look_at_all(&p); /* stream 7 would read them still */
     vw_test_free(&p.t, large);
     p.held_count = 0;
@@ -397,28 +408,49 @@ static void while_any_stream_is_captured_nothing_is_copied(void **state)
     vw_test_patterns_close(&p);
 }
 
+/* Without a limit the pool learns what the device has when it is refused more. From then on it
+ * leaves it two units to copy with, and takes them only when nothing else is left; but no longer
+ * once others have given memory back. */
+static void a_full_device_is_left_the_pages_that_copying_begins_with(void **state)
+{
+    (void)state;
+    const vw_test_pool_setup setup = {
+        .engine = "vramwise:rescue", .on_host = true, .capacity_bytes = 32 * MIB};
+    vw_test_patterns p;
+    vw_handle others = 0;
+    vw_test_patterns_open(&p, &setup);
+    const vw_device *device = p.t.device;
+    assert_int_equal(device->table->create(device->context, 16 * MIB, &others), VW_OK);
+    vw_test_alloc_fails(&p.t, 17 * MIB, 0, VW_ERR_OUT_OF_MEMORY);
+    vw_test_trim(&p.t);
+    unsigned asked = p.asked;
+    vw_test_hold(&p, 16 * MIB - 2 * UNIT, 0);
+    assert_int_equal(p.asked, asked);
+    vw_test_hold(&p, 2 * UNIT, 1); /* copying was tried first */
+    assert_true(p.asked > asked);
+    asked = p.asked;
+    assert_int_equal(device->table->release(device->context, others), VW_OK);
+    vw_test_hold(&p, 8 * MIB, 1);
+    assert_int_equal(p.asked, asked);
+    vw_test_look_at_all(&p);
+    vw_test_patterns_close(&p);
+}
+
 /* ---- mode tight ------------------------------------------------------------------------------ */
 
 static void tight_copies_before_it_grows_beyond_its_share(void **state)
 {
     (void)state;
-    vw_test_pool_setup setup = {.engine = "vramwise:tight",
-                                .on_host = true,
-                                .capacity_bytes = 64 * MIB,
-                                .idle_share = 0.0001,
-                                .idle_floor_bytes = 2 * UNIT};
     vw_test_patterns p;
-    vw_test_patterns_open(&p, &setup);
-    scatter(&p, 0);
-    assert_int_equal(vw_test_reserved_bytes(&p), 14 * MIB);
-    vw_test_hold(&p, 7 * MIB, 1);
+    scatter_at_the_growth_limit(&p, false);
+    vw_test_hold(&p, 7 * MIB, 1); /* 17 are live then */
     assert_true(p.entered >= 1);
     assert_true(copied_bytes(&p) != 0);
-    assert_in_range(vw_test_reserved_bytes(&p), 13 * MIB, 14 * MIB + 2 * UNIT);
+    assert_in_range(vw_test_reserved_bytes(&p), 17 * MIB, 21 * MIB + UNIT);
     vw_test_look_at_all(&p);
     p.refuses = true; /* then it grows, as the other modes do */
     vw_test_hold(&p, 9 * MIB, 4);
-    assert_true(vw_test_reserved_bytes(&p) > 16 * MIB);
+    assert_true(vw_test_reserved_bytes(&p) > 26 * MIB);
     vw_test_patterns_close(&p);
 }
 
@@ -479,6 +511,7 @@ int main(void)
         cmocka_unit_test(pinned_memory_is_never_copied),
         cmocka_unit_test(private_pools_in_use_are_never_copied),
         cmocka_unit_test(while_any_stream_is_captured_nothing_is_copied),
+        cmocka_unit_test(a_full_device_is_left_the_pages_that_copying_begins_with),
         cmocka_unit_test(tight_copies_before_it_grows_beyond_its_share),
         cmocka_unit_test(tight_holds_no_more_than_its_share),
     };

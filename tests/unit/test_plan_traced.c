@@ -18,7 +18,7 @@
 
 /* A trace with one frame, one stack and these events. */
 #define TRACE(events)                                                                              \
-    "{\"vramwise_trace\": 1, \"torch\": \"2.6.0\", \"notes\": [], \"frames\": [[\"t.py\", 3, "     \
+    "{\"vramwise_trace\": 2, \"torch\": \"2.6.0\", \"notes\": [], \"frames\": [[\"t.py\", 3, "     \
     "\"f\"]], \"stacks\": [[0]], \"events\": [" events "]}"
 
 /* ---- help ------------------------------------------------------------------------------------ */
@@ -74,11 +74,11 @@ static void what_is_no_trace_is_refused_in_words(void **state)
         {"[]", VW_ERR_CORRUPT_FILE, "found a list"},
         {"{}", VW_ERR_CORRUPT_FILE, "without \"vramwise_trace\""},
         {"{\"vramwise_trace\": \"1\"}", VW_ERR_CORRUPT_FILE, "without \"vramwise_trace\""},
-        {"{\"vramwise_trace\": 2}", VW_ERR_UNSUPPORTED, "version 1, found version 2"},
-        {"{\"vramwise_trace\": 1}", VW_ERR_CORRUPT_FILE, "\"notes\" of the trace"},
-        {"{\"vramwise_trace\": 1, \"notes\": []", VW_ERR_CORRUPT_FILE, "end of the file"},
-        {"{\"vramwise_trace\": 1, \"notes\": [3]}", VW_ERR_CORRUPT_FILE, "\"text\""},
-        {"{\"vramwise_trace\": 1, \"notes\": [], \"frames\": [], \"stacks\": 3}",
+        {"{\"vramwise_trace\": 1}", VW_ERR_UNSUPPORTED, "version 2, found version 1"},
+        {"{\"vramwise_trace\": 2}", VW_ERR_CORRUPT_FILE, "\"notes\" of the trace"},
+        {"{\"vramwise_trace\": 2, \"notes\": []", VW_ERR_CORRUPT_FILE, "end of the file"},
+        {"{\"vramwise_trace\": 2, \"notes\": [3]}", VW_ERR_CORRUPT_FILE, "\"text\""},
+        {"{\"vramwise_trace\": 2, \"notes\": [], \"frames\": [], \"stacks\": 3}",
          VW_ERR_CORRUPT_FILE, "\"stacks\" of the trace: expected a list"},
         {TRACE(""), VW_ERR_CORRUPT_FILE, "found none"},
         {TRACE("[0, 0, 512, 0], 7"), VW_ERR_CORRUPT_FILE, "event 1 of the trace"},
@@ -94,8 +94,8 @@ static void what_is_no_trace_is_refused_in_words(void **state)
         {TRACE("[3]"), VW_ERR_CORRUPT_FILE, "[3, name]"},
         {TRACE("[4, 7]"), VW_ERR_CORRUPT_FILE, "[4, name]"},
         {TRACE("[2, 3]"), VW_ERR_CORRUPT_FILE, "[2, kind"},
-        {TRACE("[2, \"sum\", 0, 3, 0]"), VW_ERR_CORRUPT_FILE, "2 numbers"},
-        {TRACE("[2, \"sum\", 0, -3, 3, 0]"), VW_ERR_CORRUPT_FILE, "2 numbers"},
+        {TRACE("[2, \"sum\", 0, 3, 0]"), VW_ERR_CORRUPT_FILE, "3 numbers"},
+        {TRACE("[2, \"sum\", 0, -3, 3, 0]"), VW_ERR_CORRUPT_FILE, "3 numbers"},
         {TRACE("[0, 0, 1152921504606846976, 0]"), VW_ERR_UNSUPPORTED, "more than a device"},
         {TRACE("[2, \"embedding\", 1, 9223372036854775807, 0]"), VW_ERR_UNSUPPORTED,
          "more than a device"},
@@ -115,12 +115,12 @@ static void frames_and_stacks_are_checked(void **state)
 {
     (void)state;
     static const char *const texts[] = {
-        "{\"vramwise_trace\": 1, \"notes\": [], \"frames\": [[\"t.py\", 3]], \"stacks\": [], "
+        "{\"vramwise_trace\": 2, \"notes\": [], \"frames\": [[\"t.py\", 3]], \"stacks\": [], "
         "\"events\": []}",
-        "{\"vramwise_trace\": 1, \"notes\": [], \"frames\": [7], \"stacks\": [], \"events\": []}",
-        "{\"vramwise_trace\": 1, \"notes\": [], \"frames\": [], \"stacks\": [[0]], \"events\": "
+        "{\"vramwise_trace\": 2, \"notes\": [], \"frames\": [7], \"stacks\": [], \"events\": []}",
+        "{\"vramwise_trace\": 2, \"notes\": [], \"frames\": [], \"stacks\": [[0]], \"events\": "
         "[]}",
-        "{\"vramwise_trace\": 1, \"notes\": [], \"frames\": [], \"stacks\": [0], \"events\": []}",
+        "{\"vramwise_trace\": 2, \"notes\": [], \"frames\": [], \"stacks\": [0], \"events\": []}",
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         vw_plan_traced *traced = NULL;
@@ -190,7 +190,7 @@ static void kernels_take_what_the_rules_say(void **state)
                      512 + 4 * 8 * 4096);
     assert_int_equal(peak_of(TRACE("[0, 0, 512, 0], [2, \"embedding\", 1, 3072, 0]"), NULL), 512);
     /* few rows are summed without a buffer */
-    assert_int_equal(peak_of(TRACE("[0, 0, 512, 0], [2, \"sum\", 1, 64, 512, 0]"), NULL), 512);
+    assert_int_equal(peak_of(TRACE("[0, 0, 512, 0], [2, \"sum\", 1, 1,64, 512, 0]"), NULL), 512);
     /* flash: a row sum and the query's gradient in float32 */
     assert_int_equal(
         peak_of(TRACE("[0, 0, 512, 0], [2, \"attention\", 1, 1, 2, 2, 4, 4, 256, 256, 64, 0]"),
@@ -200,14 +200,12 @@ static void kernels_take_what_the_rules_say(void **state)
     const uint64_t copies = 2 * (2 * 8 * 7 * 7 + 2 * 8 * 7 * 7 + 8 * 9 * 8);
     const uint64_t rounded = (copies + 511) / 512 * 512;
     assert_int_equal(
-        peak_of(
-            TRACE("[0, 0, 512, 0], [2, \"convolution\", 0, 2, 2, 8, 7, 7, 8, 3, 1, 1, 1, 0, 0]"),
-            NULL),
+        peak_of(TRACE("[0, 0, 512, 0], [2,\"convolution\",0,2,2,8,0,7,7,8,2,3,1,1,1,0,0,1,0,0,0]"),
+                NULL),
         512 + rounded);
     assert_int_equal(
-        peak_of(
-            TRACE("[0, 0, 512, 0], [2, \"convolution\", 1, 2, 2, 8, 7, 7, 8, 3, 1, 1, 1, 3, 0]"),
-            NULL),
+        peak_of(TRACE("[0, 0, 512, 0], [2,\"convolution\",1,2,2,8,0,7,7,8,2,3,1,1,1,0,0,1,0,3,0]"),
+                NULL),
         512 + rounded);
 }
 
@@ -226,6 +224,64 @@ static void a_weight_of_a_plain_product_is_summed_over_images(void **state)
     assert_int_equal(weight.steps[1].taken, 0);
     shape.is_channels_last = true;
     assert_int_equal(vw__hidden_convolution(&shape, 2, VW__HIDDEN_WEIGHT_GRADIENT).count, 0);
+}
+
+static void volumes_and_transposed_ones_copy_too(void **state)
+{
+    (void)state;
+    enum { BATCH = 4, CHANNELS = 32, FILTERS = 64, SIDE = 32, WEIGHTS = CHANNELS * FILTERS * 27 };
+    vw__op_conv_shape volume = {
+        .in = {.batch = BATCH, .channels = CHANNELS, .depth = SIDE, .height = SIDE, .width = SIDE},
+        .window = {.dimensions = 3, .kernel = 3, .stride = 1, .padding = 1},
+        .out_channels = FILTERS,
+        .groups = 1};
+    const uint64_t places = (uint64_t)BATCH * SIDE * SIDE * SIDE;
+    vw__hidden found = vw__hidden_convolution(&volume, 4, VW__HIDDEN_IMAGE_GRADIENT);
+    assert_int_equal(found.steps[0].size_bytes, (places * (CHANNELS + FILTERS) + WEIGHTS) * 4);
+    volume.in.channels = 3;
+    assert_int_equal(vw__hidden_convolution(&volume, 4, VW__HIDDEN_RESULT).count, 0);
+    assert_int_equal(vw__hidden_convolution(&volume, 4, VW__HIDDEN_WEIGHT_GRADIENT).count, 2);
+    volume.window.kernel = 1;
+    volume.window.padding = 0;
+    assert_int_equal(vw__hidden_convolution(&volume, 4, VW__HIDDEN_WEIGHT_GRADIENT).count, 0);
+
+    const vw__op_conv_shape grown = {
+        .in = {.batch = 4, .channels = 64, .height = 56, .width = 56},
+        .window = {.kernel = 4, .stride = 2, .padding = 1, .is_transposed = true},
+        .out_channels = 32,
+        .groups = 1};
+    found = vw__hidden_convolution(&grown, 4, VW__HIDDEN_RESULT);
+    assert_int_equal(found.steps[0].size_bytes, /* 9,536 KiB were measured */
+                     (uint64_t)4 * (4 * 56 * 56 * 64 + 4 * 112 * 112 * 32 + 64 * 32 * 16));
+}
+
+/* Each was measured (bench/torch/measure_workspaces.py). */
+static void recurrent_layers_take_what_was_measured(void **state)
+{
+    (void)state;
+    static const struct {
+        vw__hidden_cells cells;
+        uint64_t size_bytes;
+    } cases[] = {
+        {{4, true, false, 4, 64 * 256, 64, 768, 768, 2, 1}, 360448768},
+        {{4, true, false, 4, 64 * 256, 64, 768, 768, 1, 1}, 331416320},
+        {{4, true, true, 4, 32 * 128, 32, 512, 512, 3, 1}, 111018496},
+        {{4, true, false, 4, 64 * 256, 64, 768, 768, 2, 2}, 892338944},
+        {{4, true, false, 2, 64 * 256, 64, 768, 768, 2, 1}, 188613376},
+        {{3, true, false, 4, 64 * 256, 64, 768, 768, 2, 1}, 303432448},
+        {{3, true, false, 4, 32 * 128, 32, 512, 512, 1, 2}, 139330048},
+        {{1, true, false, 4, 64 * 256, 64, 768, 768, 3, 2}, 800981760},
+        {{4, false, false, 4, 64 * 512, 64, 1024, 1024, 2, 1}, 626000640},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const vw__hidden found = vw__hidden_recurrent(&cases[i].cells);
+        const uint64_t measured = cases[i].size_bytes, size_bytes = found.steps[0].size_bytes;
+        const uint64_t off = size_bytes > measured ? size_bytes - measured : measured - size_bytes;
+        assert_true(off <= 1024); /* descriptors */
+    }
+    vw__hidden huge = vw__hidden_recurrent(&(vw__hidden_cells){
+        4, true, false, 4, UINT64_MAX / 2, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, 2});
+    assert_int_equal(huge.steps[0].size_bytes, UINT64_MAX);
 }
 
 static void numbers_beyond_reason_are_capped(void **state)
@@ -250,8 +306,8 @@ static void numbers_beyond_reason_are_capped(void **state)
     assert_int_equal(hidden.count, 4);
     for (size_t i = 0; i < hidden.count; i++)
         assert_int_equal(hidden.steps[i].size_bytes, UINT64_MAX);
-    assert_int_equal(vw__hidden_sum(UINT64_MAX, UINT64_MAX).count, 0); /* enough columns */
-    assert_true(vw__hidden_sum(UINT64_MAX, 4).steps[0].size_bytes > UINT64_C(1) << 54);
+    assert_int_equal(vw__hidden_sum(1, UINT64_MAX, UINT64_MAX).count, 0); /* enough columns */
+    assert_true(vw__hidden_sum(1, UINT64_MAX, 4).steps[0].size_bytes > UINT64_C(1) << 54);
     assert_int_equal(vw__hidden_embedding(UINT64_MAX).steps[0].size_bytes, UINT64_MAX);
 }
 
@@ -397,7 +453,7 @@ static void blocks_that_are_not_split_count_whole(void **state)
 {
     (void)state;
     static const char text[] =
-        "{\"sizes\": [[1, 0], [1, 0], [2, 0]], \"vramwise_trace\": 1, \"notes\": [], \"frames\": "
+        "{\"sizes\": [[1, 0], [1, 0], [2, 0]], \"vramwise_trace\": 2, \"notes\": [], \"frames\": "
         "[[\"t.py\", 3, \"f\"], [\"t.py\", 4, \"f\"], [\"t.py\", 5, \"f\"]], "
         "\"stacks\": [[0], [1], [2]], \"events\": [" WHOLE_BLOCKS "]}";
     vw_plan_traced *traced = open_text(text, NULL);
@@ -431,7 +487,7 @@ static void rounding_counts_on_the_card(void **state)
     (void)state;
     static const char text[] =
         "{\"sizes\": [[1, 0], [1, 0]], " /* 25 MiB, each in a segment of 26 */
-        "\"vramwise_trace\": 1, \"notes\": [], \"frames\": [[\"t.py\", 3, \"f\"]], \"stacks\": "
+        "\"vramwise_trace\": 2, \"notes\": [], \"frames\": [[\"t.py\", 3, \"f\"]], \"stacks\": "
         "[[0]], \"events\": [[3, \"ProfilerStep#0\"], [0, 0, 26214400, 0], [1, 0], "
         "[4, \"ProfilerStep#0\"], [3, \"ProfilerStep#1\"], [0, 1, 26214400, 0], [1, 1], "
         "[4, \"ProfilerStep#1\"]]}";
@@ -506,7 +562,7 @@ static void every_failure_of_host_memory_is_survived(void **state)
 {
     (void)state;
     static char text[] =
-        "{\"sizes\": [[1, 2]], \"vramwise_trace\": 1, \"torch\": \"2.6\", \"notes\": [{\"text\": "
+        "{\"sizes\": [[1, 2]], \"vramwise_trace\": 2, \"torch\": \"2.6\", \"notes\": [{\"text\": "
         "\"n\", \"times\": 2}], \"frames\": [[\"t.py\", 3, \"f\"]], \"stacks\": [[0]], "
         "\"events\": [[0, 0, 512, 0], [2, \"matmul\", 0, 0], [2, \"embedding\", 1, 4096, 0], "
         "[2, \"rnn\"], [3, \"ProfilerStep#0\"], [1, 0], [4, \"ProfilerStep#0\"]]}";
@@ -525,6 +581,8 @@ int main(void)
         cmocka_unit_test(an_unknown_kind_of_hidden_memory_is_noted),
         cmocka_unit_test(it_is_an_exact_recording_with_the_stacks_of_the_program),
         cmocka_unit_test(products_take_a_workspace_for_each_thread_once),
+        cmocka_unit_test(volumes_and_transposed_ones_copy_too),
+        cmocka_unit_test(recurrent_layers_take_what_was_measured),
         cmocka_unit_test(kernels_take_what_the_rules_say),
         cmocka_unit_test(a_weight_of_a_plain_product_is_summed_over_images),
         cmocka_unit_test(numbers_beyond_reason_are_capped),

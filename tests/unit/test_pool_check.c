@@ -266,6 +266,11 @@ static void file_under_another_stream(scene *s)
     SET(s->whole->segment->lane, s->whole->segment->lane->next);
 }
 
+static void file_a_block_elsewhere_than_its_segment(scene *s)
+{
+    SET(s->live->lane, s->whole->lane);
+}
+
 static void put_lanes_out_of_order(scene *s)
 {
     SET(s->whole->segment->lane->stream, 7);
@@ -283,6 +288,7 @@ static void damaged_indexes_are_noticed(void **state)
         {"a bin's bit does not say", hide_a_bin},
         {"in the indexes", leave_a_free_block_out},
         {"is in another stream's index", file_under_another_stream},
+        {"than its segment", file_a_block_elsewhere_than_its_segment},
         {"are not in order", put_lanes_out_of_order},
         {"are not in order", give_a_lane_another_shelf},
     };
@@ -359,11 +365,11 @@ static void a_live_block_that_is_not_filed_is_noticed(void **state)
     (void)state;
     scene s;
     scene_open(&s, false);
-    vw__address_map *live = &s.t.pool->live;
-    vw__block *block = vw__address_map_remove(live, s.live->address);
+    vw__block_map *live = &s.t.pool->live;
+    vw__block *block = vw__block_map_remove(live, s.live->address);
     assert_int_equal(vw_pool_check(s.t.pool), VW_ERR_WRONG_STATE);
     assert_non_null(strstr(vw_last_error(), "live and not filed"));
-    vw__address_map_insert(live, block->address, block);
+    vw__block_map_insert(live, block);
     vw_test_ok(&s.t, VW_OK);
     vw_test_pool_close(&s.t);
 }
@@ -373,31 +379,38 @@ static void a_filed_block_that_is_not_live_is_noticed(void **state)
     (void)state;
     scene s;
     scene_open(&s, false);
-    vw__address_map *live = &s.t.pool->live;
-    const vw_device_ptr wrong[] = {s.hole->address, s.pending->address, s.hole->address + 1};
-    assert_true(vw__address_map_has_room(live, 1));
-    for (size_t i = 0; i < 3; i++) {
-        vw__address_map_insert(live, wrong[i], s.hole);
+    vw__block_map *live = &s.t.pool->live;
+    vw__block *const wrong[] = {s.hole, s.pending};
+    assert_true(vw__block_map_has_room(live, 1));
+    for (size_t i = 0; i < 2; i++) {
+        vw__block_map_insert(live, wrong[i]);
         assert_int_equal(vw_pool_check(s.t.pool), VW_ERR_WRONG_STATE);
         assert_non_null(strstr(vw_last_error(), "filed"));
-        vw__address_map_remove(live, wrong[i]);
+        vw__block_map_remove(live, wrong[i]->address);
         vw_test_ok(&s.t, VW_OK);
     }
     vw_test_pool_close(&s.t);
 }
 
-static void an_address_that_leads_to_another_block_is_noticed(void **state)
+static void a_block_filed_under_another_address_is_noticed(void **state)
 {
     (void)state;
     scene s;
     scene_open(&s, false);
-    vw__address_map *live = &s.t.pool->live;
-    vw__address_map_remove(live, s.live->address);
-    vw__address_map_insert(live, s.live->address, s.hole);
+    vw__block_map *live = &s.t.pool->live;
+    vw_device_ptr address = s.live->address;
+    vw__block_map_remove(live, address);
+    s.live->address += 512;
+    vw__block_map_insert(live, s.live);
+    s.live->address = address;
     vw_status status = vw_pool_check(s.t.pool);
-    vw__address_map_remove(live, s.live->address);
-    vw__address_map_insert(live, s.live->address, s.live);
+    const bool is_named = strstr(vw_last_error(), "under another address") != NULL;
+    s.live->address += 512;
+    vw__block_map_remove(live, s.live->address);
+    s.live->address = address;
+    vw__block_map_insert(live, s.live);
     assert_int_equal(status, VW_ERR_WRONG_STATE);
+    assert_true(is_named);
     vw_test_ok(&s.t, VW_OK);
     vw_test_pool_close(&s.t);
 }
@@ -499,7 +512,7 @@ int main(void)
         cmocka_unit_test(counters_that_disagree_with_the_blocks_are_noticed),
         cmocka_unit_test(a_live_block_that_is_not_filed_is_noticed),
         cmocka_unit_test(a_filed_block_that_is_not_live_is_noticed),
-        cmocka_unit_test(an_address_that_leads_to_another_block_is_noticed),
+        cmocka_unit_test(a_block_filed_under_another_address_is_noticed),
         cmocka_unit_test(damaged_stream_order_is_noticed),
         cmocka_unit_test(a_block_that_waits_for_nothing_is_noticed),
     };

@@ -447,7 +447,7 @@ static void a_parked_pool_s_memory_is_the_driver_s_and_peers_reach_what_wakes(vo
         const vw_pool_options options = {.struct_size = sizeof options,
                                          .engine = "vramwise",
                                          .safe_point = {always, leave, NULL},
-                                         .park_guard = {always, leave, NULL}};
+                                         .park_guard = {.hold = always, .let_go = leave}};
         const vw_park_options park = {.struct_size = sizeof park, .folder = folders[i]};
         assert_ok(vw_cuda_device_open(1, &device));
         assert_ok(device->table->memory_info(device->context, &free_before, &total));

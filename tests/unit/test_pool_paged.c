@@ -220,6 +220,111 @@ static void half_a_safe_point_is_refused(void **state)
     vw_test_pool_close(&t);
 }
 
+/* ---- memory gets short ----------------------------------------------------------------------- */
+
+enum { SPACE_MIB = 160 };
+
+typedef struct warned {
+    vw_pool *pool;
+    unsigned count;
+    uint64_t reserved_bytes; /* at that time */
+} warned;
+
+static void be_warned(void *context)
+{
+    warned *w = context;
+    vw_pool_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(vw_pool_get_stats(w->pool, &stats), VW_OK); /* the lock is free */
+    w->reserved_bytes = (uint64_t)stats.reserved_bytes.all.current;
+    w->count++;
+}
+
+static bool refuse(void *context)
+{
+    (void)context;
+    return false;
+}
+
+static void do_nothing(void *context)
+{
+    (void)context;
+}
+
+static void open_warned(vw_device *device, const char *engine, bool has_safe_point, warned *w)
+{
+    vw_pool_options options = {
+        .struct_size = sizeof options, .engine = engine, .prepare_safe_point = be_warned};
+    options.safe_point =
+        (vw_safe_point){has_safe_point ? refuse : NULL, has_safe_point ? do_nothing : NULL, w};
+    *w = (warned){.count = 0};
+    assert_int_equal(vw_pool_create(device, &options, &w->pool), VW_OK);
+}
+
+/* Takes blocks of 1 MiB until it is warned, or there are no more. Returns how many it got. */
+static unsigned take_until_warned(warned *w)
+{
+    unsigned taken = 0;
+    vw_device_ptr address = VW_NULL;
+    while (w->count == 0 && vw_alloc(w->pool, VW_TEST_MIB, 0, &address) == VW_OK)
+        taken++;
+    return taken;
+}
+
+static void it_is_said_once_when_an_eighth_is_left(void **state)
+{
+    (void)state;
+    warned w;
+    vw_device *device = NULL;
+    vw_device_ptr address = VW_NULL;
+    assert_int_equal(vw_host_device_create(SPACE_MIB * VW_TEST_MIB, &device), VW_OK);
+    open_warned(device, "vramwise", true, &w);
+    unsigned taken = take_until_warned(&w);
+    assert_in_range(taken, SPACE_MIB * 7 / 8 - 24, SPACE_MIB * 7 / 8 + 1);
+    assert_true(w.reserved_bytes < SPACE_MIB * 7 / 8 * VW_TEST_MIB + VW_TEST_MIB);
+    while (vw_alloc(w.pool, VW_TEST_MIB, 0, &address) == VW_OK) {
+    }
+    assert_int_equal(w.count, 1);
+    vw_pool_destroy(w.pool);
+    vw_device_destroy(device);
+}
+
+static void what_others_hold_and_a_limit_count(void **state)
+{
+    (void)state;
+    warned w, other;
+    vw_device *device = NULL;
+    vw_device_ptr address = VW_NULL;
+    assert_int_equal(vw_host_device_create(SPACE_MIB * VW_TEST_MIB, &device), VW_OK);
+    open_warned(device, "torch", false, &other);
+    open_warned(device, "vramwise", true, &w);
+    assert_int_equal(vw_alloc(other.pool, SPACE_MIB / 2 * VW_TEST_MIB, 0, &address), VW_OK);
+    assert_in_range(take_until_warned(&w), SPACE_MIB * 7 / 16 - 16, SPACE_MIB * 7 / 16 + 1);
+    vw_pool_destroy(w.pool);
+    vw_pool_destroy(other.pool);
+
+    open_warned(device, "vramwise:rescue", true, &w);
+    assert_int_equal(vw_pool_set_fraction(w.pool, 0.25), VW_OK);
+    assert_in_range(take_until_warned(&w), SPACE_MIB * 7 / 32 - 12, SPACE_MIB * 7 / 32 + 1);
+    vw_pool_destroy(w.pool);
+    vw_device_destroy(device);
+}
+
+static void who_copies_nothing_hears_nothing(void **state)
+{
+    (void)state;
+    static const char *const engines[] = {"vramwise", "torch"};
+    for (int i = 0; i < 2; i++) {
+        warned w;
+        vw_device *device = NULL;
+        assert_int_equal(vw_host_device_create(SPACE_MIB * VW_TEST_MIB, &device), VW_OK);
+        open_warned(device, engines[i], false, &w);
+        assert_true(take_until_warned(&w) > SPACE_MIB * 7 / 8);
+        assert_int_equal(w.count, 0);
+        vw_pool_destroy(w.pool);
+        vw_device_destroy(device);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +335,9 @@ int main(void)
         cmocka_unit_test(a_safe_point_is_asked_for_without_the_lock),
         cmocka_unit_test(without_one_the_answer_is_no),
         cmocka_unit_test(half_a_safe_point_is_refused),
+        cmocka_unit_test(it_is_said_once_when_an_eighth_is_left),
+        cmocka_unit_test(what_others_hold_and_a_limit_count),
+        cmocka_unit_test(who_copies_nothing_hears_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

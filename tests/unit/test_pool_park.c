@@ -227,6 +227,52 @@ static void pinned_memory_stays_on_the_device(void **state)
     vw_test_patterns_close(&p);
 }
 
+static void segments_of_one_handle_stay_on_the_device(void **state)
+{
+    (void)state;
+    vw_test_patterns p;
+    open_pool(&p, "vramwise");
+    const vw_private_options options = {.struct_size = sizeof options, .one_handle = true};
+    vw_test_ok(&p.t, vw_private_pool_retain(p.t.pool, graph_id, &options));
+    hold_in(&p, graph_id, 10 * MIB, NULL, true);
+    vw_test_hold(&p, 6 * MIB, 0);
+    vw_park_report left = park(&p);
+    assert_true(left.stayed_bytes >= 10 * MIB && left.moved_bytes < 10 * MIB);
+    assert_int_equal(in_use_bytes(&p), left.stayed_bytes);
+    wake(&p);
+    vw_test_patterns_close(&p);
+}
+
+/* What the thread for keep_free asks for. */
+static vw__engine_slice give_back(vw_test_patterns *p)
+{
+    vw__engine *engine = p->t.pool->engine;
+    vw__engine_slice slice = {.wanted_bytes = UINT64_MAX, .most_handles = 8};
+    vw_test_ok(&p->t, engine->table->give_back(engine, &slice));
+    return slice;
+}
+
+static void what_is_parked_is_not_idle(void **state)
+{
+    (void)state;
+    vw_test_patterns p;
+    open_pool(&p, "vramwise");
+    vw_device_ptr freed = vw_test_hold(&p, 12 * MIB, 0);
+    vw_test_hold(&p, 6 * MIB, 0);
+    park(&p);
+    p.has_bytes = false; /* nothing is mapped there while it is freed */
+    vw_test_let_go(&p, freed);
+    p.has_bytes = true;
+    for (int look = 0; look < 3; look++) {
+        vw__engine_slice slice = give_back(&p);
+        assert_int_equal(slice.given_bytes, 0);
+        assert_false(slice.is_waiting);
+    }
+    wake(&p);
+    vw_test_hold(&p, 12 * MIB, 0);
+    vw_test_patterns_close(&p);
+}
+
 static void what_others_would_do_with_parked_memory_is_refused(void **state)
 {
     (void)state;
@@ -358,6 +404,8 @@ static void parking_needs_a_safe_moment_and_a_promise_or_a_guard(void **state)
 typedef struct guard_calls {
     int held;
     bool refuses;
+    int asked; /* how often, whether it is coming */
+    int comes; /* at which question; 0: never */
 } guard_calls;
 
 static bool hold_launches(void *context)
@@ -380,11 +428,12 @@ static void the_guard_holds_launches_from_park_to_wake(void **state)
 {
     (void)state;
     vw_test_patterns p;
-    guard_calls calls = {0, false};
-    const vw_test_pool_setup setup = {.engine = "vramwise",
-                                      .capacity_bytes = 96 * MIB,
-                                      .on_host = true,
-                                      .park_guard = {hold_launches, let_launches_go, &calls}};
+    guard_calls calls = {.held = 0};
+    const vw_test_pool_setup setup = {
+        .engine = "vramwise",
+        .capacity_bytes = 96 * MIB,
+        .on_host = true,
+        .park_guard = {.hold = hold_launches, .let_go = let_launches_go, .context = &calls}};
     vw_test_patterns_open(&p, &setup);
     vw_test_hold(&p, 6 * MIB, 0);
     hold_in(&p, cache_id, 6 * MIB, "cache", true);
@@ -406,6 +455,38 @@ static void the_guard_holds_launches_from_park_to_wake(void **state)
     p.has_bytes = false;
     vw_test_patterns_close(&p);
     assert_int_equal(calls.held, 0); /* the end of the pool lets them go, too */
+}
+
+static bool is_gate_coming(void *context)
+{
+    guard_calls *calls = context;
+    calls->asked++;
+    calls->refuses = calls->asked < calls->comes;
+    return calls->comes != 0;
+}
+
+static void a_gate_that_is_coming_is_waited_for(void **state)
+{
+    (void)state;
+    vw_test_patterns p;
+    guard_calls calls = {.refuses = true};
+    const vw_test_pool_setup setup = {.engine = "vramwise",
+                                      .capacity_bytes = 96 * MIB,
+                                      .on_host = true,
+                                      .park_guard = {.hold = hold_launches,
+                                                     .let_go = let_launches_go,
+                                                     .context = &calls,
+                                                     .is_coming = is_gate_coming}};
+    vw_test_patterns_open(&p, &setup);
+    vw_test_hold(&p, 6 * MIB, 0);
+    vw_test_refused(&p.t, vw_pool_park(p.t.pool, NULL, NULL), VW_ERR_WRONG_STATE);
+    assert_int_equal(calls.asked, 1);
+    calls = (guard_calls){.refuses = true, .comes = 2};
+    vw_test_ok(&p.t, vw_pool_park(p.t.pool, NULL, NULL));
+    assert_int_equal(calls.asked, 2);
+    assert_int_equal(calls.held, 1);
+    wake(&p);
+    vw_test_patterns_close(&p);
 }
 
 /* ---- a full device --------------------------------------------------------------------------- */
@@ -691,6 +772,8 @@ int main(void)
         cmocka_unit_test(a_budget_bounds_it),
         cmocka_unit_test(graphs_find_every_byte_of_their_pools_again),
         cmocka_unit_test(pinned_memory_stays_on_the_device),
+        cmocka_unit_test(segments_of_one_handle_stay_on_the_device),
+        cmocka_unit_test(what_is_parked_is_not_idle),
         cmocka_unit_test(what_others_would_do_with_parked_memory_is_refused),
         cmocka_unit_test(what_is_freed_meanwhile_does_not_come_back),
         cmocka_unit_test(blocks_that_other_streams_use_are_waited_for),
@@ -698,6 +781,7 @@ int main(void)
         cmocka_unit_test(parking_needs_an_engine_that_can),
         cmocka_unit_test(parking_needs_a_safe_moment_and_a_promise_or_a_guard),
         cmocka_unit_test(the_guard_holds_launches_from_park_to_wake),
+        cmocka_unit_test(a_gate_that_is_coming_is_waited_for),
         cmocka_unit_test(a_full_device_says_who_has_it_and_nothing_is_lost),
         cmocka_unit_test(idle_memory_makes_room_for_a_region),
         cmocka_unit_test(a_parked_region_stays_in_reach_and_the_rest_goes_on),

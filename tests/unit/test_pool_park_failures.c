@@ -118,7 +118,7 @@ static void open_scene(vw_test_patterns *p)
                                  .capacity_bytes = 2 * MIB,
                                  .spy = &spy,
                                  .on_host = true,
-                                 .park_guard = {hold_launches, let_launches_go, NULL}});
+                                 .park_guard = {.hold = hold_launches, .let_go = let_launches_go}});
     p->is_sparse = true;
     fill(p);
 }

@@ -89,6 +89,31 @@ static void waiters_that_fell_asleep_are_all_woken(void **state)
     }
 }
 
+/* An owner that locks again at once, until each of the others has had the lock some times: the lock
+ * is unfair on purpose, but nobody may wait for ever. */
+static void *lock_again_until_all_are_done(void *context)
+{
+    shared *all = context;
+    for (bool is_done = false; !is_done;) {
+        vw__mutex_lock(&all->mutex);
+        is_done = all->counter == (uint64_t)THREAD_COUNT * (uint64_t)all->rounds;
+        vw__mutex_unlock(&all->mutex);
+    }
+    return NULL;
+}
+
+static void others_get_the_lock_from_one_that_locks_again_at_once(void **state)
+{
+    (void)state;
+    shared all = {.mutex = VW__MUTEX_INIT(VW__LOCK_POOL), .rounds = 20};
+    pthread_t threads[THREAD_COUNT], owner;
+    assert_int_equal(pthread_create(&owner, NULL, lock_again_until_all_are_done, &all), 0);
+    start(threads, &all);
+    join(threads);
+    assert_int_equal(pthread_join(owner, NULL), 0);
+    assert_int_equal(all.counter, THREAD_COUNT * 20);
+}
+
 /* ---- the order of locks ---------------------------------------------------------------------- */
 
 static void locks_may_be_taken_in_rising_rank(void **state)
@@ -181,6 +206,7 @@ int main(void)
         cmocka_unit_test(a_free_lock_is_taken_and_dropped),
         cmocka_unit_test(four_threads_lose_no_increment),
         cmocka_unit_test(waiters_that_fell_asleep_are_all_woken),
+        cmocka_unit_test(others_get_the_lock_from_one_that_locks_again_at_once),
         cmocka_unit_test(locks_may_be_taken_in_rising_rank),
         cmocka_unit_test(taking_locks_in_any_other_order_stops_a_checked_build),
     };

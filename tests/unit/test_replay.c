@@ -446,16 +446,16 @@ static void how_far_a_recording_is_followed_is_asked_with_its_calls_of_empty_cac
 static uint64_t smallest_card(const char *conf)
 {
     vw__replay_work work = work_on_hand();
-    uint64_t bytes = 0;
-    assert_int_equal(vw__replay_smallest_card(&work, vw__policy_torch_setting(conf), NULL, &bytes),
-                     VW_OK);
-    return bytes;
+    vw__replay_smallest smallest;
+    assert_int_equal(
+        vw__replay_smallest_card(&work, vw__policy_torch_setting(conf), NULL, &smallest), VW_OK);
+    assert_true(smallest.first_bytes <= smallest.bytes);
+    return smallest.bytes;
 }
 
 /* Live memory in pieces that do not fit each other, so that the answer is not obvious. */
-static void churn(void)
+static void churn(uint32_t random)
 {
-    uint32_t random = 12345;
     bool is_live[16] = {false};
     for (size_t i = 0; i < 400; i++) {
         random = random * 1664525u + 1013904223u;
@@ -473,7 +473,7 @@ static void the_smallest_card_completes_and_2_mib_less_do_not(void **state)
     (void)state;
     static const char *const confs[] = {"", EXPANDABLE, "max_split_size_mb:64"};
     hand_begin(&hand);
-    churn();
+    churn(12345);
     for (size_t i = 0; i < 3; i++) {
         uint64_t bytes = smallest_card(confs[i]);
         assert_int_equal(bytes % (2 * MIB), 0);
@@ -488,12 +488,13 @@ static void the_smallest_card_is_found_for_engine_vramwise_too(void **state)
 {
     (void)state;
     hand_begin(&hand);
-    churn();
+    churn(12345);
     vw__replay_work work = work_on_hand();
     for (size_t i = 0; i < 3; i++) {
         vw_replay_result result = {.policy = "vramwise"};
-        uint64_t bytes = 0;
-        assert_int_equal(vw__replay_smallest_card(&work, engines[i], NULL, &bytes), VW_OK);
+        vw__replay_smallest smallest;
+        assert_int_equal(vw__replay_smallest_card(&work, engines[i], NULL, &smallest), VW_OK);
+        uint64_t bytes = smallest.bytes;
         assert_int_equal(
             vw__replay_run(&work, engines[i], vw__replay_card_of(bytes), true, NULL, &result),
             VW_OK);
@@ -503,6 +504,31 @@ static void the_smallest_card_is_found_for_engine_vramwise_too(void **state)
                          VW_OK);
         assert_false(result.is_complete);
     }
+}
+
+/* Some program among a few has a card that is enough while a larger one is not. */
+static void from_the_smallest_card_on_larger_ones_are_enough_too(void **state)
+{
+    (void)state;
+    unsigned found = 0;
+    for (uint32_t seed = 1; seed <= 24; seed++) {
+        hand_begin(&hand);
+        churn(seed * 7919);
+        vw__replay_work work = work_on_hand();
+        vw__replay_smallest smallest;
+        assert_int_equal(
+            vw__replay_smallest_card(&work, vw__policy_torch_setting(""), NULL, &smallest), VW_OK);
+        assert_true(run_on(vw__replay_card_of(smallest.first_bytes), "").is_complete);
+        for (uint64_t step = 0; step <= 16; step++)
+            assert_true(
+                run_on(vw__replay_card_of(smallest.bytes + step * 2 * MIB), "").is_complete);
+        if (smallest.first_bytes == smallest.bytes)
+            continue;
+        found++;
+        assert_true(smallest.first_bytes < smallest.bytes);
+        assert_false(run_on(vw__replay_card_of(smallest.bytes - 2 * MIB), "").is_complete);
+    }
+    assert_true(found != 0);
 }
 
 static void the_smallest_card_may_be_the_peak_of_live_bytes(void **state)
@@ -577,6 +603,7 @@ int main(void)
         cmocka_unit_test(how_far_a_recording_is_followed_is_asked_with_its_calls_of_empty_cache),
         cmocka_unit_test(the_smallest_card_completes_and_2_mib_less_do_not),
         cmocka_unit_test(the_smallest_card_is_found_for_engine_vramwise_too),
+        cmocka_unit_test(from_the_smallest_card_on_larger_ones_are_enough_too),
         cmocka_unit_test(the_smallest_card_may_be_the_peak_of_live_bytes),
         cmocka_unit_test(the_smallest_card_serves_what_failed_in_the_recording_too),
         cmocka_unit_test(late_frees_can_make_the_smallest_card_less_than_the_peak_of_live_bytes),

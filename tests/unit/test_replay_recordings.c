@@ -406,6 +406,46 @@ static void empty_cache_goes_behind_the_steps_that_were_found(void **state)
     record_dispose(&recording);
 }
 
+/* The engine is the one in people's jobs: the first recorded call gives everything back, the others
+ * nothing, since the program takes it again; on a card that is nearly full, all do. */
+static void calls_in_a_loop_cost_engine_vramwise_one(void **state)
+{
+    enum { CALLS = 6, BLOCKS = 8 };
+    static const vw_replay_run runs[] = {{.policy = "vramwise"}};
+    (void)state;
+    hand_made_recording recording;
+    uint64_t releases[2];
+    record_begin(&recording);
+    record_new(&recording, base, 512 * MIB, 512 * MIB);
+    for (size_t call = 0; call < CALLS; call++) {
+        for (size_t i = 1; i <= BLOCKS; i++)
+            record_new(&recording, base + i * 1024 * MIB, 400 * MIB, 400 * MIB);
+        for (size_t i = 1; i <= BLOCKS; i++)
+            record_free(&recording, base + i * 1024 * MIB, 400 * MIB);
+        for (size_t i = 1; i <= BLOCKS; i++)
+            record_event(&recording, VW_ACTION_SEGMENT_FREE, base + i * 1024 * MIB, 400 * MIB);
+        record_event(&recording, VW_ACTION_SNAPSHOT, 0, 0); /* no request gave it back */
+    }
+    const vw_recording *opened = record_end(&recording);
+    for (int is_full = 0; is_full < 2; is_full++) {
+        vw_replay_report *report = NULL;
+        vw_replay_options options = plain_options();
+        options.runs = runs;
+        options.run_count = 1;
+        options.card_bytes = is_full ? 3800 * MIB : UINT64_C(80) << 30;
+        assert_int_equal(vw_recording_replay(opened, &options, &report), VW_OK);
+        assert_true(report->results[0].is_complete);
+        releases[is_full] = report->results[0].calls.release;
+        assert_true(report->results[0].calls.create >= releases[is_full]);
+        vw_replay_report_free(report);
+    }
+    assert_true(releases[0] > 8);
+    print_message("%llu and %llu handles given back\n", (unsigned long long)releases[0],
+                  (unsigned long long)releases[1]);
+    assert_true(releases[1] >= (CALLS - 1) * releases[0]);
+    record_dispose(&recording);
+}
+
 static void empty_cache_behind_steps_that_are_not_there_is_refused(void **state)
 {
     (void)state;
@@ -578,9 +618,31 @@ static void running_out_of_host_memory_anywhere_leaves_nothing_behind(void **sta
     record_dispose(&recording);
 }
 
+/* A recording of a program that allocates at random. */
+static void a_smaller_card_that_does_while_a_larger_does_not_is_noted(void **state)
+{
+    (void)state;
+    const vw_replay_run run = {.policy = "native"};
+    vw_recording *recording = NULL;
+    vw_replay_report *report = NULL;
+    vw_replay_options options = plain_options();
+    options.runs = &run;
+    options.run_count = 1;
+    options.find_smallest_card = true;
+    assert_int_equal(vw_recording_open(VW_TEST_DATA "/recordings/large_segment.rules.pickle.xz",
+                                       NULL, &recording),
+                     VW_OK);
+    assert_int_equal(vw_recording_replay(recording, &options, &report), VW_OK);
+    assert_true(report->results[0].first_card_bytes < report->results[0].smallest_card_bytes);
+    assert_true(has_note(report, "not on every one between"));
+    vw_replay_report_free(report);
+    vw_recording_close(recording);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_smaller_card_that_does_while_a_larger_does_not_is_noted),
         cmocka_unit_test(each_setting_is_replayed_once_by_default),
         cmocka_unit_test(settings_that_come_to_the_same_are_one),
         cmocka_unit_test(unknown_settings_are_taken_for_the_defaults_and_said_to_be),
@@ -595,6 +657,7 @@ int main(void)
         cmocka_unit_test(recorded_settings_get_the_recorded_addresses),
         cmocka_unit_test(addresses_are_made_up_from_where_the_recording_is_left),
         cmocka_unit_test(empty_cache_goes_behind_the_steps_that_were_found),
+        cmocka_unit_test(calls_in_a_loop_cost_engine_vramwise_one),
         cmocka_unit_test(empty_cache_behind_steps_that_are_not_there_is_refused),
         cmocka_unit_test(recorded_calls_of_empty_cache_can_be_left_out),
         cmocka_unit_test(a_run_that_leaves_calls_out_gets_made_up_addresses),

@@ -151,8 +151,9 @@ static void with_spill_a_card_may_be_smaller_than_what_is_live(void **state)
     (void)state;
     make_program();
     const vw__replay_work work = {.script = hand.script, .torch_version = "2.11"};
-    uint64_t bytes = 0;
-    assert_int_equal(vw__replay_smallest_card(&work, spilling, NULL, &bytes), VW_OK);
+    vw__replay_smallest smallest;
+    assert_int_equal(vw__replay_smallest_card(&work, spilling, NULL, &smallest), VW_OK);
+    uint64_t bytes = smallest.bytes;
     assert_true(bytes < 120 * MIB);
     assert_true(run_on(&work, spilling, bytes).is_complete);
     assert_false(run_on(&work, spilling, bytes - 2 * MIB).is_complete);

@@ -77,7 +77,7 @@ static void if_only_vramwise_fits_nothing_is_to_be_set(void **state)
     text_of(&report, NULL);
     keep_wording("only vramwise's allocator fits");
     assert_true(report_capture_begins_with(&captured, "fits: "));
-    assert_shows("20.20 GiB|24.00 GiB|\nvramwise run --allocator vramwise:rescue\n");
+    assert_shows("20.20 GiB|24.00 GiB|\nvramwise run --allocator vramwise\n");
     assert_false(report_capture_has(&captured, "PYTORCH_CUDA_ALLOC_CONF"));
     assert_false(report_capture_has(&captured, "\nallocator "));
 }
@@ -92,7 +92,7 @@ static void what_our_own_engine_would_reserve_is_a_fact_beside_the_best(void **s
     report.tried = tried;
     text_of(&report, &(vw_report_form){.most_rows = 1});
     keep_wording("vramwise's allocator beside a setting that fits");
-    assert_shows("\nallocator |vramwise:rescue|20.20 GiB|1.01");
+    assert_shows("\nallocator |vramwise|20.20 GiB|1.01");
 }
 
 static void what_does_not_fit_says_whether_anything_could_help(void **state)

@@ -254,6 +254,27 @@ static void without_a_gate_nothing_parks_and_why_is_said(void **state)
     vw_test_patterns_close(&p);
 }
 
+static void a_gate_that_comes_late_comes_for_parking(void **state)
+{
+    (void)state;
+    for (int by_program = 0; by_program < 2; by_program++) {
+        vw_test_patterns p;
+        assert_true(vramwise_launch_gate_remove());
+        vramwise_launch_gate_come_late(true);
+        assert_int_equal(vramwise_get_launch_gate_state(NULL, 0), VRAMWISE_GATE_WAITS);
+        open_parking_pool(&p);
+        if (by_program)
+            vramwise_safe_point_enter();
+        assert_int_equal(vw_pool_park(p.t.pool, NULL, NULL), VW_OK);
+        if (by_program)
+            vramwise_safe_point_leave();
+        assert_int_equal(vramwise_get_launch_gate_state(NULL, 0), VRAMWISE_GATE_ARMED);
+        assert_int_equal(vw_pool_wake(p.t.pool, NULL, NULL), VW_OK);
+        vw_test_patterns_close(&p);
+    }
+    assert_true(vramwise_launch_gate_remove());
+}
+
 /* The last: it is for good. */
 static void a_program_that_ends_parked_is_not_held(void **state)
 {
@@ -290,6 +311,7 @@ int main(void)
                                note_counts),
         cmocka_unit_test_setup(launches_are_held_while_a_pool_is_parked, note_counts),
         cmocka_unit_test_setup(without_a_gate_nothing_parks_and_why_is_said, note_counts),
+        cmocka_unit_test_setup(a_gate_that_comes_late_comes_for_parking, note_counts),
         cmocka_unit_test_setup(a_program_that_ends_parked_is_not_held, note_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,8 +18,7 @@ static void every_row_is_a_policy_with_an_option_string(void **state)
         assert_non_null(policy);
         assert_non_null(vw__setting_conf(&rows[i]));
         assert_int_equal(rows[i].conf != NULL, strcmp(rows[i].policy, "conf") == 0);
-        assert_int_equal(policy->engine != NULL, rows[i].kind == VW__SETTING_VRAMWISE ||
-                                                     rows[i].kind == VW__SETTING_RESCUE);
+        assert_int_equal(policy->engine != NULL, rows[i].kind == VW__SETTING_VRAMWISE);
         assert_true(rows[i].users != 0);
     }
 }

@@ -94,12 +94,20 @@ static void a_block_knows_its_stream_kind_and_pool_through_its_segment(void **st
     vw__shelf shelf = {.kind = VW__ENGINE_LARGE, .private_id = {3, 4}};
     vw__lane *lane = vw__shelf_add_lane(&shelf, 9);
     vw__segment segment = {.lane = lane, .nature = VW__BLOCK_NATURE_LARGE};
-    vw__block block = {.segment = &segment, .nature = segment.nature};
-    assert_ptr_equal(vw__block_lane(&block), lane);
-    assert_int_equal(vw__block_stream(&block), 9);
-    assert_int_equal(vw__block_kind(&block), VW__ENGINE_LARGE);
-    assert_int_equal(vw__block_private_id(&block).first, 3);
-    assert_int_equal(vw__block_private_id(&block).second, 4);
+    vw__block_source records;
+    vw__block_source_init(&records);
+    assert_true(vw__block_source_reserve(&records, 2));
+    const vw__block *first = vw__block_make(&records, &segment, 512, 512, 0);
+    const vw__block *second = vw__block_make_beside(&records, first, 1024, 512, 0);
+    for (const vw__block *block = first; block != NULL; block = block == first ? second : NULL) {
+        assert_ptr_equal(block->segment, &segment);
+        assert_ptr_equal(vw__block_lane(block), lane);
+        assert_int_equal(vw__block_stream(block), 9);
+        assert_int_equal(vw__block_kind(block), VW__ENGINE_LARGE);
+        assert_int_equal(vw__block_private_id(block).first, 3);
+        assert_int_equal(vw__block_private_id(block).second, 4);
+    }
+    vw__block_source_deinit(&records);
     vw__shelf_deinit(&shelf);
 }
 

@@ -561,6 +561,23 @@ static void a_block_whose_event_failed_waits_for_the_whole_device(void **state)
     vw_test_pool_close(&t);
 }
 
+/* vramwise.h says so: the block is free, whatever the device says. */
+static void a_device_without_host_memory_for_an_event_frees_the_block(void **state)
+{
+    (void)state;
+    vw_test_pool t;
+    open_on(&t, NULL);
+    vw_device_ptr a = vw_test_alloc(&t, 512);
+    use(&t, a, 1);
+    assert_int_equal(vw_device_fail_call(t.device, 1, VW_ERR_HOST_MEMORY), VW_OK);
+    vw_test_refused(&t, vw_free(t.pool, a), VW_ERR_HOST_MEMORY);
+    vw_test_refused(&t, vw_free(t.pool, a), VW_ERR_UNKNOWN_ADDRESS);
+    complete(&t, 1);
+    vw_test_trim(&t);
+    assert_int_equal(t.pool->order.pending_count, 0);
+    vw_test_pool_close(&t);
+}
+
 static void of_several_events_one_may_fail(void **state)
 {
     (void)state;
@@ -663,6 +680,7 @@ int main(void)
         cmocka_unit_test(the_end_finds_blocks_that_wait_in_every_way),
         cmocka_unit_test(without_an_event_a_use_is_refused_and_the_block_as_before),
         cmocka_unit_test(a_block_whose_event_failed_waits_for_the_whole_device),
+        cmocka_unit_test(a_device_without_host_memory_for_an_event_frees_the_block),
         cmocka_unit_test(of_several_events_one_may_fail),
         cmocka_unit_test(an_event_that_cannot_be_looked_at_fails_the_request_only),
         cmocka_unit_test(a_wait_that_fails_can_be_repeated),

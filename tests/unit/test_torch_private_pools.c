@@ -459,6 +459,32 @@ static void a_source_sees_segments_and_gets_them_back(void **state)
     vw_test_pool_close(&test);
 }
 
+/* What it was registered with has to let go first. */
+static void hear_before_the_source(void *context, const vw_memory_event *event)
+{
+    const source *self = context;
+    if (event->action == VW_ACTION_SEGMENT_FREE)
+        assert_int_equal(self->given_back, 0);
+}
+
+static void listeners_hear_of_the_end_before_the_source(void **state)
+{
+    (void)state;
+    source self = {.next = S0};
+    vw_test_pool test;
+    vw_test_pool_open(&test, NULL);
+    retain_with_source(&test, &self);
+    vw_test_free(&test, vw_test_alloc(&test, 5 * MIB));
+    vw_test_ok(&test, vw_private_pool_end(test.pool, mem_pool));
+    vw_test_ok(&test, vw_private_pool_release(test.pool, mem_pool));
+    vw_test_ok(&test, vw_private_pool_release(test.pool, mem_pool));
+    const vw_event_sink sink = {&self, hear_before_the_source};
+    vw_test_ok(&test, vw_pool_set_sink(test.pool, &sink));
+    vw_test_trim(&test);
+    assert_int_equal(self.given_back, 1);
+    vw_test_pool_close(&test);
+}
+
 static void a_source_that_returns_nothing_is_out_of_memory(void **state)
 {
     (void)state;
@@ -645,6 +671,7 @@ int main(void)
         cmocka_unit_test(help_is_searched_as_if_expandable_segments_were_off),
         cmocka_unit_test(a_no_split_pool_hands_its_blocks_out_whole),
         cmocka_unit_test(a_source_sees_segments_and_gets_them_back),
+        cmocka_unit_test(listeners_hear_of_the_end_before_the_source),
         cmocka_unit_test(a_source_that_returns_nothing_is_out_of_memory),
         cmocka_unit_test(live_blocks_go_back_to_their_source_when_the_pool_ends),
         cmocka_unit_test(a_pool_with_a_source_ignores_expandable_segments_since_2_10),

@@ -232,10 +232,11 @@ static void entries_that_are_shared_or_out_of_order_are_copied(void **state)
     vw__model_destroy(model);
 }
 
-static void one_trace_for_two_devices_is_copied(void **state)
+static void a_list_of_entries_in_two_traces_is_refused(void **state)
 {
     (void)state;
     vw__byte_buffer pickle;
+    vw__model *model = NULL;
     begin(&pickle);
     op(&pickle, "}(");
     text(&pickle, "device_traces");
@@ -248,11 +249,30 @@ static void one_trace_for_two_devices_is_copied(void **state)
     op(&pickle, "ue");
     recall(&pickle, 0);
     op(&pickle, "eu.");
+    assert_int_equal(read_pickle(&pickle, vw__byte_buffer_size(&pickle), &model),
+                     VW_ERR_CORRUPT_FILE);
+    assert_string_equal(vw_last_error(),
+                        "device_traces: item 1: expected the list of a device's trace entries, "
+                        "found the entries of another trace");
+    vw__byte_buffer_deinit(&pickle);
+}
+
+/* Lists without entries may be one object: they add nothing. */
+static void an_empty_list_may_be_the_trace_of_many_devices(void **state)
+{
+    (void)state;
+    vw__byte_buffer pickle;
+    begin(&pickle);
+    op(&pickle, "}(");
+    text(&pickle, "device_traces");
+    op(&pickle, "](]");
+    remember(&pickle, 0);
+    recall(&pickle, 0);
+    recall(&pickle, 0);
+    op(&pickle, "eu.");
     vw__model *model = model_of(&pickle);
-    assert_int_equal(model->event_count, 4);
-    assert_int_equal(model->traces[1].events[0].address, 7);
-    assert_int_equal(model->traces[1].events[1].address, 8);
-    assert_ptr_not_equal(model->traces[0].events, model->traces[1].events);
+    assert_int_equal(model->trace_count, 3);
+    assert_int_equal(model->event_count, 0);
     vw__model_destroy(model);
 }
 
@@ -421,7 +441,8 @@ int main(void)
         cmocka_unit_test(an_empty_list_is_a_context_with_the_empty_stack),
         cmocka_unit_test(segments_share_contexts_with_events_and_have_pools_as_tuples),
         cmocka_unit_test(entries_that_are_shared_or_out_of_order_are_copied),
-        cmocka_unit_test(one_trace_for_two_devices_is_copied),
+        cmocka_unit_test(a_list_of_entries_in_two_traces_is_refused),
+        cmocka_unit_test(an_empty_list_may_be_the_trace_of_many_devices),
         cmocka_unit_test(a_list_of_blocks_in_two_segments_is_refused),
         cmocka_unit_test(a_block_in_two_segments_is_copied_and_then_found_misplaced),
         cmocka_unit_test(a_shared_list_of_forward_frames_is_walked_once),

@@ -120,7 +120,6 @@ static void a_recording_of_engine_vramwise_is_tried_with_it(void **state)
     assert_true(result.calls.create != 0); /* pages */
     assert_false(is_new(&trials, VW__SETTING_VRAMWISE));
     assert_false(is_new(&trials, VW__SETTING_EXPANDABLE)); /* it does not read that option */
-    assert_true(is_new(&trials, VW__SETTING_RESCUE));
     vw__trials_close(&trials);
     record_dispose(&hand);
 }

@@ -318,8 +318,8 @@ static void engines_of_our_own_come_behind_what_pytorch_completes_with(void **st
                     .conf = "",
                     .is_complete = true,
                     .peak_reserved_bytes = 1000 * MIB}},
-        {.kind = VW__SETTING_RESCUE,
-         .result = {.policy = "vramwise:rescue",
+        {.kind = VW__SETTING_VRAMWISE,
+         .result = {.policy = "vramwise",
                     .conf = "",
                     .is_complete = true,
                     .peak_reserved_bytes = 1001 * MIB}},
@@ -336,7 +336,7 @@ static void engines_of_our_own_come_behind_what_pytorch_completes_with(void **st
             assert_int_equal(vw__tune_is_better(&tuning, &in_order[i], &in_order[j]), i < j);
 }
 
-static void engine_vramwise_is_tried_always_and_rescue_where_it_fails(void **state)
+static void engine_vramwise_is_tried_always(void **state)
 {
     (void)state;
     hand_made_recording recording;
@@ -347,12 +347,10 @@ static void engine_vramwise_is_tried_always_and_rescue_where_it_fails(void **sta
     assert_non_null(vramwise);
     assert_true(vramwise->is_complete);
     assert_string_equal(vramwise->conf, "");
-    assert_null(find_policy(report, "vramwise:rescue"));
     assert_string_equal(report->best->policy, "expandable");
     vw_tune_report_free(report);
     report = tune(&recording.recording, on_card(100 * MIB)); /* less than is live */
     assert_non_null(find_policy(report, "vramwise"));
-    assert_null(find_policy(report, "vramwise:rescue")); /* could not do it either */
     vw_tune_report_free(report);
     record_dispose(&recording);
 }
@@ -563,7 +561,7 @@ int main(void)
         cmocka_unit_test(a_recommended_setting_that_is_worse_is_warned_of),
         cmocka_unit_test(options_that_a_version_has_not_are_not_tried),
         cmocka_unit_test(engines_of_our_own_come_behind_what_pytorch_completes_with),
-        cmocka_unit_test(engine_vramwise_is_tried_always_and_rescue_where_it_fails),
+        cmocka_unit_test(engine_vramwise_is_tried_always),
         cmocka_unit_test(a_recording_of_engine_vramwise_is_tried_with_it_once),
         cmocka_unit_test(where_nothing_of_pytorchs_fits_engine_vramwise_is_best),
         cmocka_unit_test(garbage_collection_is_tried_with_the_call_it_needs),

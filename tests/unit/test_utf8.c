@@ -77,6 +77,18 @@ static void nothing_is_no_character(void **state)
     assert_int_equal(character, 77);
 }
 
+static void controls_and_what_hides_or_turns_text_steers(void **state)
+{
+    (void)state;
+    static const uint32_t steering[] = {0,      0x1B,   0x1F,   0x7F,   0x80,   0x9F,  0x61C,
+                                        0x200B, 0x200F, 0x2028, 0x202E, 0x2066, 0xFEFF};
+    static const uint32_t plain[] = {' ', '~', 0xA0, 0xE9, 0x2010, 0x2027, 0x202F, 0x4E00, 0x1F600};
+    for (size_t i = 0; i < sizeof steering / sizeof *steering; i++)
+        assert_true(vw__utf8_is_steering(steering[i]));
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        assert_false(vw__utf8_is_steering(plain[i]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -84,6 +96,7 @@ int main(void)
         cmocka_unit_test(what_is_no_character_takes_one_byte),
         cmocka_unit_test(a_character_cut_short_is_none_and_nothing_behind_it_is_read),
         cmocka_unit_test(nothing_is_no_character),
+        cmocka_unit_test(controls_and_what_hides_or_turns_text_steers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

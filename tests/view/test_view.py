@@ -340,7 +340,7 @@ class GoingWrong(ViewCase):
             (self.here / "red\x1b[31m\n").write_text(text)
             result = self.view("red\x1b[31m\n")
             self.assertEqual(result.returncode, 3)
-            self.assertTrue(result.stderr.startswith(b"vramwise view: red?[31m?: "), result.stderr)
+            self.assertTrue(result.stderr.startswith(b"vramwise view: red?[31m : "), result.stderr)
         result = self.view("red\x1b[31m.xz", "-o", "red\x1b[31m.xz")
         self.assertEqual(result.returncode, 2)
         self.assertNotIn(b"\x1b", result.stderr)

@@ -49,7 +49,7 @@ static void *open_beside_runtime(void)
 
 static void *open_any(char *reason, size_t capacity)
 {
-    const char *chosen = getenv("VRAMWISE_CUPTI");
+    const char *chosen = secure_getenv("VRAMWISE_CUPTI");
     if (chosen != NULL && chosen[0] != '\0') {
         void *library = dlopen(chosen, RTLD_NOW | RTLD_LOCAL);
         if (library == NULL) {

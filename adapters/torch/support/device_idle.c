@@ -5,10 +5,13 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 /* ---- the driver ------------------------------------------------------------------------------ */
 
@@ -59,7 +62,7 @@ static bool is_driver_usable;
 
 static void load_driver(void)
 {
-    const char *chosen = getenv("VRAMWISE_CUDA_DRIVER");
+    const char *chosen = secure_getenv("VRAMWISE_CUDA_DRIVER");
     const char *name = chosen != NULL && chosen[0] != '\0' ? chosen : "libcuda.so.1";
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
@@ -108,10 +111,43 @@ static bool synchronize_device(int index)
     return is_done;
 }
 
-bool vw__devices_synchronize(void)
+static void see_to_driver(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, load_driver);
+}
+
+const void *vw__driver_address(void)
+{
+    const void *address = NULL;
+    see_to_driver();
+    memcpy(&address, &driver.get_count, sizeof address);
+    return address;
+}
+
+bool vw__devices_have_context(const void *context)
+{
+    int count = 0, device = 0, is_active = 0;
+    unsigned flags = 0;
+    bool is_found = false;
+    see_to_driver();
+    if (!is_driver_usable || driver.get_count(&count) != SUCCESS)
+        return false;
+    for (int i = 0; i < count && !is_found; i++) {
+        void *primary = NULL;
+        if (driver.get_device(&device, i) != SUCCESS ||
+            driver.get_state(device, &flags, &is_active) != SUCCESS || !is_active ||
+            driver.retain(&primary, device) != SUCCESS)
+            continue;
+        is_found = primary == context;
+        (void)driver.release(device);
+    }
+    return is_found;
+}
+
+bool vw__devices_synchronize(void)
+{
+    see_to_driver();
     if (!has_driver)
         return true;
     if (!is_driver_usable)
@@ -138,12 +174,14 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows 
 static pthread_cond_t changed;                           /* by the monotonic clock */
 static bool has_waiter;
 static waiter_state state;
-static bool is_idle;   /* at WAITER_IS_DONE */
-static bool is_wanted; /* somebody waits for the answer */
+static bool is_idle;          /* at WAITER_IS_DONE */
+static bool is_wanted;        /* somebody waits for the answer */
+static _Atomic int waiter_id; /* the thread's; 0: there is none */
 
 static void *wait_for_devices(void *unused)
 {
     (void)unused;
+    atomic_store(&waiter_id, (int)syscall(SYS_gettid));
     pthread_mutex_lock(&lock);
     for (;;) {
         while (state != WAITER_IS_ASKED)
@@ -164,6 +202,7 @@ static void forget_waiter(void)
 {
     lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     has_waiter = false;
+    atomic_store(&waiter_id, 0);
     is_wanted = false;
     state = WAITER_RESTS;
 }
@@ -190,6 +229,11 @@ static bool start_waiter(void)
     if (is_started)
         pthread_detach(thread);
     return is_started;
+}
+
+int vw__devices_waiter(void)
+{
+    return atomic_load(&waiter_id);
 }
 
 bool vw__devices_are_idle_within(uint64_t most_ns)

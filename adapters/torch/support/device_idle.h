@@ -20,4 +20,13 @@ bool vw__devices_synchronize(void);
 /* The same, but false after `most_ns`, and at once while an earlier wait is still going on. */
 bool vw__devices_are_idle_within(uint64_t most_ns);
 
+/* Is this the primary context of a device in use? */
+bool vw__devices_have_context(const void *context);
+
+/* The id of the thread that waits, which makes no other calls to the driver; 0: there is none. */
+int vw__devices_waiter(void);
+
+/* An address in the driver's library, or NULL. */
+const void *vw__driver_address(void);
+
 #endif /* VRAMWISE_TORCH_DEVICE_IDLE_H */

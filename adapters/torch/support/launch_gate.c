@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -15,18 +16,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cupti_load.h"
 #include "device_idle.h"
-#include "driver_calls.h"
+#include "gate_callbacks.h"
+#include "gate_contexts.h"
+#include "gate_refusal.h"
+#include "thread_census.h"
+#include "vramwise/live.h" /* VW_LIVE_LAUNCH_GATE_NAMES */
 #include "vramwise_torch_support.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 
-enum {
-    MOST_CALLBACKS = 4096, /* CUPTI 13.0 has 807 */
-    MOST_UNNAMED_IN_A_ROW = 64,
-    BACK_OFF_FACTOR = 10,
-};
+enum { BACK_OFF_FACTOR = 10 };
 
 /* CUresult of cuStreamEndCapture() after which the capture is over. */
 enum {
@@ -41,6 +41,8 @@ enum {
 
 static _Atomic uint32_t is_closed;        /* the futex held threads sleep on */
 static _Atomic uint32_t installation;     /* number of the one that stands: 1, 2 ...; 0 = none */
+static _Atomic uint32_t census;           /* the same, while not all threads are known outside */
+static _Atomic uint32_t has_nested_calls; /* the driver was seen to call itself */
 static _Atomic uint32_t capture_count;    /* under way now */
 static _Atomic uint32_t has_own_contexts; /* the program made some */
 static _Atomic uint32_t hold_count;       /* not 0: it stays closed, whoever opens it */
@@ -53,16 +55,11 @@ static _Atomic uint64_t longest_hold_ns;
 static pthread_mutex_t closing = PTHREAD_MUTEX_INITIALIZER;
 
 /* Guarded by `closing`. */
-static vw__cupti cupti;
-static vw__cupti_subscriber subscriber;
 static uint32_t installation_count;
 static uint64_t closed_at_ns;
 static uint64_t not_before_ns; /* when closing is tried again */
 static uint64_t threads_out_bound_ns = SECOND_NS;
 static uint64_t devices_idle_bound_ns = 10 * SECOND_NS;
-
-/* What each callback is about; written before its callback is enabled. */
-static unsigned char kinds[MOST_CALLBACKS];
 
 static uint64_t now_ns(void)
 {
@@ -79,6 +76,8 @@ static uint64_t now_ns(void)
 typedef struct gate_slot {
     _Alignas(64) _Atomic uint32_t inside; /* 0 = not; written by its thread only */
     _Atomic uint32_t is_taken;
+    _Atomic uint32_t seen_in; /* the census that saw its thread at the driver's entry */
+    _Atomic int thread_id;    /* written before that */
     _Atomic uint64_t passed_launches;
     struct gate_slot *next; /* set before the slot is seen, then read-only */
 } gate_slot;
@@ -92,6 +91,8 @@ typedef struct own_state {
     gate_slot *slot;
     uint32_t depth;        /* gated calls the thread is in: the driver may call itself */
     uint32_t installation; /* that counted them */
+    uint32_t census;       /* the last that saw it */
+    void *context;         /* the last it launched in */
     bool is_closer;
 } own_state;
 
@@ -103,6 +104,7 @@ static void release_slot(void *ended)
 {
     gate_slot *slot = ended;
     own = (own_state){.slot = NULL};
+    atomic_store(&slot->seen_in, 0);
     atomic_store(&slot->inside, 0);
     atomic_store(&slot->is_taken, 0);
 }
@@ -160,6 +162,36 @@ static bool is_anyone_inside(uint32_t standing)
     return atomic_load(&spare.inside) != 0;
 }
 
+/* A thread that comes to the entry was outside just before. A mark is made only while the census
+ * is on, and so after all callbacks are in force: the thread sees them from now on, as who reads
+ * what another wrote last sees what that one wrote before. */
+static void be_seen(own_state *self, uint32_t standing)
+{
+    if (self->depth != 0 && self->installation == standing)
+        atomic_store_explicit(&has_nested_calls, 1, memory_order_relaxed);
+    if (self->depth != 0 || self->census == standing)
+        return;
+    self->census = standing;
+    if (self->slot == NULL)
+        take_slot(self);
+    if (self->slot == &spare)
+        return;
+    atomic_store(&self->slot->thread_id, (int)syscall(SYS_gettid));
+    atomic_store(&self->slot->seen_in, standing);
+}
+
+/* A driver that calls its own entry from within makes that no proof: none was ever seen to. */
+static bool is_seen(int thread_id)
+{
+    uint32_t standing = atomic_load(&census);
+    if (atomic_load(&has_nested_calls) != 0)
+        return false;
+    for (gate_slot *slot = atomic_load(&slots); slot != NULL; slot = slot->next)
+        if (atomic_load(&slot->seen_in) == standing && atomic_load(&slot->thread_id) == thread_id)
+            return true;
+    return false;
+}
+
 /* ---- launching threads ----------------------------------------------------------------------- */
 
 /* The first launch that waits says so: nothing else would tell a parked program from a hung one. */
@@ -190,8 +222,12 @@ static void enter(own_state *self)
         self->installation = standing;
         self->depth = 0;
     }
-    if (standing == 0 || self->depth++ != 0)
+    if (standing == 0)
         return;
+    if (self->depth++ != 0) {
+        atomic_store_explicit(&has_nested_calls, 1, memory_order_relaxed);
+        return;
+    }
     if (self->slot == NULL)
         take_slot(self);
     for (;;) {
@@ -253,14 +289,22 @@ static void at_driver_call(void *user_data, int domain, uint32_t id, const vw__c
 {
     (void)user_data;
     own_state *self = &own;
-    if (self->is_closer || domain != VW__CUPTI_DRIVER_API || id >= MOST_CALLBACKS)
+    if (self->is_closer || domain != VW__CUPTI_DRIVER_API)
         return;
-    vw__driver_call_kind kind = (vw__driver_call_kind)kinds[id];
-    if (__builtin_expect(kind != VW__CALL_GATED, 0) && call->site == VW__CUPTI_EXIT)
+    vw__driver_call_kind kind = vw__gate_kind_of(id);
+    bool is_entry = call->site == VW__CUPTI_ENTER;
+    uint32_t counting = atomic_load_explicit(&census, memory_order_acquire);
+    if (__builtin_expect(counting != 0, 0) && is_entry)
+        be_seen(self, counting);
+    if (__builtin_expect(kind != VW__CALL_GATED, 0) && !is_entry)
         note_result(kind, call);
-    if (kind == VW__CALL_ENDS_GRAPH)
+    if (kind == VW__CALL_ENDS_GRAPH || kind == VW__CALL_HARMLESS)
         return;
-    if (call->site == VW__CUPTI_ENTER)
+    if (__builtin_expect(call->context != self->context, 0)) {
+        self->context = call->context;
+        vw__contexts_note(call->context);
+    }
+    if (is_entry)
         enter(self);
     else
         leave(self);
@@ -319,6 +363,35 @@ static bool see_everyone_out(void)
     return true;
 }
 
+/* What was lost in vain since then is not lost again soon. */
+static void back_off(uint64_t begin_ns)
+{
+    uint64_t end_ns = now_ns();
+    not_before_ns = end_ns + BACK_OFF_FACTOR * (end_ns - begin_ns);
+}
+
+/* With `closing` held, and the gate not shut. Once all threads were outside, launches are all that
+ * has to be seen. */
+static bool is_census_done(void)
+{
+    static const struct timespec pause = {0, 200000};
+    uint64_t begin_ns = now_ns();
+    uint64_t most_ns = begin_ns >= not_before_ns ? threads_out_bound_ns : 0;
+    if (atomic_load(&census) == 0)
+        return true;
+    while (vw__census_look(is_seen) != 0) {
+        if (now_ns() - begin_ns >= most_ns) {
+            if (most_ns != 0)
+                back_off(begin_ns);
+            return false;
+        }
+        nanosleep(&pause, NULL);
+    }
+    atomic_store(&census, 0);
+    vw__gate_show_harmless(false);
+    return true;
+}
+
 /* With `closing` held, and the gate not shut. */
 static bool may_close(void)
 {
@@ -332,6 +405,8 @@ static bool is_all_quiet(void)
 {
     if (!see_everyone_out())
         return false;
+    if (!vw__contexts_are_primary())
+        atomic_store(&has_own_contexts, 1);
     if (atomic_load(&capture_count) != 0 || atomic_load(&has_own_contexts) != 0)
         return false;
     return vw__devices_are_idle_within(devices_idle_bound_ns);
@@ -343,15 +418,14 @@ bool vw__launch_gate_close(void)
     bool is_inside = own.depth != 0 && own.installation == standing;
     if (standing == 0 || is_inside || own.is_closer || !lock_closing(threads_out_bound_ns))
         return false;
-    if (!may_close()) {
+    if (!is_census_done() || !may_close()) {
         pthread_mutex_unlock(&closing);
         return false;
     }
     shut();
     if (is_all_quiet())
         return true;
-    uint64_t end_ns = now_ns();
-    not_before_ns = end_ns + BACK_OFF_FACTOR * (end_ns - closed_at_ns);
+    back_off(closed_at_ns);
     unshut();
     return false;
 }
@@ -399,13 +473,17 @@ void vramwise_end_holds(void)
 
 /* ---- installing and removing ----------------------------------------------------------------- */
 
+static _Atomic bool comes_late; /* it is put up when it is needed */
+
 /* In a child of fork() no other thread is left to open the gate, and the driver is the parent's. */
 static void open_in_child(void)
 {
     atomic_store(&is_closed, 0);
     atomic_store(&hold_count, 0);
     atomic_store(&installation, 0);
+    atomic_store(&census, 0);
     closing = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    vw__refusal_begin_child();
     own.is_closer = false;
 }
 
@@ -415,89 +493,55 @@ static void prepare(void)
                    pthread_atfork(NULL, NULL, open_in_child) == 0;
 }
 
-/* All that is not known to be harmless. */
-static bool enable_callbacks(char *message, size_t capacity)
+static bool is_prepared(char *message, size_t capacity)
 {
-    unsigned unnamed = 0, enabled = 0;
-    for (uint32_t id = 1; id < MOST_CALLBACKS && unnamed < MOST_UNNAMED_IN_A_ROW; id++) {
-        const char *name = NULL;
-        if (cupti.get_callback_name(VW__CUPTI_DRIVER_API, id, &name) != VW__CUPTI_SUCCESS ||
-            name == NULL) {
-            unnamed++;
-            continue;
-        }
-        unnamed = 0;
-        vw__driver_call_kind kind = vw__driver_call_kind_of(name);
-        kinds[id] = (unsigned char)kind;
-        if (kind == VW__CALL_HARMLESS)
-            continue;
-        int result = cupti.enable_callback(1, subscriber, VW__CUPTI_DRIVER_API, id);
-        if (result != VW__CUPTI_SUCCESS) {
-            snprintf(message, capacity, "cuptiEnableCallback(%s) failed: %s (%d)", name,
-                     vw__cupti_text(&cupti, result), result);
-            return false;
-        }
-        enabled++;
-    }
-    if (enabled == 0 || unnamed < MOST_UNNAMED_IN_A_ROW) {
-        snprintf(message, capacity, "CUPTI names %u driver functions, expected 1 to %d", enabled,
-                 MOST_CALLBACKS - MOST_UNNAMED_IN_A_ROW);
-        return false;
-    }
-    return true;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, prepare);
+    if (!has_slot_key)
+        snprintf(message, capacity, "no room for thread-specific data: %s", strerror(EAGAIN));
+    return has_slot_key;
 }
 
-static bool install(char *message, size_t capacity)
+/* With `closing` held, so that nobody closes meanwhile. The number is there before the first
+ * callback can come. */
+static bool put_up(char *message, size_t capacity)
 {
-    if (!vw__cupti_load(&cupti, message, capacity))
-        return false;
-    int result = cupti.subscribe(&subscriber, at_driver_call, NULL);
-    if (result == VW__CUPTI_ERROR_MULTIPLE_SUBSCRIBERS) {
-        snprintf(message, capacity,
-                 "another tool has CUPTI (a profiler or a debugger; torch.profiler keeps it from "
-                 "its first use on)");
-        return false;
-    }
-    if (result != VW__CUPTI_SUCCESS) {
-        snprintf(message, capacity, "cuptiSubscribe() failed: %s (%d)",
-                 vw__cupti_text(&cupti, result), result);
-        return false;
-    }
-    if (!enable_callbacks(message, capacity)) {
-        (void)cupti.unsubscribe(subscriber);
-        return false;
-    }
-    return true;
+    not_before_ns = 0;
+    atomic_store(&spare.inside, 0);
+    atomic_store(&installation, ++installation_count);
+    bool stands = vw__gate_subscribe(at_driver_call, message, capacity);
+    if (!stands)
+        atomic_store(&installation, 0);
+    vw__refusal_set(stands ? "" : message);
+    return stands;
+}
+
+/* With `closing` held. */
+static void take_down(void)
+{
+    if (atomic_load(&installation) == 0)
+        return;
+    atomic_store(&installation, 0);
+    atomic_store(&census, 0);
+    atomic_store(&capture_count, 0);
+    vw__gate_unsubscribe();
 }
 
 bool vramwise_launch_gate_install(char *message, size_t capacity)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     char unread[1];
     if (message == NULL || capacity == 0) {
         message = unread;
         capacity = sizeof unread;
     }
     message[0] = '\0';
-    pthread_once(&once, prepare);
-    if (!has_slot_key) {
-        snprintf(message, capacity, "no room for thread-specific data: %s", strerror(EAGAIN));
+    if (!is_prepared(message, capacity))
         return false;
-    }
     if (!lock_closing(threads_out_bound_ns)) {
         snprintf(message, capacity, "live data is being copied by another thread; try again");
         return false;
     }
-    bool stands = atomic_load(&installation) != 0;
-    if (!stands) {
-        /* Before the first callback can come. Nobody closes meanwhile. */
-        not_before_ns = 0;
-        atomic_store(&spare.inside, 0);
-        atomic_store(&installation, ++installation_count);
-        stands = install(message, capacity);
-        if (!stands)
-            atomic_store(&installation, 0);
-    }
+    bool stands = atomic_load(&installation) != 0 || put_up(message, capacity);
     pthread_mutex_unlock(&closing);
     return stands;
 }
@@ -510,17 +554,85 @@ bool vramwise_launch_gate_remove(void)
         pthread_mutex_unlock(&closing);
         return false;
     }
-    if (atomic_load(&installation) != 0) {
-        atomic_store(&installation, 0);
-        atomic_store(&capture_count, 0);
-        (void)cupti.unsubscribe(subscriber);
-        subscriber = NULL;
-    }
+    take_down();
+    if (comes_late)
+        vw__refusal_set("the launch gate gave way to a profiler");
     pthread_mutex_unlock(&closing);
     return true;
 }
 
+/* ---- putting it up late ---------------------------------------------------------------------- */
+
+void vramwise_launch_gate_come_late(bool is_quiet)
+{
+    pthread_mutex_lock(&closing);
+    comes_late = true;
+    vw__refusal_set("");
+    vw__refusal_let_say(!is_quiet);
+    pthread_mutex_unlock(&closing);
+}
+
+/* Every thread that enters the driver from now on sees the callbacks. Where the kernel has no such
+ * barrier the next write is enough: on x86-64, and there is a census nowhere else, what a processor
+ * wrote is seen by all once it has made an atomic exchange. */
+static void let_all_see_callbacks(void)
+{
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0)
+        (void)syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    atomic_store(&census, atomic_load(&installation));
+}
+
+/* With `closing` held. Launches under way are not seen, so the gate does not close before all
+ * threads are known to have been outside. */
+static void put_up_late(void)
+{
+    char message[VW__REFUSAL_BYTES] = "";
+    if (!is_prepared(message, sizeof message)) {
+        vw__refusal_set(message);
+        return;
+    }
+    if (!put_up(message, sizeof message))
+        return;
+    vw__gate_show_harmless(true);
+    let_all_see_callbacks();
+    if (!vw__census_begin(message, sizeof message)) {
+        take_down();
+        vw__refusal_set(message);
+        return;
+    }
+    (void)vw__census_look(is_seen);
+}
+
+void vw__launch_gate_arm(void)
+{
+    if (own.is_closer || !lock_closing(threads_out_bound_ns))
+        return;
+    if (comes_late && atomic_load(&installation) == 0) {
+        if (!vw__refusal_is_set())
+            put_up_late();
+        if (vw__refusal_is_set())
+            vw__refusal_say();
+    }
+    pthread_mutex_unlock(&closing);
+}
+
 /* ---- questions ------------------------------------------------------------------------------- */
+
+vramwise_launch_gate_state vramwise_get_launch_gate_state(char *reason, size_t capacity)
+{
+    bool is_refused = vw__refusal_get(reason, capacity);
+    if (atomic_load(&installation) != 0)
+        return atomic_load(&census) != 0 ? VRAMWISE_GATE_ARMING : VRAMWISE_GATE_ARMED;
+    if (is_refused)
+        return VRAMWISE_GATE_REFUSED;
+    return atomic_load(&comes_late) ? VRAMWISE_GATE_WAITS : VRAMWISE_GATE_OFF;
+}
+
+const char *vramwise_launch_gate_state_name(vramwise_launch_gate_state state)
+{
+    static const char *const names[] = {VW_LIVE_LAUNCH_GATE_NAMES};
+    return names[state];
+}
 
 bool vw__launch_gate_sees_capture(void)
 {
@@ -534,6 +646,7 @@ vw__launch_gate_counts vw__launch_gate_get_counts(void)
         .passed_launches = atomic_load_explicit(&spare.passed_launches, memory_order_relaxed),
         .held_launches = atomic_load(&held_launches),
         .longest_hold_ns = atomic_load(&longest_hold_ns),
+        .has_nested_calls = atomic_load(&has_nested_calls) != 0,
     };
     for (gate_slot *slot = atomic_load(&slots); slot != NULL; slot = slot->next)
         counts.passed_launches +=

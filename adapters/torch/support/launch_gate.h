@@ -23,9 +23,14 @@
 
 /* Holds every other thread's launches back, and waits until no work is left on any device. The
  * calling thread's own calls pass. False, and the gate is open: there is none, a graph is being
- * captured, some work is in a context of the program's own, or it took too long. Then it is not
- * tried again for ten times as long, so that a program in which it never works loses little. */
+ * captured, some work is in a context of the program's own, or it took too long, or it was put up
+ * late and some thread is not known to have been outside the driver since. Then it is not tried
+ * again for ten times as long, so that a program in which it never works loses little. */
 bool vw__launch_gate_close(void);
+
+/* Puts the gate up now where it comes late (vramwise_launch_gate_come_late()) and does not stand
+ * yet. Where it cannot be, a line says so, once. */
+void vw__launch_gate_arm(void);
 
 /* After a true answer, by the same thread. Does not block. */
 void vw__launch_gate_open(void);
@@ -45,6 +50,7 @@ typedef struct vw__launch_gate_counts {
     uint64_t passed_launches;
     uint64_t held_launches;
     uint64_t longest_hold_ns;
+    bool has_nested_calls; /* a gated function was called out of another */
 } vw__launch_gate_counts;
 
 vw__launch_gate_counts vw__launch_gate_get_counts(void);

@@ -74,6 +74,7 @@ static vw_pool *make_pool(int index)
         .engine = engine_name,
         .conf = chosen_conf,
         .safe_point = vramwise_safe_moments(),
+        .prepare_safe_point = vramwise_prepare_safe_moment,
     };
     vw_device *device = NULL;
     vw_pool *pool = NULL;

@@ -38,6 +38,18 @@ static bool is_granted_by_program(void)
            vw__devices_synchronize();
 }
 
+void vramwise_prepare_safe_moment(void *context)
+{
+    (void)context;
+    vw__launch_gate_arm();
+}
+
+static bool is_granted_by_gate(void)
+{
+    vw__launch_gate_arm();
+    return vw__launch_gate_close();
+}
+
 static bool enter_moment(void *context)
 {
     (void)context;
@@ -46,7 +58,7 @@ static bool enter_moment(void *context)
     if (is_granted_by_program()) {
         granted = BY_PROGRAM;
         atomic_fetch_add(&granted_by_program, 1);
-    } else if (vw__launch_gate_close()) {
+    } else if (is_granted_by_gate()) {
         granted = BY_GATE;
         atomic_fetch_add(&granted_by_gate, 1);
     } else {
@@ -73,7 +85,7 @@ static bool hold_launches(void *context)
 {
     (void)context;
     if (granted == BY_PROGRAM) {
-        if (!vw__launch_gate_close()) {
+        if (!is_granted_by_gate()) {
             vw_set_last_error("launches cannot be held back while memory is parked: there is no "
                               "launch gate, or it could not be closed");
             return false;
@@ -89,9 +101,17 @@ static void let_launches_go(void *context)
     vw__launch_gate_let_go();
 }
 
+/* A gate that comes late does not close at its first try if some thread is inside the driver. */
+static bool is_gate_coming(void *context)
+{
+    (void)context;
+    return vramwise_get_launch_gate_state(NULL, 0) == VRAMWISE_GATE_ARMING;
+}
+
 vw_park_guard vramwise_park_guard(void)
 {
-    return (vw_park_guard){.hold = hold_launches, .let_go = let_launches_go};
+    return (vw_park_guard){
+        .hold = hold_launches, .let_go = let_launches_go, .is_coming = is_gate_coming};
 }
 
 vramwise_safe_moment_counts vramwise_get_safe_moment_counts(void)

@@ -31,15 +31,41 @@ extern "C" {
  * one line; safe points still work. True as well where it stands already. */
 VW_API bool vramwise_launch_gate_install(char *message, size_t capacity);
 
+/* Has the gate put up as late as can be instead: when a pool says that its memory gets short
+ * (vramwise_prepare_safe_moment()), or first asks for a moment. A launch costs nothing more until
+ * then. Threads may be launching at that time: the gate first closes when each of them is known to
+ * have been outside the driver since. Where it cannot be put up then, a line on standard error says
+ * why, unless `is_quiet`. */
+VW_API void vramwise_launch_gate_come_late(bool is_quiet);
+
 /* Takes the gate away and leaves CUPTI to others: for a profiler that is about to start, which
- * could not otherwise. It can be put back when they are done with it. False: another thread copies
- * live data, for longer than a second; try again. True as well where there is none. */
+ * could not otherwise. A gate that comes late does not come any more. It can be put back
+ * (vramwise_launch_gate_install()) when they are done with it. False: another thread copies live
+ * data, for longer than a second, or memory is parked; try again. True as well where there is none.
+ */
 VW_API bool vramwise_launch_gate_remove(void);
+
+typedef enum vramwise_launch_gate_state {
+    VRAMWISE_GATE_OFF,     /* nobody asked for it */
+    VRAMWISE_GATE_WAITS,   /* it comes late, and was not needed yet */
+    VRAMWISE_GATE_ARMING,  /* it sees launches, but not all threads are known to be outside */
+    VRAMWISE_GATE_ARMED,   /* it can be closed */
+    VRAMWISE_GATE_REFUSED, /* there is none */
+} vramwise_launch_gate_state;
+
+/* `reason`: why it was refused, in one line, or "". */
+VW_API vramwise_launch_gate_state vramwise_get_launch_gate_state(char *reason, size_t capacity);
+
+/* "off", "waits", "arming", "armed" or "refused". */
+VW_API const char *vramwise_launch_gate_state_name(vramwise_launch_gate_state state);
 
 /* For vw_pool_options: asks both. Between its two calls the thread waits for no other, and must not
  * be made to: a listener (vw_event_sink) of such a pool takes no lock under which others start work
  * on a GPU, Python's among them. */
 VW_API vw_safe_point vramwise_safe_moments(void);
+
+/* For vw_pool_options.prepare_safe_point: memory gets short, a moment may be asked for soon. */
+VW_API void vramwise_prepare_safe_moment(void *context);
 
 /* For vw_pool_options: holds launches at the gate while a pool is parked. A thread that launches
  * meanwhile waits until the pool is woken; the first one says so on standard error. */
@@ -85,6 +111,32 @@ VW_API void vramwise_plain_record_stream(void *address, void *stream);
 VW_API void *vramwise_plain_base(void *address, size_t *size_bytes);
 VW_API void vramwise_plain_empty_cache(void);
 VW_API void vramwise_plain_set_fraction(double fraction, int device);
+
+/* ---- file descriptors for other processes ---------------------------------------------------- */
+
+/* Where another process of the same user fetches descriptors: a Unix socket of this process, by its
+ * key, and a number. All bytes of the key are 0 where there is no socket. */
+enum { VRAMWISE_DESCRIPTOR_KEY_BYTES = 16 };
+typedef struct vramwise_descriptor_offer {
+    uint8_t key[VRAMWISE_DESCRIPTOR_KEY_BYTES];
+    uint64_t number; /* another one for each offer of this process */
+} vramwise_descriptor_offer;
+
+/* Offers descriptors, which stay open until the offer is withdrawn. The first offer opens the
+ * socket and starts a thread that serves it, vramwise-share; both stay. False: there is no socket
+ * (no thread, no descriptor, no random numbers), or no host memory. The offer then has a number
+ * all the same, and nobody can fetch anything; the next offer tries again. In a child of fork() the
+ * parent's offers are withdrawn, and an offer opens a socket of the child's own. */
+VW_API bool vramwise_descriptors_offer(const int *files, size_t count,
+                                       vramwise_descriptor_offer *out);
+
+/* From the return on nobody gets them any more: they may be closed. */
+VW_API void vramwise_descriptors_withdraw(uint64_t number);
+
+/* In the other process: stores `count` new descriptors, which the caller closes. It waits for
+ * each step for five seconds at most. False, with the reason in `message`: nothing is open. */
+VW_API bool vramwise_descriptors_fetch(const vramwise_descriptor_offer *offer, int *files,
+                                       size_t count, char *message, size_t capacity);
 
 /* ---- plans traced without a GPU -------------------------------------------------------------- */
 

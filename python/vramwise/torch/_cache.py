@@ -49,6 +49,18 @@ def _check_folder(path: Path, may_be_link: bool) -> None:
         raise CacheError(f"{path} cannot be written to")
 
 
+def _check_parents(path: Path) -> None:
+    """Raises if somebody else could exchange the folder for another, between a look at it and its use. A folder that
+    only this user's own group can write to is as good as the user's: some systems make homes like that."""
+    for parent in Path(os.path.realpath(path)).parents:
+        status = os.stat(parent)
+        if status.st_uid not in (0, os.geteuid()):
+            raise CacheError(f"{parent} belongs to user {status.st_uid}")
+        is_shared = status.st_mode & 0o002 or (status.st_mode & 0o020 and status.st_gid not in (0, os.getegid()))
+        if is_shared and not status.st_mode & stat.S_ISVTX:
+            raise CacheError(f"{parent} is writable by others (mode {status.st_mode & 0o7777:04o})")
+
+
 def _prepared(path: Path, may_be_link: bool = True) -> Path:
     """The folder, made if need be, with mode 0700, and checked."""
     try:
@@ -56,6 +68,7 @@ def _prepared(path: Path, may_be_link: bool = True) -> Path:
         with contextlib.suppress(FileExistsError):
             os.mkdir(path, 0o700)
         _check_folder(path, may_be_link)
+        _check_parents(path)
         # access() believes what a read-only file system or a full disk disproves.
         handle, name = tempfile.mkstemp(prefix="trial-", dir=path)
         os.close(handle)
@@ -90,12 +103,13 @@ def folder(*, quiet: bool = False) -> Path:
 
 
 def is_trusted_file(path: Path) -> bool:
-    """A plain file of this user's."""
+    """A plain file of this user's that nobody else can write to."""
     try:
         status = os.lstat(path)
     except OSError:
         return False
-    return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_size > 0
+    return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022 \
+        and status.st_size > 0
 
 
 def remove_stale(cache: Path, prefix: str, older_than_seconds: float = 3600.0) -> None:

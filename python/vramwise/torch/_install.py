@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import functools
 import os
 import threading
 from dataclasses import dataclass
 from typing import Any, Optional, Tuple, Union
 
 from .. import _library, _paths
-from . import _compile, _prebuilt, _profiler, _spill
+from . import _compile, _nccl, _prebuilt, _profiler, _spill
 from ._say import say
-from ._state import Installed, InstallError, State, bound_adapter, support_library
+from ._state import (Installed, InstallError, State, bound_adapter, launch_gate,
+                     support_library)
 
 ALLOCATORS = ("pytorch", "torch", "vramwise", "vramwise:rescue", "vramwise:tight")
-COPYING_ALLOCATORS = ("vramwise:rescue", "vramwise:tight")  # that move live data
-SPILLING_ALLOCATORS = ("vramwise", *COPYING_ALLOCATORS)     # that can let it leave the GPU
+OWN_ALLOCATORS = ("vramwise", "vramwise:rescue", "vramwise:tight")  # that move live data
 FALLBACKS = ("pytorch", "plain", "error")
 ADAPTER_VERSIONS_FROM = (2, 5)  # of PyTorch, whose allocator the adapter is written for
 NEWEST_VERSION = (2, 15)        # whose headers it was compiled against; a later one is tried
@@ -65,11 +66,13 @@ class _Wishes:
     fallback: str
     gate: bool
     spill_bytes: int
+    keep_free: str
     quiet: bool
 
     @property
-    def moves_live_data(self) -> bool:
-        return self.allocator in COPYING_ALLOCATORS or self.spill_bytes != 0
+    def has_gate(self) -> bool:
+        """From the beginning, or when it is needed."""
+        return self.gate and self.allocator in OWN_ALLOCATORS
 
     @property
     def flags(self) -> int:
@@ -78,14 +81,25 @@ class _Wishes:
 
 def _spill_bytes(spill: Union[None, int, str], allocator: str) -> int:
     """None: as `vramwise run` was told, if it was. ValueError: not a size, or nothing that spills."""
-    is_ours = allocator in SPILLING_ALLOCATORS
+    is_ours = allocator in OWN_ALLOCATORS
     if spill is None:
         spill = os.environ.get("VRAMWISE_SPILL", "") if is_ours else 0
     if spill in (0, "", "0"):
         return 0
     if not is_ours:
-        raise ValueError(f"spill is for {', '.join(SPILLING_ALLOCATORS)}, not for {allocator!r}")
+        raise ValueError(f"spill is for {', '.join(OWN_ALLOCATORS)}, not for {allocator!r}")
     return _library.size_bytes(spill)
+
+
+def _keep_free(keep_free: Union[None, int, str], allocator: str) -> str:
+    """As _spill_bytes(), for memory that is left to others."""
+    is_ours = allocator in OWN_ALLOCATORS
+    if keep_free is None:
+        keep_free = os.environ.get("VRAMWISE_KEEP_FREE", "") if is_ours else ""
+    text = _library.size_or_share(keep_free) if keep_free != "" else ""
+    if text and not is_ours:
+        raise ValueError(f"keep_free is for {', '.join(OWN_ALLOCATORS)}, not for {allocator!r}")
+    return text
 
 
 def _loaded(path: str) -> ctypes.CDLL:
@@ -146,17 +160,21 @@ def _install_adapter(torch: Any, wishes: _Wishes) -> Installed:
         say("PyTorch for ROCm: vramwise was never run on an AMD GPU", quiet=wishes.quiet)
     message = ctypes.create_string_buffer(1024)
     if library.vramwise_torch_install(wishes.allocator.encode(), wishes.flags, wishes.spill_bytes,
-                                      message, len(message)) != 0:
+                                      wishes.keep_free.encode(), message, len(message)) != 0:
         text = message.value.decode("utf-8", "replace").strip() or "no reason given"
         raise InstallError(f"the adapter refused: {text}")
     State.adapter = library
     State.spill_bytes = wishes.spill_bytes
+    if wishes.allocator in OWN_ALLOCATORS:
+        _nccl.keep_to_pools(quiet=wishes.quiet)
     atexit.register(support_library().vramwise_end_holds)  # a parked process can end
     _follow_settings(torch, library)
-    _follow_profilers(library, wishes.gate and wishes.moves_live_data, wishes.quiet)
+    _follow_profilers(library, wishes.has_gate, wishes.quiet)
     if wishes.spill_bytes != 0:
         _spill.Advisor(wishes.quiet).begin(torch)
-    return Installed(wishes.allocator, "adapter", reason, path)
+    installed = Installed(wishes.allocator, "adapter", reason, path)
+    _mark_snapshots(torch, installed)
+    return installed
 
 
 def _follow_settings(torch: Any, adapter: ctypes.CDLL) -> None:
@@ -178,13 +196,35 @@ def _follow_settings(torch: Any, adapter: ctypes.CDLL) -> None:
     setattr(torch._C, name, set_allocator_settings)
 
 
+def _mark_snapshots(torch: Any, installed: Installed) -> None:
+    """Snapshots say which allocator they are of, beside PyTorch's settings: for whoever reads them."""
+    original = getattr(torch.cuda.memory, "_snapshot", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def _snapshot(*arguments: Any, **options: Any) -> Any:
+        snapshot = original(*arguments, **options)
+        settings = snapshot.get("allocator_settings") if isinstance(snapshot, dict) else None
+        if isinstance(settings, dict):
+            settings["vramwise_engine"] = installed.allocator
+            settings["vramwise_launch_gate"] = installed.gate
+        return snapshot
+
+    torch.cuda.memory._snapshot = _snapshot
+
+
 def _follow_profilers(adapter: ctypes.CDLL, has_gate: bool, quiet: bool) -> None:
     def before_the_first() -> None:
         adapter.vramwise_torch_expect_profilers(1)
-        if has_gate:
-            say("the launch gate gives way to the profiler: live data now moves at safe points only"
-                if support_library().vramwise_launch_gate_remove()
-                else "the launch gate is in use: the profiler may see nothing of the GPU", quiet=quiet)
+        if not has_gate:
+            return
+        stands = launch_gate()[1] in ("arming", "armed")
+        if not support_library().vramwise_launch_gate_remove():
+            say("the launch gate is in use: the profiler may see nothing of the GPU", quiet=quiet)
+        elif stands:
+            say("the launch gate gives way to the profiler: live data now moves at safe points only",
+                quiet=quiet)
 
     if _profiler.announce(before_the_first):
         adapter.vramwise_torch_expect_profilers(0)
@@ -206,7 +246,8 @@ def _address(library: ctypes.CDLL, name: str) -> int:
     return value
 
 
-def _install_plain(torch: Any, allocator: str, reason: str) -> Installed:
+def _install_plain(torch: Any, wishes: _Wishes, reason: str) -> Installed:
+    allocator = wishes.allocator
     if _compile.hip_version_of(torch) is not None:
         raise Stays(f"{reason}; and the plain door is for CUDA")
     version = _compile.minor_of(str(torch.__version__))
@@ -234,6 +275,8 @@ def _install_plain(torch: Any, allocator: str, reason: str) -> Installed:
     except RuntimeError as error:
         raise InstallError(f"too late: PyTorch says: {str(error).splitlines()[0]}") from None
     State.kept = (door, library)
+    if wishes.has_gate:
+        library.vramwise_launch_gate_come_late(wishes.quiet)
     return Installed(allocator, "plain", reason)
 
 
@@ -251,33 +294,40 @@ def _install(wishes: _Wishes) -> Installed:
             raise Stays(str(error)) from None
         if wishes.spill_bytes != 0:
             raise Stays(f"{error}; and the plain door spills nothing") from None
-        return _install_plain(torch, wishes.allocator, str(error))
+        if wishes.keep_free:
+            raise Stays(f"{error}; and the plain door keeps nothing free") from None
+        return _install_plain(torch, wishes, str(error))
 
 
 def install(allocator: str = "vramwise", *, fallback: str = "pytorch", gate: bool = True,
-            spill: Union[None, int, str] = None, quiet: bool = False) -> Installed:
+            spill: Union[None, int, str] = None, keep_free: Union[None, int, str] = None,
+            quiet: bool = False) -> Installed:
     """Makes one of our allocators PyTorch's own, for the rest of the process.
 
     To be called before anything starts CUDA: right after `import torch` is a good place. Where no
     adapter that came with the wheel fits this PyTorch, one is compiled, which takes about half a
     minute the first time; it is kept for later.
 
-    `allocator`  "vramwise", "vramwise:rescue", "vramwise:tight", "torch", or "pytorch", which does
-                 nothing
+    `allocator`  "vramwise"; "torch": PyTorch's rules, faster; "pytorch", which does nothing; or
+                 "vramwise:rescue", "vramwise:tight": see docs/explanation/how-the-allocator-works.md
     `fallback`   where the adapter cannot be had, or PyTorch is of a version it is not written for:
                  "pytorch": PyTorch's own allocator stays, and a line says why; "plain": PyTorch's
                  own door for other allocators is used, which has no statistics, snapshots, graphs
                  or pools, and running out of memory ends the process; "error": an InstallError
-    `gate`       False: live data is only copied at safe points, never behind the launch gate
+    `gate`       False: live data is only copied at safe points, never behind the launch gate, and
+                 CUPTI stays free for profilers
     `spill`      so much host memory, "16GiB" or a number of bytes, live data may go to where a GPU is
                  full: the program goes on, slower, with the same addresses. Of all its GPUs together;
                  0: none, None: what `vramwise run --spill` said. More than the machine has is an
                  InstallError
+    `keep_free`  so much of each GPU, "2GiB", "5%" or a number of bytes, is left to other libraries
+                 and processes: idle memory goes back to the driver, in the background, as soon as
+                 less is free. 0: nothing, None: what `vramwise run --keep-free` said
     `quiet`      no lines on standard error
 
     Returns what is in force; `str()` of it is "vramwise via adapter", for example; `file` is the
-    adapter, `reason` why it is that one. With
-    VRAMWISE_DISABLE=1, without a GPU, or where PyTorch has no CUDA, PyTorch's own allocator stays
+    adapter, `reason` why it is that one, `gate` the state of the launch gate at the time it is read.
+    With VRAMWISE_DISABLE=1, without a GPU, or where PyTorch has no CUDA, PyTorch's own allocator stays
     (with fallback "error" the last two are errors). A second call with the same name changes nothing
     and returns what is in force; with another name, or after CUDA was started: InstallError. What
     `vramwise run --allocator` chose stands, with a line.
@@ -289,6 +339,7 @@ def install(allocator: str = "vramwise", *, fallback: str = "pytorch", gate: boo
     if _library.is_disabled():
         return Installed("pytorch", None, "VRAMWISE_DISABLE is set")
     spill_bytes = _spill_bytes(spill, allocator)
+    left_free = _keep_free(keep_free, allocator)
     with _lock:
         if State.installed is not None:
             if State.installed.allocator == allocator:
@@ -302,7 +353,8 @@ def install(allocator: str = "vramwise", *, fallback: str = "pytorch", gate: boo
         if allocator == "pytorch":
             return Installed("pytorch", None)
         try:
-            State.installed = _install(_Wishes(allocator, fallback, gate, spill_bytes, quiet))
+            State.installed = _install(_Wishes(allocator, fallback, gate, spill_bytes, left_free,
+                                                quiet))
         except Stays as reason:
             if fallback == "error":
                 raise InstallError(str(reason)) from None

@@ -168,9 +168,9 @@ def doctor(*, card: Optional[Size] = None) -> Diagnosis:
 @contextlib.contextmanager
 def safe_point() -> Iterator[None]:
     """Inside the block this thread promises that no other thread starts work on the GPU, and that
-    none of its own is under way that it did not start through PyTorch: then "vramwise:rescue" and
-    "vramwise:tight" may copy live data to other pages when this thread allocates. Nests. Does
-    nothing where our allocator is not in force."""
+    none of its own is under way that it did not start through PyTorch: then "vramwise" may copy live
+    data to other pages when this thread allocates. Nests. Does nothing where our allocator is not in
+    force."""
     if State.installed is None:
         yield
         return

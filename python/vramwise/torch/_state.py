@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Optional, Tuple
 
 from .. import _library
 
@@ -30,13 +30,21 @@ class Installed:
     reason: Optional[str] = None
     file: Optional[str] = None
 
+    @property
+    def gate(self) -> str:
+        """The launch gate as it is now: "off", "waits" until memory gets short, "arming", "armed", or
+        "refused: " and why. Behind it live data is copied where memory would run out."""
+        return launch_gate()[1] if self else "off"
+
     def __bool__(self) -> bool:
         return self.door is not None
 
     def __str__(self) -> str:
         if self.door is None:
             return "pytorch" + (f" ({self.reason})" if self.reason else "")
-        return f"{self.allocator} via " + ("adapter" if self.door == "adapter" else "plain door")
+        gate = self.gate
+        return f"{self.allocator} via " + ("adapter" if self.door == "adapter" else "plain door") + (
+            "" if gate in ("off", "waits") else f", launch gate {gate}")
 
 
 class State:
@@ -54,7 +62,7 @@ def bound_adapter(path: str) -> ctypes.CDLL:
     library.vramwise_torch_compiled_for.argtypes = []
     library.vramwise_torch_install.restype = ctypes.c_int
     library.vramwise_torch_install.argtypes = [ctypes.c_char_p, ctypes.c_uint, ctypes.c_ulonglong,
-                                               ctypes.c_char_p, ctypes.c_size_t]
+                                               ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]
     library.vramwise_torch_has_settings_hook.restype = ctypes.c_int
     library.vramwise_torch_has_settings_hook.argtypes = []
     library.vramwise_torch_configure.restype = ctypes.c_int
@@ -89,7 +97,22 @@ def support_library() -> ctypes.CDLL:
     library.vramwise_plain_choose.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
     library.vramwise_launch_gate_remove.restype = ctypes.c_bool
     library.vramwise_launch_gate_remove.argtypes = []
+    library.vramwise_launch_gate_come_late.restype = None
+    library.vramwise_launch_gate_come_late.argtypes = [ctypes.c_bool]
+    library.vramwise_get_launch_gate_state.restype = ctypes.c_int
+    library.vramwise_get_launch_gate_state.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    library.vramwise_launch_gate_state_name.restype = ctypes.c_char_p
+    library.vramwise_launch_gate_state_name.argtypes = [ctypes.c_int]
     for name in ("vramwise_safe_point_enter", "vramwise_safe_point_leave", "vramwise_end_holds"):
         getattr(library, name).restype = None
         getattr(library, name).argtypes = []
     return library
+
+
+def launch_gate() -> Tuple[int, str]:
+    """vramwise_launch_gate_state, and the same in words."""
+    library = support_library()
+    text = ctypes.create_string_buffer(512)
+    state = library.vramwise_get_launch_gate_state(text, len(text))
+    name, reason = (library.vramwise_launch_gate_state_name(state) or b"").decode(), text.value
+    return state, name if name != "refused" else f"{name}: {reason.decode('utf-8', 'replace')}"

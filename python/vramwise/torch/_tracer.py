@@ -24,7 +24,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 from . import _tracer_cuda
 from . import _tracer_rules as rules
 
-VERSION = 1
+VERSION = 2
 MOST_FRAMES = 48
 MOST_READ_BYTES = 64 << 20  # of what is copied to the CPU, and becomes real
 _HERE = __file__.rpartition("/")[0]
@@ -116,7 +116,8 @@ class Tracer:
         self.torch, self.FakeTensor = torch, FakeTensor
         self.card, self.policy = card, policy
         self.requests = Requests()
-        self.fake = FakeTensorMode(allow_non_fake_inputs=True)
+        self.fake = FakeTensorMode(allow_non_fake_inputs=True, allow_fallback_kernels=False)
+        self.composite = torch._C.DispatchKey.CompositeImplicitAutograd
         self._known: Dict[int, Any] = {}
         self._main = threading.get_ident()
         self._lock = threading.RLock()
@@ -128,21 +129,29 @@ class Tracer:
         if not isinstance(tensor, self.FakeTensor) or tensor.device.type != "cuda":
             return
         storage = tensor.untyped_storage()
-        key = storage._cdata
         with self._lock:
-            if key in self._known:
-                return
-            size = int(storage.nbytes())
-            if size == 0:
-                return
-            slot = self.requests.alloc(size, self.stack() if stack is None else stack)
-            self._known[key] = weakref.finalize(storage, self._gone, key, slot, size)
-            self._known[key].atexit = False
+            if storage._cdata not in self._known:
+                self._keep(storage, self.stack() if stack is None else stack)
 
-    def _gone(self, key: int, slot: int, size: int) -> None:
+    def _keep(self, storage: Any, stack: int) -> None:
+        key, size = storage._cdata, int(storage.nbytes())
+        slot = self.requests.alloc(size, stack) if size > 0 else None
+        self._known[key] = weakref.finalize(storage, self._gone, key, slot, size)
+        self._known[key].atexit = False
+
+    def _gone(self, key: int, slot: Optional[int], size: int) -> None:
         with self._lock:
             self._known.pop(key, None)
-            self.requests.free(slot, size)
+            if slot is not None:
+                self.requests.free(slot, size)
+
+    def resized(self, storage: Any) -> None:
+        """Sharded parameters leave and come back by the size of their storages."""
+        with self._lock:
+            known = self._known.get(storage._cdata)
+            if known is not None:
+                known()
+                self._keep(storage, self.stack())
 
     def stack(self) -> int:
         """Where we are. The derivative's thread has no frames of its own: its caller waits in
@@ -161,9 +170,18 @@ class Tracer:
         self.policy.remember(func, args, made)
         hidden = rules.hidden_by(func, args, kwargs, made)
         if hidden is not None:
-            is_backward = threading.get_ident() != self._main or self.is_in_backward()
-            self.requests.hidden(hidden[0], (int(is_backward), *hidden[1:]), self.stack())
+            self.hide(hidden[0], hidden[1:])
         return made
+
+    def hide(self, kind: str, numbers: Tuple[int, ...]) -> None:
+        """An operator of that kind takes more than its results."""
+        is_backward = threading.get_ident() != self._main or self.is_in_backward()
+        self.requests.hidden(kind, (int(is_backward), *numbers), self.stack())
+
+    def is_for_shapes(self) -> bool:
+        """Somebody else's fake mode is on, to ask an operator for shapes."""
+        active = self.torch._C._get_dispatch_mode(self.torch._C._TorchDispatchModeKey.FAKE)
+        return active is not None and active is not self.fake
 
     def is_in_backward(self) -> bool:
         return self.torch._C._current_graph_task_id() != -1
@@ -221,11 +239,13 @@ def _operators(tracer: Tracer) -> Any:
     class Operators(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             kwargs = kwargs or {}
+            if any(hasattr(kind, "__tensor_flatten__") for kind in types):
+                return NotImplemented  # of several tensors, as DTensor is: these come one by one
+            if tracer.is_for_shapes():
+                return func(*args, **kwargs)
             if rules.is_composite(tracer.torch, func):  # not yet taken apart, as in inference_mode()
-                with self:
-                    made = func.decompose(*args, **kwargs)
-                if made is not NotImplemented:
-                    return made
+                with self:  # as C++ does it, which is not always what PyTorch's Python says
+                    return func._op_dk(tracer.composite, *args, **kwargs)
             return tracer.run(func, args, kwargs)
 
     return Operators()

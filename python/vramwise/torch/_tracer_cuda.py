@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import importlib
 import os
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Tuple
 
+from . import _tracer_cells, _tracer_group
 from . import _tracer_rules as rules
 
 
@@ -177,6 +179,10 @@ def _replaced(targets: List[Tuple[Any, str, Any]]) -> Iterator[None]:
                 setattr(place, name, value)
 
 
+def _by_name(call: Callable, func: Any, *args: Any, **kwargs: Any) -> Any:
+    return call(func, args, kwargs)
+
+
 @contextlib.contextmanager
 def pretended(tracer: Any) -> Iterator[None]:
     """torch.cuda with the card, parameters without data, and optimizers that take fake tensors for
@@ -193,6 +199,8 @@ def pretended(tracer: Any) -> Iterator[None]:
         targets += [(fake_tensors, name, _nothing) for name in ("init_gpu_context", "init_cuda_context")
                     if hasattr(fake_tensors, name)]
         targets.append((torch.Tensor, "pin_memory", lambda self, *a, **k: self))
+        if hasattr(torch._C, "_get_accelerator"):
+            targets.append((torch._C, "_get_accelerator", lambda *a: torch.device("cuda")))
     new = torch.nn.Parameter.__new__
 
     def new_parameter(cls: type, data: Any = None, requires_grad: bool = True) -> Any:
@@ -216,11 +224,24 @@ def pretended(tracer: Any) -> Iterator[None]:
         tensor.data = other
         return rules.take_device(tracer, tensor, other)
 
-    # By its name as well: inside of backward(), where checkpoints run it again, no function mode is on.
-    attention, attend = torch.nn.functional.scaled_dot_product_attention, rules.attention_function(tracer)
-    for place in (torch.nn.functional, torch._C._nn):
-        targets.append((place, "scaled_dot_product_attention",
-                        lambda *args, **kwargs: attend(attention, args, kwargs)))
+    # By their names as well: inside of backward(), where checkpoints run them again, no function mode is on.
+    for name, call in (("scaled_dot_product_attention", rules.attention_function(tracer)),
+                       ("linear", rules.linear_function(tracer))):
+        func = getattr(torch._C._nn, name)
+        targets += [(place, name, functools.partial(_by_name, call, func))
+                    for place in (torch.nn.functional, torch._C._nn)]
+    targets.append((torch, "ctc_loss", functools.partial(_by_name, rules.ctc_function(tracer), torch.ctc_loss)))
+    for name, call in _tracer_cells.functions(tracer).items():
+        targets.append((torch._VF, name, functools.partial(_by_name, call, getattr(torch, name))))
+    resize = torch.UntypedStorage.resize_
+
+    def resize_storage(storage: Any, size: int) -> Any:
+        made = resize(storage, size)
+        tracer.resized(storage)
+        return made
+
+    targets.append((torch.UntypedStorage, "resize_", resize_storage))
+    targets += _tracer_group.names(tracer)
     # Libraries that ask whether a tensor is fake mean to be compiled, and take another way.
     targets.append((torch._subclasses, "FakeTensor", type("FakeTensor", (), {})))
     targets.append((torch.nn.Parameter, "__new__", staticmethod(new_parameter)))

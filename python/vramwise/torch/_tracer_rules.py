@@ -52,37 +52,53 @@ _PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "_addmm_activation", "addbmm", "_s
              "linear", "linear_backward", "matmul"}
 
 
+_REDUCTIONS = {"sum", "mean", "amax", "amin"}  # by one kernel
+
+
 def _itemsize(tensor: Any) -> int:
     return tensor.element_size()
 
 
 def _sum_of_rows(args: tuple) -> Optional[tuple]:
-    """A sum over leading dimensions, as the gradients of biases are."""
+    """A sum over neighbouring dimensions that are not the last, as the gradients of biases are: (tables,
+    rows of each, columns)"""
     x = args[0]
     dims = args[1] if len(args) > 1 else None
     if not dims or x.dim() == 0:
         return None
     dims = sorted(d % x.dim() for d in dims)
-    if dims != list(range(len(dims))) or len(dims) == x.dim():
+    first, end = dims[0], dims[-1] + 1
+    if dims != list(range(first, end)) or end == x.dim():
         return None
-    rows = math.prod(x.shape[:len(dims)])
-    return ("sum", rows, x.numel() // max(rows, 1))
+    return ("sum", math.prod(x.shape[:first]), math.prod(x.shape[first:end]), math.prod(x.shape[end:]))
+
+
+def _side(sizes: List[int]) -> int:
+    """Of a window that is no square: the side of one with as many places."""
+    if len(set(sizes)) == 1:
+        return sizes[0]
+    return max(1, round(math.prod(sizes) ** (1 / len(sizes))))
 
 
 def _convolution(name: str, args: tuple) -> Optional[tuple]:
-    """(element bytes, batch, channels, height, width, filters, kernel, stride, padding, groups, and
-    which gradients are wanted: image 1, weight 2)"""
+    """(element bytes, batch, channels, depth, height, width, filters, dimensions, kernel, stride, padding,
+    dilation, output padding, is it transposed, groups, are channels last, and which gradients are
+    wanted: image 1, weight 2)"""
     if name == "convolution":
-        x, weight, _, stride, padding, dilation, transposed, _, groups = args[:9]
+        x, weight, _, stride, padding, dilation, transposed, extra, groups = args[:9]
         wanted = 0
     else:
-        _, x, weight, _, stride, padding, dilation, transposed, _, groups, mask = args[:11]
+        _, x, weight, _, stride, padding, dilation, transposed, extra, groups, mask = args[:11]
         wanted = int(mask[0]) + 2 * int(mask[1])
-    if x.dim() != 4 or transposed or any(d != 1 for d in dilation) or \
-            weight.shape[2] != weight.shape[3]:
-        return None
-    return ("convolution", _itemsize(x), *x.shape, weight.shape[0], weight.shape[2], stride[0],
-            padding[0], groups, wanted)
+    dims = x.dim() - 2
+    if dims not in (2, 3):
+        return None  # of signals, nothing worth counting was seen
+    depth, height, width = [0, *x.shape[2:]] if dims == 2 else x.shape[2:]
+    filters = weight.shape[1] * groups if transposed else weight.shape[0]
+    is_last = dims == 2 and x.stride(1) == 1 and x.shape[1] > 1
+    return ("convolution", _itemsize(x), *x.shape[:2], depth, height, width, filters, dims,
+            _side(list(weight.shape[2:])), _side(list(stride)), _side(list(padding)) if any(padding) else 0,
+            _side(list(dilation)), max(extra), int(transposed), groups, int(is_last), wanted)
 
 
 def _attention(name: str, args: tuple) -> Optional[tuple]:
@@ -100,7 +116,7 @@ def hidden_by(func: Any, args: tuple, kwargs: dict, made: Any) -> Optional[tuple
         return None
     if name in _PRODUCTS:
         return ("matmul",)
-    if name == "sum" and func._overloadname == "dim_IntList":
+    if name in _REDUCTIONS:
         return _sum_of_rows(args)
     if name == "embedding_dense_backward":
         return ("embedding", args[1].numel())
@@ -247,7 +263,19 @@ def _index_put(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict
 
 def _unique(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
     _note_mask(policy, tracer, func)
-    x, count, long = args[0], policy.count(args[0].numel()), tracer.torch.int64
+    return _distinct(tracer, args[0], policy.count(args[0].numel()))
+
+
+def _consecutive(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
+    """Of a few numbers, programs ask whether they are alike."""
+    if args[0].numel() > 4096:
+        return _unique(policy, tracer, func, args, kwargs)
+    tracer.requests.note("unique_consecutive() depends on data; a few numbers are taken to be alike")
+    return _distinct(tracer, args[0], 1)
+
+
+def _distinct(tracer: Any, x: Any, count: int) -> tuple:
+    long = tracer.torch.int64
     return ((_empty(tracer, x, (count,)), _empty(tracer, x, tuple(x.shape), long),
              _empty(tracer, x, (count,), long)),)
 
@@ -268,12 +296,41 @@ def _grouped_product(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs
     return (_empty(tracer, left, shape, kwargs.get("out_dtype")),)
 
 
+def _ctc(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
+    """PyTorch's own kernel: the loss, and what its derivative needs."""
+    probabilities, _, _, lengths = args[:4]
+    longest = max(lengths.tolist() if hasattr(lengths, "tolist") else lengths)
+    steps, batch = probabilities.shape[:2]
+    return ((_empty(tracer, probabilities, (batch,)),
+             _empty(tracer, probabilities, (batch, steps, 2 * longest + 1))),)
+
+
+def _ctc_backward(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
+    tracer.see(_empty(tracer, args[6], tuple(args[6].shape)))  # the same sums, from the other end
+    return (_empty(tracer, args[1], tuple(args[1].shape)),)
+
+
+def _packed(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
+    """The steps of all sequences, one after the other, and how many sequences each step has."""
+    steps, lengths, is_batch_first = args
+    found = lengths.tolist()
+    sizes = [sum(length > step for length in found) for step in range(max(found))]
+    return ((_empty(tracer, steps, (sum(found), *steps.shape[2:])),
+             tracer.torch.tensor(sizes, dtype=tracer.torch.int64, device="cpu")),)
+
+
+def _no(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
+    return (False,)
+
+
 _ANSWERS: Dict[str, Callable] = {
+    "_ctc_loss": _ctc, "_ctc_loss_backward": _ctc_backward, "_use_cudnn_ctc_loss": _no,
+    "_use_miopen_ctc_loss": _no, "_pack_padded_sequence": _packed,
     "_grouped_mm": _grouped_product,
     "_local_scalar_dense": _number, "equal": _equal, "nonzero": _nonzero,
     "masked_select": _masked_select, "index": _index, "index_put": _index_put,
     "index_put_": _index_put, "_index_put_impl_": _index_put, "_unique2": _unique,
-    "unique_consecutive": _unique, "bincount": _bincount}
+    "unique_consecutive": _consecutive, "bincount": _bincount}
 
 
 def refusal(tracer: Any, func: Any, error: Exception) -> Optional[str]:
@@ -364,6 +421,42 @@ def attention_function(tracer: Any) -> Callable:
     return attend
 
 
+def linear_function(tracer: Any) -> Callable:
+    """Of what does not lie in one piece, PyTorch adds the bias in place; but to a copy, where the tensor
+    is of a class of its own, as fake ones are."""
+    torch = tracer.torch
+
+    def linear(func, args, kwargs):
+        x, weight, bias = (*args, *(kwargs.get(name) for name in ("input", "weight", "bias")[len(args):]))
+        if bias is None or not isinstance(x, tracer.FakeTensor) or x.dim() < 3 or x.is_contiguous():
+            return func(*args, **kwargs)
+        return torch.matmul(x, weight.t()).add_(bias)
+
+    return linear
+
+
+def ctc_function(tracer: Any) -> Callable:
+    """Its lengths become numbers; those of the GPU are taken to be the longest."""
+    def numbers(lengths: Any, longest: int) -> Any:
+        if not isinstance(lengths, tracer.torch.Tensor):
+            return lengths
+        if isinstance(lengths, tracer.FakeTensor):
+            return [longest] * lengths.numel()
+        return lengths.tolist()
+
+    def ctc_loss(func, args, kwargs):
+        probabilities, targets, inputs, lengths, blank, reduction, *rest = args
+        if kwargs or not isinstance(probabilities, tracer.FakeTensor):
+            return func(*args, **kwargs)
+        lengths = numbers(lengths, targets.shape[-1])
+        losses = func(probabilities, targets, numbers(inputs, probabilities.shape[0]), lengths, blank, 0, *rest)
+        if reduction == 0:
+            return losses
+        return losses.sum() if reduction == 2 else losses.div(float(max(lengths))).mean()
+
+    return ctc_loss
+
+
 def take_device(tracer: Any, tensor: Any, data: Any) -> None:
     """`tensor.data = data` leaves a fake tensor on the device it was made for."""
     if isinstance(tensor, tracer.FakeTensor) and isinstance(data, tracer.FakeTensor):
@@ -384,5 +477,6 @@ def replaced_functions(tracer: Any) -> Dict[Any, Callable]:
         return False
 
     return {torch.nn.functional.scaled_dot_product_attention: attention_function(tracer),
+            torch.nn.functional.linear: linear_function(tracer),
             torch.Tensor.data.__set__: set_data, torch.Tensor.pin_memory: itself,
             torch.Tensor.is_pinned: is_not}

@@ -162,14 +162,18 @@ uint64_t vw__paged_serving_tag(const vw__paged_engine *engine)
     return engine->base.serving != NULL ? engine->base.serving->tag : 0;
 }
 
+/* A whole segment counts and is shown as a plain one: whoever registers memory looks for those. */
 void vw__paged_come_home(vw__paged_engine *engine, vw__paged_place *place)
 {
     vw__lane *lane = place->segment->lane;
     uint64_t size_bytes = place->handle->size_bytes;
+    bool is_whole = vw__segment_is_whole(place->segment);
     place->handle->home = place;
     vw__engine_count_held(&engine->base, lane->shelf, (int64_t)size_bytes);
-    vw__engine_notice(&engine->base, VW_ACTION_SEGMENT_MAP, lane, place->address, size_bytes,
-                      vw__paged_serving_tag(engine));
+    if (is_whole)
+        vw__counter_up(&engine->base.owner.counters->segment, lane->shelf->kind, 1);
+    vw__engine_notice(&engine->base, is_whole ? VW_ACTION_SEGMENT_ALLOC : VW_ACTION_SEGMENT_MAP,
+                      lane, place->address, size_bytes, vw__paged_serving_tag(engine));
 }
 
 void vw__paged_leave_home(vw__paged_engine *engine, const vw__paged_place *place,
@@ -177,7 +181,10 @@ void vw__paged_leave_home(vw__paged_engine *engine, const vw__paged_place *place
 {
     vw__lane *lane = place->segment->lane;
     uint64_t size_bytes = place->handle->size_bytes;
+    bool is_whole = vw__segment_is_whole(place->segment);
     vw__engine_count_held(&engine->base, lane->shelf, -(int64_t)size_bytes);
-    vw__engine_notice(&engine->base, VW_ACTION_SEGMENT_UNMAP, lane, place->address, size_bytes,
-                      vw__engine_event_tag(&engine->base, block));
+    if (is_whole)
+        vw__counter_down(&engine->base.owner.counters->segment, lane->shelf->kind, 1);
+    vw__engine_notice(&engine->base, is_whole ? VW_ACTION_SEGMENT_FREE : VW_ACTION_SEGMENT_UNMAP,
+                      lane, place->address, size_bytes, vw__engine_event_tag(&engine->base, block));
 }

@@ -142,18 +142,18 @@ static vw_status evacuate_until(vw__paged_engine *engine, vw_stream stream, uint
     return status;
 }
 
-/* Nothing is gained by this alone: the pages that are made can share. */
-static vw_status part_units(vw__paged_engine *engine, vw_stream stream)
+/* Nothing is gained by this alone: the pages that are made can share. `*parted` handles were. */
+static vw_status part_units(vw__paged_engine *engine, vw_stream stream, size_t *parted)
 {
     partials found = {.is_deep = true};
     vw_status status = vw__paged_each_home_in_use(engine, add_partial, &found);
     if (found.count != 0)
         qsort(found.items, found.count, sizeof *found.items, by_size);
-    size_t parted = 0;
     uint64_t gained_bytes = 0;
-    for (size_t i = 0; i < found.count && parted < MOST_PARTED && status == VW_OK; i++) {
+    *parted = 0;
+    for (size_t i = 0; i < found.count && *parted < MOST_PARTED && status == VW_OK; i++) {
         status = evacuate_one(engine, &found.items[i], stream, true, &gained_bytes);
-        parted += status == VW_OK;
+        *parted += status == VW_OK;
         if (status == VW_ERR_OUT_OF_MEMORY)
             status = VW_OK;
     }
@@ -161,18 +161,20 @@ static vw_status part_units(vw__paged_engine *engine, vw_stream stream)
     return status;
 }
 
-/* In the order of what it costs. Each step sees the free memory as the one before left it. */
+/* In the order of what it costs. Each step sees the free memory as the one before left it. Where
+ * the pages that were made find no partners, more are made. */
 static vw_status gain(vw__paged_engine *engine, vw_stream stream, uint64_t wanted_bytes,
                       bool goes_deep, uint64_t *gained_bytes)
 {
     VW__TRY(evacuate_until(engine, stream, wanted_bytes, gained_bytes));
     if (*gained_bytes < wanted_bytes)
         VW__TRY(vw__paged_share_pages(engine, stream, wanted_bytes, gained_bytes));
-    if (*gained_bytes != 0 || !goes_deep)
-        return VW_OK;
-    VW__TRY(vw__paged_survey_all(engine));
-    VW__TRY(part_units(engine, stream));
-    return vw__paged_share_pages(engine, stream, wanted_bytes, gained_bytes);
+    for (size_t parted = 1; goes_deep && *gained_bytes == 0 && parted != 0;) {
+        VW__TRY(vw__paged_survey_all(engine));
+        VW__TRY(part_units(engine, stream, &parted));
+        VW__TRY(vw__paged_share_pages(engine, stream, wanted_bytes, gained_bytes));
+    }
+    return VW_OK;
 }
 
 /* The smallest free handle that is enough to begin with, or the largest; NULL: no handle is free.

@@ -19,6 +19,7 @@
  *   paged_miss.c        what happens when no free block fits: every step, in order
  *   paged_fill.c        a range of addresses gets memory, piece by piece
  *   paged_copy.c        when live data goes to other pages; paged_evacuate.c: how
+ *   paged_whole.c       private pools whose segments are one handle each
  *   paged_share.c       pages in use at several addresses
  *   paged_spill.c       when live memory leaves the device, and which; paged_return.c: when it
  *                       comes back; paged_spill_list.c: what both do
@@ -33,7 +34,7 @@
  * and beside that way:
  *
  *   paged_lifecycle.c   making and ending the engine, its settings, its tables
- *   paged_reclaim.c     giving memory back
+ *   paged_reclaim.c     giving memory back; paged_habit.c: what the program will take again
  *   paged_pins.c        memory that others can see
  *   paged_park.c        parking: what goes, in which order, and who is refused meanwhile;
  *                       paged_park_tape.c: all of it; paged_park_region.c: a region alone
@@ -80,7 +81,7 @@ typedef struct vw__paged_stuck {
 } vw__paged_stuck;
 
 typedef enum vw__paged_mode {
-    VW__PAGED_MOVES,  /* only free memory ever moves */
+    VW__PAGED_MOVES,  /* only free memory moves: a pool without safe points, or that spills */
     VW__PAGED_RESCUE, /* live data is copied where the alternative is running out of memory */
     VW__PAGED_TIGHT,  /* live data is copied wherever the growth limit would be passed */
 } vw__paged_mode;
@@ -173,6 +174,27 @@ struct vw__paged_spill {
     uint64_t wished_spills;
 };
 
+/* What the program does with memory that it gives back: paged_habit.c. */
+typedef struct vw__paged_habit {
+    bool has_call; /* all idle memory was to be given back, once or more */
+    int64_t clock; /* at the last of these calls, as the next two */
+    uint64_t live_bytes;
+    uint64_t idle_bytes;
+    uint64_t used_bytes; /* the most that was live between calls, forgotten with time; 0: the
+                            program had no habit then */
+} vw__paged_habit;
+
+/* How far the work on a stream has come, for memory that is given back without waiting. */
+typedef struct vw__paged_passed {
+    struct vw__paged_passed *next;
+    vw_stream stream;
+    vw__paged_mark *mark; /* not complete when last looked at, or NULL */
+    uint64_t call;        /* in which it was */
+    int64_t marked_at;    /* the clock: what came free up to then is unused once the mark is
+                             complete */
+    int64_t passed_at;    /* what came free up to then is unused */
+} vw__paged_passed;
+
 /* A handle that a survey found free. */
 typedef struct vw__paged_candidate {
     vw__paged_handle *handle;
@@ -189,10 +211,14 @@ typedef struct vw__paged_engine {
     bool is_shareable;
 
     uint64_t peak_live_bytes; /* as far as misses saw it: what growth is tied to */
+    uint64_t full_bytes;      /* on the device when it had no more for us; UINT64_MAX: it has */
     int64_t clock;            /* requests so far */
     uint64_t call;            /* misses and trims so far: marks are shared within one */
     uint64_t survey;
+    bool drops_ghosts; /* a window may cover ghosts of handles in use, since the last survey */
     double fineness; /* how much smaller handles are made than at first: 1 or more */
+    uint64_t
+        look_ahead_bytes; /* held, at which to see whether memory gets short (paged_moment.c) */
 
     vw__paged_handle *handles;
     vw__paged_place *spare_places;
@@ -215,6 +241,10 @@ typedef struct vw__paged_engine {
     vw__block *retired;       /* records merged into others since the last survey */
     vw__paged_place *vacated; /* guests that nobody uses any more, to become ghosts */
     vw__paged_pinned *pins;
+    vw__paged_habit habit;
+    vw__paged_passed *passed;
+    int64_t owed_at; /* the clock: a trim has left what came free up to then for give_back(); -1: it
+                        left nothing */
     vw_paged_stats stats;
     const char *failure; /* not NULL: the pool has failed, and why */
     char failure_text[256];
@@ -287,6 +317,13 @@ static inline uint64_t vw__paged_live_bytes(const vw__paged_engine *engine)
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
+/* The memory that the pool could come to hold: its card's, or its limit if that is less. */
+static inline uint64_t vw__paged_card_bytes(const vw__paged_engine *engine)
+{
+    uint64_t card_bytes = engine->base.owner.device->properties.total_bytes;
+    return card_bytes < engine->base.limit_bytes ? card_bytes : engine->base.limit_bytes;
+}
+
 /* The most bytes the pool may hold, handles on the host included: its limit is for the device. */
 static inline uint64_t vw__paged_limit_bytes(const vw__paged_engine *engine)
 {
@@ -294,15 +331,24 @@ static inline uint64_t vw__paged_limit_bytes(const vw__paged_engine *engine)
     return limit_bytes != UINT64_MAX ? limit_bytes + engine->stats.spilled_bytes : UINT64_MAX;
 }
 
-enum { VW__PAGED_RESERVED_UNITS = 2 }; /* that copying needs to begin with */
+enum {
+    VW__PAGED_RESERVED_UNITS = 2, /* that copying needs to begin with */
+    VW__PAGED_RESERVED_PARTS = 64 /* of a full device, at most */
+};
 
-/* How much the pool may hold: its limit, less what copying needs where the mode lets it copy. */
+/* How much the pool may hold: its limit. Where the mode lets it copy, less what copying needs, and
+ * no more than the device turned out to have: a pool that holds all of it could not begin. */
 static inline uint64_t vw__paged_most_bytes(const vw__paged_engine *engine)
 {
     uint64_t limit_bytes = vw__paged_limit_bytes(engine);
     uint64_t reserved_bytes = VW__PAGED_RESERVED_UNITS * engine->unit_bytes;
-    if (engine->mode == VW__PAGED_MOVES || limit_bytes == UINT64_MAX ||
-        limit_bytes < reserved_bytes)
+    if (engine->mode == VW__PAGED_MOVES)
+        return limit_bytes;
+    if (engine->full_bytes != UINT64_MAX &&
+        engine->full_bytes / VW__PAGED_RESERVED_PARTS >= reserved_bytes &&
+        engine->full_bytes + engine->stats.spilled_bytes < limit_bytes)
+        limit_bytes = engine->full_bytes + engine->stats.spilled_bytes;
+    if (limit_bytes == UINT64_MAX || limit_bytes < reserved_bytes)
         return limit_bytes;
     return limit_bytes - reserved_bytes;
 }

@@ -1,8 +1,8 @@
 /* paged_fill.c - a window gets memory, piece by piece.
  *
  * A *window* is a range of a lane's addresses, as large as the request, in which nothing is live
- * (paged_survey.c). Its ghosts are revived, and each piece of it that has no memory is filled, by
- * the first of these that can:
+ * (paged_survey.c). Its ghosts are revived, or dropped where their handles are in use, and each
+ * piece of it that has no memory is filled, by the first of these that can:
  *   1. new memory, while the pool stays within its growth limit
  *   2. a free handle from elsewhere, of about the piece's size
  *   3. new memory beyond the growth limit
@@ -10,11 +10,12 @@
  * The size of a new handle. A handle can move only as a whole, so a block wastes the rest of the
  * handles at its two ends until it is freed: handles follow the size of the block, a sixteenth of
  * it. But every handle costs the same number of driver calls, whatever its size, so they are larger
- * while the growth limit is far away: a fifth of the room that is left. No handle is larger than a
- * 512th of what the pool may hold, or 16 MiB, because a full card has no room to waste. And a pool
- * that had to grow beyond its limit has learned that its handles are too large for this program:
- * they become finer each time, down to half. (docs/design/006 has the measurements behind the
- * numbers.)
+ * while the growth limit is far away: a fifth of the room that is left, and at most half of what
+ * the growth limit lets lie idle, since a few large handles with one small block in each would be
+ * all of that. No handle is larger than a 512th of what the pool may hold, or 16 MiB, because a
+ * full card has no room to waste. And a pool that had to grow beyond its limit has learned that its
+ * handles are too large for this program: they become finer each time, down to half.
+ * (docs/design/006 has the measurements behind the numbers.)
  *
  * A request must not stall: after so many driver calls, new memory beyond the limit is taken, in
  * larger pieces, rather than more small handles moved. */
@@ -28,6 +29,7 @@
 enum {
     PARTS_OF_A_BLOCK = 16,
     PARTS_OF_THE_ROOM = 5,
+    PARTS_OF_THE_IDLE = 2,
     PARTS_OF_THE_CARD = 512,
     MOST_OPERATIONS = 250, /* of about 35 us: 9 ms */
     MOST_GHOSTS = 16,      /* of one handle */
@@ -46,21 +48,29 @@ static uint64_t power_of_two_up_to(uint64_t value)
     return UINT64_C(1) << vw__floor_log2_u64(value);
 }
 
-static uint64_t handle_bytes(const vw__paged_miss *request, uint64_t missing_bytes)
+/* While the growth limit is far away; 0 at it. */
+static uint64_t bytes_by_room(const vw__paged_miss *request)
 {
     const vw__paged_engine *engine = request->engine;
     uint64_t held_bytes = engine->base.held_bytes;
+    uint64_t idle_bytes = request->allowed_bytes - engine->peak_live_bytes;
+    if (request->allowed_bytes <= held_bytes)
+        return 0;
+    return vw__min_u64((request->allowed_bytes - held_bytes) / PARTS_OF_THE_ROOM,
+                       idle_bytes / PARTS_OF_THE_IDLE);
+}
+
+static uint64_t handle_bytes(const vw__paged_miss *request, uint64_t missing_bytes)
+{
+    const vw__paged_engine *engine = request->engine;
     if (request->lane->shelf->kind == VW__ENGINE_SMALL)
         return engine->unit_bytes;
-    double wanted = (double)request->size_bytes / PARTS_OF_A_BLOCK;
-    if (request->allowed_bytes > held_bytes) {
-        double by_room = (double)(request->allowed_bytes - held_bytes) / PARTS_OF_THE_ROOM;
-        wanted = by_room > wanted ? by_room : wanted;
-    }
-    uint64_t card_bytes = engine->base.owner.device->properties.total_bytes;
-    uint64_t most_bytes = vw__min_u64(card_bytes, engine->base.limit_bytes) / PARTS_OF_THE_CARD;
-    most_bytes = vw__min_u64(vw__max_u64(most_bytes, LEAST_BOUND_BYTES), MOST_HANDLE_BYTES);
-    uint64_t bytes = vw__min_u64((uint64_t)(wanted / engine->fineness), most_bytes);
+    uint64_t wanted_bytes =
+        vw__max_u64(request->size_bytes / PARTS_OF_A_BLOCK, bytes_by_room(request));
+    uint64_t most_bytes =
+        vw__max_u64(vw__paged_card_bytes(engine) / PARTS_OF_THE_CARD, LEAST_BOUND_BYTES);
+    most_bytes = vw__min_u64(most_bytes, MOST_HANDLE_BYTES);
+    uint64_t bytes = vw__min_u64((uint64_t)((double)wanted_bytes / engine->fineness), most_bytes);
     bytes = power_of_two_up_to(vw__max_u64(bytes, engine->unit_bytes));
     return vw__min_u64(bytes, missing_bytes);
 }
@@ -80,10 +90,14 @@ static vw_status grow_within(vw__paged_miss *request, vw__block *unmapped, uint6
         if (held_bytes + wanted_bytes > room_bytes)
             return VW_OK;
         status = vw__paged_grow(engine, unmapped, address, wanted_bytes);
-        if (status == VW_ERR_OUT_OF_MEMORY) /* others use the device, too: it has less than that */
+        if (status == VW_ERR_OUT_OF_MEMORY) { /* others use the device, too: it has less */
             request->most_bytes = held_bytes + wanted_bytes - engine->unit_bytes;
+            engine->full_bytes = request->most_bytes - engine->stats.spilled_bytes;
+        }
     }
     VW__TRY(status);
+    if (vw__paged_on_device_bytes(engine) > engine->full_bytes)
+        engine->full_bytes = UINT64_MAX; /* it has more by now */
     request->operations++;
     *got_bytes = wanted_bytes;
     return VW_OK;
@@ -187,6 +201,26 @@ static vw_status fill_piece(vw__paged_miss *request, const vw__paged_window *win
 
 /* ---- filling a window ------------------------------------------------------------------------ */
 
+/* Ghosts of handles in use: nobody needs them there any more (is_usable in paged_survey.c). */
+static vw_status drop_ghosts(vw__paged_miss *request, const vw__paged_window *window,
+                             vw__block **anchor)
+{
+    vw__paged_engine *engine = request->engine;
+    uint64_t end = window->address + window->size_bytes;
+    for (uint64_t at = window->address; at < end;) {
+        vw__block *block = *anchor = vw__paged_walk_to(*anchor, at);
+        at = block->address + block->size_bytes;
+        if (block->state != VW__BLOCK_GHOST)
+            continue;
+        vw__paged_place *ghost = vw__paged_place_at(engine, block->segment, block->address);
+        if (vw__paged_is_free(engine, ghost->handle))
+            continue;
+        VW__TRY(vw__paged_drop_ghost(engine, ghost, false));
+        request->operations++;
+    }
+    return VW_OK;
+}
+
 /* Ghosts first: what fills the rest must not be taken from under them. */
 static vw_status revive_ghosts(vw__paged_miss *request, const vw__paged_window *window,
                                vw__block **anchor)
@@ -214,6 +248,7 @@ vw_status vw__paged_fill(vw__paged_miss *request, const vw__paged_window *window
     const vw__paged_engine *engine = request->engine;
     uint64_t end = window->address + window->size_bytes;
     vw__block *block = window->first;
+    VW__TRY(drop_ghosts(request, window, &block));
     VW__TRY(revive_ghosts(request, window, &block));
     for (uint64_t at = window->address; at < end;) {
         block = vw__paged_walk_to(block, at);

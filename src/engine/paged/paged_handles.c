@@ -16,6 +16,27 @@
 
 /* ---- arenas ---------------------------------------------------------------------------------- */
 
+vw_status vw__paged_adopt_arena(vw__paged_engine *engine, vw__lane *lane, uint64_t address,
+                                uint64_t size_bytes, uint8_t nature, vw__segment **out)
+{
+    size_t unit_count = size_bytes / engine->unit_bytes;
+    vw__paged_place **units = vw__host_alloc_zeroed(unit_count, sizeof(vw__paged_place *));
+    vw__segment *segment = NULL;
+    if (units != NULL)
+        segment = vw__engine_add_segment(&engine->base, lane, address, size_bytes,
+                                         (uint8_t)(VW__BLOCK_NATURE_EXPANDABLE | nature), 0);
+    if (segment == NULL) {
+        (void)vw__driver_unreserve(&engine->base.owner, address, size_bytes);
+        vw__host_free(units);
+        return vw__fail_host_memory(unit_count * sizeof(vw__paged_place *), "an arena");
+    }
+    segment->detail = units;
+    segment->first->state = VW__BLOCK_UNMAPPED;
+    vw__paged_put_in(lane, segment->first);
+    *out = segment;
+    return VW_OK;
+}
+
 /* Reserves addresses for twice the device's memory, so that a request finds a gap between live
  * blocks. Where the device has fewer addresses, it takes fewer. */
 vw_status vw__paged_add_arena(vw__paged_engine *engine, vw__lane *lane, uint64_t size_bytes)
@@ -34,21 +55,8 @@ vw_status vw__paged_add_arena(vw__paged_engine *engine, vw__lane *lane, uint64_t
         status = vw__driver_reserve(&engine->base.owner, wanted_bytes, &address);
     }
     VW__TRY(status);
-    size_t unit_count = wanted_bytes / engine->unit_bytes;
-    vw__paged_place **units = vw__host_alloc_zeroed(unit_count, sizeof(vw__paged_place *));
     vw__segment *segment = NULL;
-    if (units != NULL)
-        segment = vw__engine_add_segment(&engine->base, lane, address, wanted_bytes,
-                                         VW__BLOCK_NATURE_EXPANDABLE, 0);
-    if (segment == NULL) {
-        (void)vw__driver_unreserve(&engine->base.owner, address, wanted_bytes);
-        vw__host_free(units);
-        return vw__fail_host_memory(unit_count * sizeof(vw__paged_place *), "an arena");
-    }
-    segment->detail = units;
-    segment->first->state = VW__BLOCK_UNMAPPED;
-    vw__paged_put_in(lane, segment->first);
-    return VW_OK;
+    return vw__paged_adopt_arena(engine, lane, address, wanted_bytes, 0, &segment);
 }
 
 vw_status vw__paged_end_arena(vw__paged_engine *engine, vw__segment *segment)
@@ -140,6 +148,14 @@ vw_status vw__paged_mark_is_complete(vw__paged_engine *engine, vw__paged_mark *m
         mark->is_complete = status == VW_OK;
     }
     *out = mark->is_complete;
+    return VW_OK;
+}
+
+vw_status vw__paged_look_at_marks(vw__paged_engine *engine)
+{
+    bool is_complete = false;
+    for (vw__paged_mark *mark = engine->marks; mark != NULL; mark = mark->next)
+        VW__TRY(vw__paged_mark_is_complete(engine, mark, &is_complete));
     return VW_OK;
 }
 
@@ -383,13 +399,18 @@ vw_status vw__paged_end_handle(vw__paged_engine *engine, vw__paged_handle *handl
     return status; /* refused: unmapped all the same; the device keeps a handle nobody knows */
 }
 
+/* Listeners hear of it before the memory goes: what they registered must end first. */
 vw_status vw__paged_release(vw__paged_engine *engine, vw__paged_handle *handle)
 {
     vw__paged_place *home = handle->home;
     VW__TRY(see_to_records(engine));
-    VW__TRY(vw__driver_unmap(&engine->base.owner, home->address, handle->size_bytes));
     vw__block *block = vw__paged_block_around(handle);
     vw__paged_leave_home(engine, home, block);
+    vw_status status = vw__driver_unmap(&engine->base.owner, home->address, handle->size_bytes);
+    if (status != VW_OK) {
+        vw__paged_come_home(engine, home);
+        return status;
+    }
     vw__paged_cut_out(engine, block, home->address, handle->size_bytes);
     vw__paged_fill_units(engine, home, NULL);
     vw__paged_settle_unmapped(engine, block);

@@ -8,6 +8,9 @@
 
 /* Reserves addresses for a lane, for at least `size_bytes`. */
 vw_status vw__paged_add_arena(vw__paged_engine *engine, vw__lane *lane, uint64_t size_bytes);
+/* Makes an arena of `nature` out of addresses that were reserved; they go where it fails. */
+vw_status vw__paged_adopt_arena(vw__paged_engine *engine, vw__lane *lane, uint64_t address,
+                                uint64_t size_bytes, uint8_t nature, vw__segment **out);
 /* Nothing is mapped in it. Where the device refuses, addresses are lost, no memory. */
 vw_status vw__paged_end_arena(vw__paged_engine *engine, vw__segment *segment);
 
@@ -17,6 +20,8 @@ vw_status vw__paged_end_arena(vw__paged_engine *engine, vw__segment *segment);
 vw_status vw__paged_mark_stream(vw__paged_engine *engine, vw_stream stream, vw__paged_mark **out);
 void vw__paged_leave_mark(vw__paged_engine *engine, vw__paged_mark *mark);
 vw_status vw__paged_mark_is_complete(vw__paged_engine *engine, vw__paged_mark *mark, bool *out);
+/* Asks the device about every mark that was not complete: mark->is_complete is up to date then. */
+vw_status vw__paged_look_at_marks(vw__paged_engine *engine);
 void vw__paged_end_marks(vw__paged_engine *engine);
 
 /* ---- handles and their places ---- */

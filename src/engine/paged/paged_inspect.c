@@ -99,7 +99,7 @@ static vw_status check_block(void *context, const vw__block *block)
 static vw_status check_handles(paged_census *count)
 {
     const vw__paged_engine *engine = count->engine;
-    uint64_t handles = 0, bytes = 0, ghosts = 0, ghost_bytes = 0, all_guests = 0;
+    uint64_t handles = 0, bytes = 0, ghosts = 0, ghost_bytes = 0, all_guests = 0, whole[2] = {0, 0};
     for (const vw__paged_handle *handle = engine->handles; handle != NULL; handle = handle->next) {
         uint32_t own = 0;
         handles++;
@@ -113,6 +113,13 @@ static vw_status check_handles(paged_census *count)
                              vw__paged_place_at(engine, handle->home->segment,
                                                 handle->home->address) == handle->home,
                          "a handle is not at home");
+        whole[handle->home->segment->lane->shelf->kind] +=
+            vw__segment_is_whole(handle->home->segment);
+        VW__ENGINE_CHECK(!vw__segment_is_whole(handle->home->segment) ||
+                             (handle->size_bytes == handle->home->segment->size_bytes &&
+                              handle->pin_count != 0 && handle->ghosts == NULL),
+                         "segment %#" PRIx64 " should be one handle that stays",
+                         handle->home->segment->address);
         for (const vw__paged_place *ghost = handle->ghosts; ghost != NULL;
              ghost = ghost->next, own++)
             VW__ENGINE_CHECK(ghost->handle == handle && ghost->block != NULL,
@@ -146,7 +153,7 @@ static vw_status check_handles(paged_census *count)
     VW__ENGINE_CHECK(ghost_bytes == engine->stats.retiring_bytes,
                      "%" PRIu64 " bytes of ghosts, counted %" PRIu64, ghost_bytes,
                      engine->stats.retiring_bytes);
-    return VW_OK;
+    return vw__engine_check_counter(&engine->base.owner.counters->segment, whole, "segment");
 }
 
 /* A handle on the host is in use, and was exchanged as a whole. */

@@ -11,6 +11,7 @@
 #include "device/device_table.h" /* vw__device_can_share */
 #include "engine/paged/paged_handles.h"
 #include "engine/paged/paged_inspect.h"
+#include "engine/paged/paged_moment.h"
 #include "engine/paged/paged_park.h"
 #include "engine/paged/paged_pins.h"
 #include "engine/paged/paged_reclaim.h"
@@ -24,7 +25,10 @@
 
 static vw_status set_fraction(vw__engine *base, double fraction)
 {
-    return vw__torch_conf_set_fraction(&vw__paged_of(base)->conf, base, fraction);
+    vw__paged_engine *engine = vw__paged_of(base);
+    VW__TRY(vw__torch_conf_set_fraction(&engine->conf, base, fraction));
+    vw__paged_begin_looking_ahead(engine);
+    return VW_OK;
 }
 
 static vw_status configure(vw__engine *base, const char *text)
@@ -40,15 +44,18 @@ static void walk_conf(const vw__engine *base, vw_conf_visitor visit, void *conte
     vw__torch_conf_walk(&vw__paged_of_const(base)->conf, visit, context);
 }
 
-/* By vw__paged_mode. */
 static const char *const names[] = {"vramwise", "vramwise:rescue", "vramwise:tight", NULL};
 
-static vw__paged_mode mode_of(const char *name)
+/* The first two copy alike, and the first does without where nobody grants safe points. A pool that
+ * spills copies only if told to: pages that share others cannot leave the device. */
+static vw__paged_mode mode_of(const vw_pool_options *options)
 {
-    int mode = VW__PAGED_MOVES;
-    while (names[mode + 1] != NULL && strcmp(name, names[mode]) != 0)
-        mode++;
-    return (vw__paged_mode)mode;
+    if (strcmp(options->engine, "vramwise:tight") == 0)
+        return VW__PAGED_TIGHT;
+    bool may_copy = options->safe_point.enter != NULL && options->spill_bytes == 0;
+    if (strcmp(options->engine, "vramwise:rescue") == 0)
+        may_copy = true;
+    return may_copy ? VW__PAGED_RESCUE : VW__PAGED_MOVES;
 }
 
 /* ---- private pools --------------------------------------------------------------------------- */
@@ -99,6 +106,13 @@ static vw_status fail_walk_pieces(vw__engine *base, const vw__block *under,
 static vw_status fail_trim(vw__engine *base, const vw_private_id *only)
 {
     (void)only;
+    return say_why(base);
+}
+
+static vw_status fail_give_back(vw__engine *base, vw__engine_slice *slice)
+{
+    slice->given_bytes = 0;
+    slice->is_waiting = false;
     return say_why(base);
 }
 
@@ -163,6 +177,7 @@ static void destroy(vw__engine *base)
     vw__paged_end_parkings(engine);
     vw__paged_abandon(engine);
     vw__paged_end_spill(engine);
+    vw__paged_end_reclaim(engine);
     vw__paged_end_marks(engine);
     vw__paged_end_pins(engine);
     vw__engine_deinit(base);
@@ -219,6 +234,7 @@ static const vw__engine_table paged_table = {
     .see_to_records = vw__engine_see_to_records,
     .walk_pieces = vw__paged_walk_pieces,
     .trim = trim,
+    .give_back = vw__paged_give_back,
     .set_fraction = set_fraction,
     .configure = configure,
     .check = vw__paged_check,
@@ -243,6 +259,7 @@ static const vw__engine_table failed_table = {
     .see_to_records = fail_see_to_records,
     .walk_pieces = fail_walk_pieces,
     .trim = fail_trim,
+    .give_back = fail_give_back,
     .set_fraction = fail_set_fraction,
     .configure = fail_configure,
     .check = fail_check,
@@ -300,14 +317,18 @@ static vw_status adopt_options(vw__paged_engine *engine, const vw_pool_options *
     engine->base.routing = vw__torch_conf_routing(&engine->conf);
     engine->base.reuse = vw__torch_conf_reuse(&engine->conf);
     engine->base.routing.scopes_count_as_captures = false; /* whatever the release did */
-    engine->mode = mode_of(options->engine);
+    engine->mode = mode_of(options);
+    engine->full_bytes = UINT64_MAX;
     engine->idle_share = options->idle_share > 0.0 ? options->idle_share : DEFAULT_IDLE_SHARE;
     engine->idle_floor_bytes =
         options->idle_floor_bytes != 0 ? options->idle_floor_bytes : DEFAULT_IDLE_FLOOR_BYTES;
     engine->is_shareable = options->is_shareable;
     if (settings->per_process_memory_fraction < 1.0)
         VW__TRY(set_fraction(&engine->base, settings->per_process_memory_fraction));
-    return options->spill_bytes != 0 ? vw__paged_begin_spill(engine, options) : VW_OK;
+    if (options->spill_bytes != 0)
+        VW__TRY(vw__paged_begin_spill(engine, options));
+    vw__paged_begin_looking_ahead(engine);
+    return VW_OK;
 }
 
 static vw_status create(const vw__engine_owner *owner, const vw_pool_options *options,
@@ -319,6 +340,7 @@ static vw_status create(const vw__engine_owner *owner, const vw_pool_options *op
     vw__engine_init(&engine->base, &paged_table, owner);
     engine->unit_bytes = owner->device->properties.granularity_bytes;
     engine->fineness = 1.0;
+    engine->owed_at = -1;
     vw_status status = adopt_options(engine, options);
     if (status != VW_OK) {
         destroy(&engine->base);

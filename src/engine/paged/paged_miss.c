@@ -15,10 +15,13 @@
 #include "engine/paged/paged_copy.h"
 #include "engine/paged/paged_fill.h"
 #include "engine/paged/paged_handles.h"
+#include "engine/paged/paged_moment.h"
 #include "engine/paged/paged_on_host.h"
+#include "engine/paged/paged_reclaim.h"
 #include "engine/paged/paged_share.h"
 #include "engine/paged/paged_spill.h"
 #include "engine/paged/paged_survey.h"
+#include "engine/paged/paged_whole.h"
 
 static vw_stream stream_of(const vw__paged_miss *request)
 {
@@ -38,6 +41,15 @@ static void set_limits(vw__paged_miss *request)
         engine->peak_live_bytes + vw__max_u64(idle_bytes, engine->idle_floor_bytes);
     request->most_bytes =
         request->takes_all ? vw__paged_limit_bytes(engine) : vw__paged_most_bytes(engine);
+}
+
+/* Beyond that idle memory is used first. */
+static void leave_free(vw__paged_miss *request)
+{
+    uint64_t spare_bytes = vw__paged_spare_bytes(request->engine);
+    uint64_t held_bytes = request->engine->base.held_bytes;
+    if (spare_bytes < request->allowed_bytes && held_bytes + spare_bytes < request->allowed_bytes)
+        request->allowed_bytes = held_bytes + spare_bytes;
 }
 
 /* ---- finding addresses, and filling them ----------------------------------------------------- */
@@ -107,6 +119,8 @@ static vw_status try_windows(vw__paged_miss *request, vw__block **out)
 {
     vw__paged_engine *engine = request->engine;
     vw__paged_window window;
+    if (vw__paged_wants_whole(request->lane->shelf))
+        return vw__paged_take_whole(request, out);
     VW__TRY(vw__paged_survey(engine, stream_of(request)));
     VW__TRY(find_window(request, &window));
     vw_status status = vw__paged_fill(request, &window, out);
@@ -173,14 +187,38 @@ static vw_status keep_growth_limit(vw__paged_miss *request, vw__block **out)
     return status;
 }
 
+/* Others may have given memory back since the device had no more for us. */
+static vw_status look_at_the_device(vw__paged_engine *engine)
+{
+    uint64_t free_bytes = 0, total_bytes = 0;
+    if (engine->full_bytes == UINT64_MAX)
+        return VW_OK;
+    VW__TRY(vw__paged_device(engine)->memory_info(vw__paged_context(engine), &free_bytes,
+                                                  &total_bytes));
+    engine->full_bytes =
+        vw__max_u64(engine->full_bytes, vw__paged_on_device_bytes(engine) + free_bytes);
+    return VW_OK;
+}
+
 static vw_status wait_for_others(vw__paged_miss *request, vw__block **out)
 {
     const vw__engine_owner *owner = &request->engine->base.owner;
     owner->counters->num_alloc_retries++;
+    VW__TRY(look_at_the_device(request->engine));
     VW__TRY(owner->finish_pending(owner->context, NULL));
     *out = vw__free_index_best_fit(&request->lane->free, request->size_bytes);
     if (*out != NULL)
         return VW_OK;
+    set_limits(request);
+    return try_windows(request, out);
+}
+
+static vw_status release_whole_segments(vw__paged_miss *request, vw__block **out)
+{
+    uint64_t given_bytes = 0;
+    VW__TRY(vw__paged_release_whole(request->engine, NULL, &given_bytes));
+    if (given_bytes == 0)
+        return VW_ERR_OUT_OF_MEMORY;
     set_limits(request);
     return try_windows(request, out);
 }
@@ -249,6 +287,8 @@ static const struct step {
     {NULL, true, try_windows},
     /* Blocks that other streams still use are waited for; then all of that again. */
     {NULL, false, wait_for_others},
+    /* Idle segments of private pools that others could register and nobody uses any more. */
+    {NULL, false, release_whole_segments},
     /* Live data is copied off handles that are mostly free. */
     {may_copy, false, copy_live_data},
     /* The part of its limit that a pool which copies keeps free, to have somewhere to copy to. */
@@ -278,6 +318,8 @@ static vw_status walk_the_way(vw__paged_miss *request, vw__block **out)
     if (!request->is_capturing)
         VW__TRY(settle(engine));
     set_limits(request);
+    if (engine->base.owner.keep_free_bytes != 0 && !request->is_capturing)
+        leave_free(request);
     for (size_t i = 0; i < sizeof way / sizeof way[0] && status == VW_ERR_OUT_OF_MEMORY; i++)
         if ((way[i].is_open == NULL || way[i].is_open(engine)) &&
             (way[i].in_captures || !request->is_capturing))
@@ -295,6 +337,8 @@ static vw_status find_or_make(vw__paged_engine *engine, vw__shelf *shelf,
 {
     const vw__engine_owner *owner = &engine->base.owner;
     bool is_worth_while = owner->reclaim(owner->context);
+    if (engine->base.scopes == NULL) /* a capture would not bear what is to be prepared */
+        is_worth_while = vw__paged_look_ahead(engine, size_bytes) || is_worth_while;
     vw__lane *lane = vw__shelf_lane(shelf, request->stream);
     if (is_worth_while && lane != NULL)
         *out = vw__free_index_best_fit(&lane->free, size_bytes);

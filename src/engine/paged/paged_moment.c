@@ -39,6 +39,53 @@ static bool is_any_stream_captured(const vw__paged_engine *engine)
     return is_found;
 }
 
+/* ---- before it is needed --------------------------------------------------------------------- */
+
+enum {
+    SHORT_OF_PARTS = 8, /* memory is short when less than one part in so many is left */
+    LEAST_WAY_PARTS = 64,
+};
+
+void vw__paged_begin_looking_ahead(vw__paged_engine *engine)
+{
+    bool may_need = engine->mode != VW__PAGED_MOVES || engine->spill != NULL;
+    bool is_wanted = may_need && engine->base.owner.prepare_safe_point != NULL;
+    engine->look_ahead_bytes = is_wanted ? 0 : UINT64_MAX;
+}
+
+/* The most the pool could hold, as others leave it now; its limit where the device does not say. */
+static uint64_t reachable_bytes(const vw__paged_engine *engine)
+{
+    const vw_device *device = engine->base.owner.device;
+    uint64_t free_bytes = 0, total_bytes = 0, on_device_bytes = vw__paged_on_device_bytes(engine);
+    uint64_t most_bytes = device->properties.total_bytes;
+    if (device->table->memory_info(device->context, &free_bytes, &total_bytes) == VW_OK)
+        most_bytes = on_device_bytes + free_bytes;
+    return vw__min_u64(most_bytes, engine->base.limit_bytes);
+}
+
+/* The device is asked on the way to that point, and again half way from there, a few times in all:
+ * others may take memory meanwhile. */
+bool vw__paged_look_ahead(vw__paged_engine *engine, uint64_t size_bytes)
+{
+    uint64_t held_bytes = vw__paged_on_device_bytes(engine) + size_bytes;
+    if (held_bytes < engine->look_ahead_bytes)
+        return false;
+    uint64_t most_bytes = reachable_bytes(engine);
+    uint64_t short_bytes = most_bytes - most_bytes / SHORT_OF_PARTS;
+    if (held_bytes < short_bytes) {
+        uint64_t way_bytes = (short_bytes - held_bytes) / 2;
+        bool is_near = way_bytes < most_bytes / LEAST_WAY_PARTS;
+        engine->look_ahead_bytes = is_near ? short_bytes : held_bytes + way_bytes;
+        return false;
+    }
+    engine->look_ahead_bytes = UINT64_MAX;
+    engine->base.owner.prepare_safe_point(engine->base.owner.context);
+    return true;
+}
+
+/* ---- entering it ----------------------------------------------------------------------------- */
+
 /* The lock is dropped meanwhile: others are served, make marks of their own, may fail the pool. */
 static bool enter_safe_point(vw__paged_engine *engine)
 {

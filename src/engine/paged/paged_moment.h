@@ -19,6 +19,14 @@ vw_status vw__paged_copy_live(vw__paged_engine *engine, const vw__paged_handle *
 vw_status vw__paged_copy_back(vw__paged_engine *engine, const vw__paged_handle *handle,
                               vw__block *first, uint64_t from_address, vw_stream stream);
 
+/* From here on vw__paged_look_ahead() looks anew: the limit is another. */
+void vw__paged_begin_looking_ahead(vw__paged_engine *engine);
+
+/* For each miss: tells the owner, once, that it may be asked for a moment soon, because the pool
+ * would hold seven eighths of all it can have. Returns whether it did, with the lock dropped
+ * meanwhile. */
+bool vw__paged_look_ahead(vw__paged_engine *engine, uint64_t size_bytes);
+
 /* A moment in which nobody touches live data, with the lock dropped meanwhile: until
  * vw__paged_end_moment(). False: not now, or never. The pool may have failed by then. */
 bool vw__paged_begin_moment(vw__paged_engine *engine);

@@ -69,6 +69,14 @@ static vw_status trim_nothing(vw__engine *base, const vw_private_id *only)
     return VW_OK;
 }
 
+static vw_status give_nothing_back(vw__engine *base, vw__engine_slice *slice)
+{
+    (void)base;
+    slice->given_bytes = 0;
+    slice->is_waiting = false;
+    return VW_OK;
+}
+
 static vw_status mark_no_step(vw__engine *base)
 {
     (void)base;
@@ -99,6 +107,7 @@ static void choose_table(vw__paged_engine *engine)
         return;
     }
     table->trim = trim_nothing;
+    table->give_back = give_nothing_back;
     table->mark_step = mark_no_step;
     table->largest_free = largest_is_none;
     vw__paged_use_table(engine, table);
@@ -209,7 +218,7 @@ vw_status vw__paged_make_parked(vw__paged_engine *engine, vw__paged_parking *par
 {
     vw_status status = try_to_make(engine, parking);
     if (status == VW_ERR_OUT_OF_MEMORY && !engine->is_parked) {
-        status = vw__paged_trim(&engine->base, NULL);
+        status = vw__paged_trim_all(engine);
         if (status == VW_OK)
             status = try_to_make(engine, parking);
     }
@@ -365,7 +374,7 @@ static vw_status park_in_moment(vw__paged_engine *engine, vw__paged_parking *par
                                 vw_park_report *report)
 {
     VW__TRY(vw__paged_device(engine)->synchronize(vw__paged_context(engine)));
-    VW__TRY(parking->region == NULL ? vw__paged_trim(&engine->base, NULL)
+    VW__TRY(parking->region == NULL ? vw__paged_trim_all(engine)
                                     : vw__paged_settle_vacated(engine));
     VW__TRY(collect(engine, parking, report));
     return parking->region == NULL ? vw__paged_park_tape(engine, parking, report)

@@ -32,7 +32,7 @@
 enum {
     MASK_BITS = 64,
     MOST_GUESTS = 3,
-    MOST_BITS = 56, /* a fuller page has no partner worth looking for */
+    MOST_BITS = 63, /* a fuller page has no room for a partner */
 };
 
 /* ---- coming free ----------------------------------------------------------------------------- */

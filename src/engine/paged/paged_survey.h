@@ -11,17 +11,19 @@ typedef struct vw__paged_window {
     vw__block *first; /* the first block it touches */
     uint64_t address;
     uint64_t size_bytes;
-    uint64_t missing_bytes; /* of it, without a mapping that could be used */
-    uint64_t ghost_bytes;
+    uint64_t cost_bytes;  /* of it, without a mapping that can be used, and what is in the way */
     uint64_t range_bytes; /* of the range it lies in */
 } vw__paged_window;
 
-/* Lists the free handles in engine->candidates; an empty list while `stream` is captured. */
+/* For a request on `stream`: lists the free handles in engine->candidates, none while it is
+ * captured, and learns which ghosts can be dropped. */
 vw_status vw__paged_survey(vw__paged_engine *engine, vw_stream stream);
+/* Only the list. */
 vw_status vw__paged_survey_all(vw__paged_engine *engine);
 
-/* The best range of a lane's addresses for a request; with `at_end_only` one at the end of an
- * arena. False: there is none. */
+/* The best range of a lane's addresses for a request, after vw__paged_survey(); with `at_end_only`
+ * one at the end of an arena. Ghosts in it are of free handles, or can be dropped. False: there is
+ * none. */
 bool vw__paged_choose_window(vw__paged_engine *engine, const vw__lane *lane, uint64_t size_bytes,
                              bool at_end_only, vw__paged_window *out);
 

@@ -39,12 +39,11 @@ static uint32_t segment_tie_break(vw__torch_engine *engine)
     return engine->conf.rules.tie_break == VW__TORCH_TIE_ADDRESS ? 0 : ++engine->tie_breaks;
 }
 
-vw__segment *vw__torch_add_segment(vw__torch_engine *engine, vw__lane *lane, uint64_t address,
-                                   uint64_t size_bytes, bool is_expandable)
+vw__segment *vw__torch_add_expandable(vw__torch_engine *engine, vw__lane *lane, uint64_t address,
+                                      uint64_t size_bytes)
 {
     return vw__engine_add_segment(&engine->base, lane, address, size_bytes,
-                                  is_expandable ? VW__BLOCK_NATURE_EXPANDABLE : 0,
-                                  segment_tie_break(engine));
+                                  VW__BLOCK_NATURE_EXPANDABLE, segment_tie_break(engine));
 }
 
 void vw__torch_drop_segment(vw__torch_engine *engine, vw__segment *segment)
@@ -137,29 +136,20 @@ static vw_status take_from_source(vw__torch_engine *engine, const vw__torch_sear
     return status;
 }
 
-static void give_back_to_source(vw__torch_engine *engine, const vw__torch_search *search,
-                                vw_device_ptr address)
-{
-    const vw__engine_owner *owner = &engine->base.owner;
-    const vw__private_pool *pool = search->shelf->private_pool;
-    if (pool != NULL && pool->source.take != NULL)
-        pool->source.give_back(pool->source.source_context, address, search->segment_bytes,
-                               owner->device->properties.index, search->stream);
-    else
-        (void)vw__driver_give_back(owner, address);
-}
-
 static vw_status take_plain_segment(vw__torch_engine *engine, const vw__torch_search *search,
                                     vw__block **out)
 {
     vw_device_ptr address;
-    VW__TRY(take_from_source(engine, search, &address));
-    vw__segment *segment =
-        vw__torch_add_segment(engine, search->lane, address, search->segment_bytes, false);
-    if (segment == NULL) {
-        give_back_to_source(engine, search, address);
+    vw__segment *segment = vw__engine_make_segment(&engine->base);
+    if (segment == NULL)
         return vw__fail_host_memory(sizeof *segment, "a segment record");
+    vw_status status = take_from_source(engine, search, &address);
+    if (status != VW_OK) {
+        vw__engine_unmake_segment(&engine->base, segment);
+        return status;
     }
+    vw__engine_file_segment(&engine->base, segment, search->lane, address, search->segment_bytes, 0,
+                            segment_tie_break(engine));
     vw__counters *counters = engine->base.owner.counters;
     vw__engine_size_kind kind = search->shelf->kind;
     vw__engine_count_held(&engine->base, search->shelf, (int64_t)search->segment_bytes);
@@ -349,8 +339,8 @@ VW__TREE_INLINE vw_status begin_search(vw__torch_engine *engine, const vw__engin
     search->lane = vw__shelf_lane(search->shelf, request->stream);
     search->is_expandable = engine->is_expandable;
     const vw__private_pool *pool = search->shelf->private_pool;
-    if (pool != NULL && pool->source.take != NULL &&
-        engine->conf.rules.custom_pools_ignore_expandable)
+    if (pool != NULL && (pool->one_handle || (pool->source.take != NULL &&
+                                              engine->conf.rules.custom_pools_ignore_expandable)))
         search->is_expandable = false;
     return VW_OK;
 }

@@ -71,8 +71,8 @@ uint32_t vw__torch_block_tie_break(vw__torch_engine *engine, const vw__segment *
 
 /* As vw__engine_add_segment() and its counterpart, with the tie-break that the version gives, and
  * the pages of an expandable segment freed. */
-vw__segment *vw__torch_add_segment(vw__torch_engine *engine, vw__lane *lane, uint64_t address,
-                                   uint64_t size_bytes, bool is_expandable);
+vw__segment *vw__torch_add_expandable(vw__torch_engine *engine, vw__lane *lane, uint64_t address,
+                                      uint64_t size_bytes);
 void vw__torch_drop_segment(vw__torch_engine *engine, vw__segment *segment);
 
 /* ---- torch_expandable.c ---------------------------------------------------------------------- */

@@ -280,7 +280,7 @@ static vw_status reserve_segment(vw__torch_engine *engine, const vw__torch_searc
                                     "an expandable segment's pages");
     vw_status status = vw__driver_reserve(&engine->base.owner, size_bytes, &address);
     if (status == VW_OK) {
-        segment = vw__torch_add_segment(engine, search->lane, address, size_bytes, true);
+        segment = vw__torch_add_expandable(engine, search->lane, address, size_bytes);
         if (segment == NULL) {
             (void)vw__driver_unreserve(&engine->base.owner, address, size_bytes);
             status = vw__fail_host_memory(sizeof *segment, "a segment record");

@@ -10,22 +10,31 @@
 #include "base/error.h"
 #include "engine/driver_calls.h"
 
-/* One whole, free, plain segment. */
+static void tell_end(vw__torch_engine *engine, const vw__block *block)
+{
+    const vw__segment *segment = block->segment;
+    vw__engine_notice(&engine->base, VW_ACTION_SEGMENT_FREE, segment->lane, segment->address,
+                      segment->size_bytes, vw__engine_event_tag(&engine->base, block));
+}
+
+/* One whole, free, plain segment. Listeners may have registered the memory of a caller's own
+ * source (ncclMemAlloc), and hear of its end before it goes; a device may refuse, and is asked
+ * first. */
 static vw_status release_segment(vw__torch_engine *engine, vw__block *block)
 {
     vw__segment *segment = block->segment;
     vw__lane *lane = segment->lane;
     const vw__engine_owner *owner = &engine->base.owner;
     vw__private_pool *pool = lane->shelf->private_pool;
-    if (pool != NULL && pool->source.give_back != NULL)
+    if (pool != NULL && pool->source.give_back != NULL) {
+        tell_end(engine, block);
         pool->source.give_back(pool->source.source_context, segment->address, segment->size_bytes,
                                owner->device->properties.index, lane->stream);
-    else
+    } else {
         VW__TRY(vw__driver_give_back(owner, segment->address));
-
+        tell_end(engine, block);
+    }
     owner->counters->num_device_free++;
-    vw__engine_notice(&engine->base, VW_ACTION_SEGMENT_FREE, lane, segment->address,
-                      segment->size_bytes, vw__engine_event_tag(&engine->base, block));
     vw__engine_count_held(&engine->base, lane->shelf, -(int64_t)segment->size_bytes);
     vw__counter_down(&owner->counters->segment, lane->shelf->kind, 1);
     if (segment->size_bytes >= engine->base.max_split_bytes)

@@ -2,8 +2,8 @@
 # Runs on a machine with a GPU and PyTorch: builds the libraries with gcc alone, then the parts that
 # are named, each within its time. One part that fails does not keep the others from running.
 #
-#   on_gpu.sh PART...     PART: build plan checks same runs live rescue spill pytorch raw steps watching tools, or all
-#   PART:SECONDS          gives a part another limit; PART=ALLOCATOR,... other allocators
+#   on_gpu.sh PART...     PART: build plan checks same runs live gate rescue limit spill registered neighbours raw tools watching pytorch steps, or all
+#   PART:SECONDS          gives a part another limit; PART=ALLOCATOR,... other allocators (of limit: phases)
 #
 # What is not in the repository is looked for in build/carried (or where the variable says):
 #   train.py   the corpus script, for steps            (VRAMWISE_TRAIN)
@@ -92,6 +92,30 @@ PY
     done
     return $is_bad
 }
+# The launch gate by itself, with CUPTI and the runtime that PyTorch brings.
+part_gate() {
+    set -e
+    local sources parts
+    mapfile -t sources < <(find src/base src/device src/engine src/pool src/model src/export src/record \
+        src/live adapters/torch/support -name '*.c' | sort)
+    parts=(bench/bench_launch_gate.c bench/gate_*.c tests/gpu/gpu_replay_bytes.c tests/gpu/gpu_replay_driver.c)
+    objects "${sources[@]}"
+    gcc -std=c11 -D_GNU_SOURCE -O3 -DNDEBUG -Wall -I. -Iinclude -Isrc -Itests -Iadapters/torch/support \
+        -o build/gpu/bench_launch_gate "${parts[@]}" $(named "${sources[@]}") -lpthread -ldl -lm
+    python3 - <<'PY' >build/gpu/gate_libraries
+import glob, os, torch
+torch.cuda.init()
+loaded = {line.split()[-1] for line in open("/proc/self/maps") if "/" in line}
+for name in ("libcupti.so", "libcudart.so"):
+    near = {path for at in loaded if "libcudart.so" in at
+            for path in glob.glob(os.path.join(os.path.dirname(at), "**", name + ".*"), recursive=True)
+            + glob.glob(os.path.join(os.path.dirname(at), "../../*/lib", name + ".*"))}
+    found = sorted(path for path in loaded | near if os.path.basename(path).startswith(name))
+    print(found[0] if found else "")
+PY
+    { read -r cupti; read -r runtime; } <build/gpu/gate_libraries
+    VRAMWISE_CUPTI=$cupti build/gpu/bench_launch_gate 0 "$runtime"
+}
 part_plan() {
     python3 "$bench/measure_plan.py" 0 2 >"$OUT/plan0.jsonl" &
     python3 "$bench/measure_plan.py" 1 2 >"$OUT/plan1.jsonl"
@@ -104,6 +128,11 @@ part_same() { python3 "$tests/same_results.py" $names; }
 part_runs() { python3 "$tests/whole_runs.py" --vramwise "$(program)"; }
 part_live() { python3 "$tests/check_live.py"; }
 part_rescue() { python3 "$tests/rescue_capped.py" $names; }
+part_limit() {
+    python3 "$bench/bench_limit.py" run "$OUT/limit" --budget $((limit - 30)) ${names:+--phases "${names// /,}"} || return
+    python3 "$bench/bench_limit.py" table "$OUT/limit"
+    python3 "$bench/bench_limit.py" check "$OUT/limit"
+}
 part_spill() {
     local is_bad=0
     python3 "$tests/check_spill.py" || is_bad=1
@@ -111,6 +140,8 @@ part_spill() {
     python3 "$bench/bench_spill.py" --seconds $((limit - SECONDS - 10)) || is_bad=1
     return $is_bad
 }
+part_registered() { python3 "$tests/registered.py" ${names:+--allocator "$names"}; }
+part_neighbours() { python3 "$tests/neighbours.py"; }
 part_pytorch() {
     python3 "$tests/run_pytorch_tests.py" --tests "${VRAMWISE_PYTORCH_TESTS:-$carried/pytests}" $names
 }
@@ -122,9 +153,8 @@ part_steps() {
 part_watching() { python3 "$bench/bench_watching.py" --vramwise "$(program)" --seconds $((limit / 2)); }
 part_tools() { python3 "$tests/snapshot_tools.py" --vramwise "$(program)" --out "$OUT" $names; }
 
-declare -A limits=([build]=240 [plan]=200 [checks]=300 [same]=200 [runs]=180 [live]=90 [rescue]=180 [spill]=480 [pytorch]=420 [raw]=180
-    [steps]=420 [watching]=160 [tools]=160)
-order=(build plan checks same runs live rescue spill raw tools watching pytorch steps)
+declare -A limits=([build]=240 [plan]=200 [checks]=300 [same]=200 [runs]=180 [live]=90 [gate]=560 [rescue]=180 [limit]=420 [spill]=480 [registered]=90 [neighbours]=120 [raw]=180 [tools]=160 [watching]=160 [pytorch]=420 [steps]=420)
+order=(build plan checks same runs live gate rescue limit spill registered neighbours raw tools watching pytorch steps)
 
 if [ "${1:-}" = --part ]; then # in a process of its own, so that it can be stopped
     limit=$3

@@ -3,9 +3,9 @@
     python3 rescue_capped.py [--factors 1.005,1.02] [ALLOCATOR...]
 
 GPT-2-like training with batches of every length. Its peak of live bytes is measured without a
-limit; then every allocator gets a card of that size times each factor. vramwise:rescue must
-complete with the losses of the run without a limit, to the last bit; what the others do is told.
-The status is 1 where vramwise:rescue did not complete, or its losses differ.
+limit; then every allocator gets a card of that size times each factor. vramwise and vramwise:rescue
+must complete with the losses of the run without a limit, to the last bit; what the others do is told.
+The status is 1 where one of the two did not complete, or its losses differ.
 """
 import argparse
 import json
@@ -111,7 +111,7 @@ def main() -> int:
             count = len(result["losses"])
             is_complete = count == STEPS and not result["error"]
             is_same = result["losses"] == free["losses"][:count]
-            if name == "vramwise:rescue":
+            if name in ("vramwise", "vramwise:rescue"):
                 is_bad = is_bad or not is_complete or not is_same
             moments = result["stats"].get("safe_moments") or {}
             step_ms = sorted(result["step_ms"]) or [0]

@@ -357,6 +357,10 @@ DRIVER(cuDeviceGetAttribute, (int *value, int attribute, int device))
         *value = !fake_is_set("FAKE_CUDA_WITHOUT_SHARING");
         return SUCCESS;
     }
+    if (attribute == VW__CUDA_HAS_DMA_BUF) {
+        *value = !fake_is_set("FAKE_CUDA_WITHOUT_DMA_BUF");
+        return SUCCESS;
+    }
     return INVALID_VALUE;
 }
 

@@ -18,6 +18,7 @@
  *   FAKE_CUDA_RDMA_WITHOUT_ACCESS=1  it has, but gives no access to memory that asked for it
  *   FAKE_CUDA_WITHOUT_SHARING=1      the device says its memory cannot be exported
  *   FAKE_CUDA_SHARING_REFUSED=1      it can, but not here: creating such memory is refused
+ *   FAKE_CUDA_WITHOUT_DMA_BUF=1      the device says it makes no dma-buf
  *   FAKE_CUDA_WITHOUT_HOST_NODES=1   the device knows no NUMA node that is near
  *   FAKE_CUDA_HOST_REFUSED=1         no memory of the host can be created
  *   FAKE_CUDA_WITHOUT_PEERS=1        no device can reach another's memory

@@ -361,6 +361,32 @@ DRIVER(cuMemExportToShareableHandle,
     pthread_mutex_unlock(&fake_lock);
     return result;
 }
+
+/* As the driver: whole pages, of one mapping. The file is all of its memory. */
+DRIVER(cuMemGetHandleForAddressRange, (void *exported, vw__cuda_ptr address, size_t size_bytes,
+                                       int type, unsigned long long flags))
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    int result = INVALID_VALUE;
+    uintptr_t start = (uintptr_t)address, page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    if (type != VW__CUDA_RANGE_DMA_BUF || flags != 0 || size_bytes == 0 || start % page != 0 ||
+        size_bytes % page != 0)
+        return result;
+    pthread_mutex_lock(&fake_lock);
+    for (fake_range *each = mappings; each != NULL && result != SUCCESS; each = each->next) {
+        if (start < each->start || start - each->start >= each->size_bytes ||
+            size_bytes > each->size_bytes - (start - each->start))
+            continue;
+        int file = dup(each->handle->file);
+        if (file < 0)
+            abort();
+        memcpy(exported, &file, sizeof file);
+        result = SUCCESS;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
 DRIVER(cuMemImportFromShareableHandle, (vw__cuda_handle * out, void *exported, int handle_type))
 {
     OBEY_ORDERS_IN_CONTEXT();

@@ -57,6 +57,7 @@ static _Atomic int is_enabled[NAME_COUNT];
 static _Atomic(callback_function) subscribed;
 static void *_Atomic subscribed_data;
 static _Atomic int is_taken_by_other;
+static void *_Atomic current_context;
 
 static int ordered_result(const char *function)
 {
@@ -132,6 +133,7 @@ static void tell(uint32_t id, int site, int *result, uint64_t *correlation)
         .callbackSite = site,
         .functionName = names[id],
         .functionReturnValue = site == EXIT ? result : NULL,
+        .context = current_context,
         .correlationData = correlation,
     };
     callback(subscribed_data, DRIVER_API, id, &data);
@@ -157,6 +159,12 @@ EXPORT void fake_cupti_set_taken(bool is_taken);
 void fake_cupti_set_taken(bool is_taken)
 {
     is_taken_by_other = is_taken;
+}
+
+EXPORT void fake_cupti_set_context(void *context);
+void fake_cupti_set_context(void *context)
+{
+    current_context = context;
 }
 
 EXPORT int fake_cupti_count_enabled(void);

@@ -21,4 +21,8 @@ typedef void (*fake_cupti_set_taken_function)(bool is_taken);
 #define FAKE_CUPTI_COUNT_ENABLED "fake_cupti_count_enabled"
 typedef int (*fake_cupti_count_enabled_function)(void);
 
+/* The context that calls are made in from now on. */
+#define FAKE_CUPTI_SET_CONTEXT "fake_cupti_set_context"
+typedef void (*fake_cupti_set_context_function)(void *context);
+
 #endif /* VW_TESTS_FAKE_CUPTI_H */

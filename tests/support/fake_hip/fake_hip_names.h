@@ -46,6 +46,7 @@
 #define cuMemUnmap hipMemUnmap
 #define cuMemSetAccess hipMemSetAccess
 #define cuMemExportToShareableHandle hipMemExportToShareableHandle
+#define cuMemGetHandleForAddressRange hipMemGetHandleForAddressRange
 #define cuMemImportFromShareableHandle hipMemImportFromShareableHandle
 
 #endif /* VW_TESTS_FAKE_HIP_NAMES_H */

@@ -131,7 +131,7 @@ static void open_pool(const char *value)
     const vw_pool_options options = {.struct_size = sizeof options,
                                      .engine = "vramwise",
                                      .safe_point = {grant, end_grant, NULL},
-                                     .park_guard = {grant, end_grant, NULL}};
+                                     .park_guard = {.hold = grant, .let_go = end_grant}};
     require(vw_simulated_device_create(NULL, &device));
     require(vw_pool_create(device, &options, &pool));
     require(vw_alloc(pool, strtoull(value, NULL, 10), 0, &address));

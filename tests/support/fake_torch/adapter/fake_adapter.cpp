@@ -41,6 +41,7 @@ extern "C" int vramwise_torch_has_settings_hook(void)
 
 static char installed[64];
 static unsigned long long spilled;
+static char left_free[64];
 static char advised[512];
 static int steps;
 static int expected = 1;
@@ -57,14 +58,15 @@ extern "C" int vramwise_torch_configure(const char *conf, char *message, size_t 
 }
 
 extern "C" int vramwise_torch_install(const char *allocator, unsigned flags,
-                                      unsigned long long spill_bytes, char *message,
-                                      size_t capacity)
+                                      unsigned long long spill_bytes, const char *keep_free,
+                                      char *message, size_t capacity)
 {
     if (std::getenv("FAKE_ADAPTER_REFUSES") != nullptr) {
         std::snprintf(message, capacity, "no such luck");
         return 1;
     }
     spilled = spill_bytes;
+    std::snprintf(left_free, sizeof left_free, "%s", keep_free != nullptr ? keep_free : "");
     std::snprintf(installed, sizeof installed, "%s %u %d", allocator, flags, vw_version_number());
     return 0;
 }
@@ -158,9 +160,10 @@ extern "C" long vramwise_torch_stats(int device, char *json, size_t capacity)
         return 0;
     std::snprintf(text, sizeof text,
                   "{\"installed\": \"%s\", \"expects_profilers\": %d, \"spill\": %llu, "
+                  "\"keep_free\": \"%s\", "
                   "\"advised\": \"%s\", \"steps\": %d, \"configured\": \"%s\", "
                   "\"parked\": \"%s\"}",
-                  installed, expected, spilled, advised, steps, configured, parked);
+                  installed, expected, spilled, left_free, advised, steps, configured, parked);
     if (json != nullptr && capacity > std::strlen(text))
         std::strcpy(json, text);
     return (long)std::strlen(text) + 1;

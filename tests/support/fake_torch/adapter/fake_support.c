@@ -4,6 +4,7 @@
 #include <string.h>
 
 __attribute__((visibility("default"))) int fake_depth, fake_deepest, fake_gates_removed;
+__attribute__((visibility("default"))) int fake_gate_state, fake_late_gates;
 __attribute__((visibility("default"))) char fake_engine[64], fake_conf[64];
 
 #define SHOWN __attribute__((visibility("default")))
@@ -11,6 +12,9 @@ SHOWN void vramwise_end_holds(void);
 SHOWN void vramwise_safe_point_enter(void);
 SHOWN void vramwise_safe_point_leave(void);
 SHOWN bool vramwise_launch_gate_remove(void);
+SHOWN void vramwise_launch_gate_come_late(bool is_quiet);
+SHOWN int vramwise_get_launch_gate_state(char *reason, size_t capacity);
+SHOWN const char *vramwise_launch_gate_state_name(int state);
 SHOWN bool vramwise_plain_choose(const char *engine, const char *conf);
 SHOWN void *vramwise_plain_alloc(size_t size_bytes, int device, void *stream);
 SHOWN void vramwise_plain_free(void *address, size_t size_bytes, int device, void *stream);
@@ -39,6 +43,24 @@ bool vramwise_launch_gate_remove(void)
 {
     fake_gates_removed++;
     return true;
+}
+
+void vramwise_launch_gate_come_late(bool is_quiet)
+{
+    (void)is_quiet;
+    fake_late_gates++;
+}
+
+int vramwise_get_launch_gate_state(char *reason, size_t capacity)
+{
+    strncpy(reason, fake_gate_state == 4 ? "another tool has CUPTI" : "", capacity);
+    return fake_gate_state;
+}
+
+const char *vramwise_launch_gate_state_name(int state)
+{
+    static const char *const names[] = {"off", "waits", "arming", "armed", "refused"};
+    return names[state];
 }
 
 bool vramwise_plain_choose(const char *engine, const char *conf)

@@ -1,0 +1,23 @@
+/* left_folders.h - private folders in a temporary one, and what becomes of those whose program was
+ * killed before it could remove them.
+ *
+ * A program holds its folder while it lives, by a lock that ends with it. Whoever makes the next
+ * folder of that kind removes the user's own that nobody holds, once they are a minute old: a
+ * younger one may be one that is being made. Links are not followed. */
+#ifndef VRAMWISE_CLI_LEFT_FOLDERS_H
+#define VRAMWISE_CLI_LEFT_FOLDERS_H
+
+#include <dirent.h>
+
+/* Returns a descriptor to be closed when the folder is removed; closed in children. -1: none, which
+ * means that the folder may be removed in a minute. Where a file system has no locks, no folder is
+ * ever taken for one that was left. */
+int left_folders_hold(const char *path);
+
+/* Removes folders in `parent` whose names begin with `beginning` and that hold files only. */
+void left_folders_remove(const char *parent, const char *beginning);
+
+/* Removes the files of an open folder. */
+void left_folders_empty(DIR *listing);
+
+#endif /* VRAMWISE_CLI_LEFT_FOLDERS_H */

@@ -1,0 +1,141 @@
+/* serve_clients.c - see serve_clients.h. */
+#include "serve_clients.h"
+
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct serve_client {
+    serve_client *next, *previous; /* in the order of connecting */
+    int socket;
+    struct in6_addr address;
+    bool is_answered; /* now */
+    bool is_leaving;  /* was shut down, and will be closed */
+    uint64_t due_ms;  /* the end of its next request */
+};
+
+void serve_clients_init(serve_clients *clients)
+{
+    *clients = (serve_clients){.count = 0};
+    (void)pthread_mutex_init(&clients->lock, NULL); /* cannot fail without attributes */
+}
+
+void serve_clients_deinit(serve_clients *clients)
+{
+    (void)pthread_mutex_destroy(&clients->lock);
+}
+
+/* IPv4 as IPv6 has it. Any other kind of address is one and the same. */
+static struct in6_addr address_of(const struct sockaddr *address)
+{
+    struct in6_addr result = IN6ADDR_ANY_INIT;
+    if (address != NULL && address->sa_family == AF_INET6)
+        result = ((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
+    if (address != NULL && address->sa_family == AF_INET) {
+        result.s6_addr[10] = result.s6_addr[11] = 0xFF;
+        memcpy(result.s6_addr + 12, &((const struct sockaddr_in *)(const void *)address)->sin_addr,
+               4);
+    }
+    return result;
+}
+
+static bool is_same(const struct in6_addr *one, const struct in6_addr *other)
+{
+    return memcmp(one, other, sizeof *one) == 0;
+}
+
+static void send_away(serve_clients *clients, serve_client *client)
+{
+    client->is_leaving = true;
+    clients->count--;
+    (void)shutdown(client->socket, SHUT_RDWR);
+}
+
+/* Makes the client that is due first leave, of one address or, with NULL, of all. */
+static void send_one_away(serve_clients *clients, const struct in6_addr *address)
+{
+    serve_client *chosen = NULL;
+    for (serve_client *client = clients->first; client != NULL; client = client->next)
+        if (!client->is_leaving && !client->is_answered &&
+            (address == NULL || is_same(&client->address, address)) &&
+            (chosen == NULL || client->due_ms < chosen->due_ms))
+            chosen = client;
+    if (chosen != NULL)
+        send_away(clients, chosen);
+}
+
+static void make_room(serve_clients *clients, const struct in6_addr *address, uint64_t now_ms)
+{
+    size_t of_address = 0;
+    for (serve_client *client = clients->first; client != NULL; client = client->next) {
+        if (client->is_leaving)
+            continue;
+        if (!client->is_answered && client->due_ms <= now_ms)
+            send_away(clients, client);
+        else
+            of_address += is_same(&client->address, address);
+    }
+    if (of_address >= SERVE_CLIENTS_MOST_OF_ADDRESS)
+        send_one_away(clients, address);
+    if (clients->count >= SERVE_CLIENTS_MOST)
+        send_one_away(clients, NULL);
+}
+
+serve_client *serve_clients_enter(serve_clients *clients, int socket,
+                                  const struct sockaddr *address, uint64_t now_ms)
+{
+    serve_client *client = calloc(1, sizeof *client);
+    if (client == NULL)
+        return NULL;
+    client->socket = socket;
+    client->address = address_of(address);
+    client->due_ms = now_ms + UINT64_C(1000) * SERVE_CLIENTS_REQUEST_SECONDS;
+    (void)pthread_mutex_lock(&clients->lock);
+    make_room(clients, &client->address, now_ms);
+    client->previous = clients->last;
+    if (clients->last != NULL)
+        clients->last->next = client;
+    else
+        clients->first = client;
+    clients->last = client;
+    clients->count++;
+    (void)pthread_mutex_unlock(&clients->lock);
+    return client;
+}
+
+void serve_clients_begin_answer(serve_clients *clients, serve_client *client)
+{
+    if (client == NULL)
+        return;
+    (void)pthread_mutex_lock(&clients->lock);
+    client->is_answered = true;
+    (void)pthread_mutex_unlock(&clients->lock);
+}
+
+void serve_clients_end_answer(serve_clients *clients, serve_client *client, uint64_t now_ms)
+{
+    if (client == NULL)
+        return;
+    (void)pthread_mutex_lock(&clients->lock);
+    client->is_answered = false;
+    client->due_ms = now_ms + UINT64_C(1000) * SERVE_CLIENTS_BETWEEN_SECONDS;
+    (void)pthread_mutex_unlock(&clients->lock);
+}
+
+void serve_clients_leave(serve_clients *clients, serve_client *client)
+{
+    if (client == NULL)
+        return;
+    (void)pthread_mutex_lock(&clients->lock);
+    clients->count -= !client->is_leaving;
+    if (client->previous != NULL)
+        client->previous->next = client->next;
+    else
+        clients->first = client->next;
+    if (client->next != NULL)
+        client->next->previous = client->previous;
+    else
+        clients->last = client->previous;
+    (void)pthread_mutex_unlock(&clients->lock);
+    free(client);
+}

@@ -1,0 +1,52 @@
+/* guest_thread.c - starting and ending threads of ours. */
+#include "base/guest_thread.h"
+
+#include <signal.h>
+
+enum { LONGEST_END_S = 1 };
+
+bool vw__guest_thread_start(pthread_t *thread, const char *name, void *(*run)(void *context),
+                            void *context)
+{
+    sigset_t every, before;
+    sigfillset(&every);
+    if (pthread_sigmask(SIG_SETMASK, &every, &before) != 0)
+        return false;
+    bool has_started = pthread_create(thread, NULL, run, context) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (has_started)
+        pthread_setname_np(*thread, name);
+    return has_started;
+}
+
+bool vw__guest_thread_condition(pthread_cond_t *condition)
+{
+    pthread_condattr_t attributes;
+    if (pthread_condattr_init(&attributes) != 0)
+        return false;
+    bool is_made = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
+                   pthread_cond_init(condition, &attributes) == 0;
+    pthread_condattr_destroy(&attributes);
+    return is_made;
+}
+
+struct timespec vw__guest_thread_time_after(uint64_t milliseconds)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    uint64_t end_ns = (uint64_t)until.tv_nsec + milliseconds * 1000000;
+    until.tv_sec += (time_t)(end_ns / 1000000000);
+    until.tv_nsec = (long)(end_ns % 1000000000);
+    return until;
+}
+
+bool vw__guest_thread_end_soon(pthread_t thread)
+{
+    struct timespec latest;
+    clock_gettime(CLOCK_REALTIME, &latest);
+    latest.tv_sec += LONGEST_END_S;
+    if (pthread_timedjoin_np(thread, NULL, &latest) == 0)
+        return true;
+    pthread_detach(thread);
+    return false;
+}

@@ -1,0 +1,145 @@
+/* test_serve_clients.c - who keeps its place and who loses it. The clock is the test's. */
+#include "cli/serve_clients.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "support/cmocka_here.h"
+
+enum { MOST = 512, SECOND = 1000 };
+
+static serve_clients clients;
+static serve_client *entered[MOST];
+static int ours[MOST], theirs[MOST];
+static int count;
+
+static int set_up(void **state)
+{
+    (void)state;
+    serve_clients_init(&clients);
+    count = 0;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    for (int i = 0; i < count; i++) {
+        serve_clients_leave(&clients, entered[i]);
+        (void)close(ours[i]);
+        (void)close(theirs[i]);
+    }
+    assert_int_equal(clients.count, 0);
+    assert_null(clients.first);
+    serve_clients_deinit(&clients);
+    return 0;
+}
+
+/* Connects from 10.0.0.`host`; the client's number. */
+static int enter(uint8_t host, uint64_t now_ms)
+{
+    int pair[2];
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    address.sin_addr.s_addr = htonl(0x0A000000u + host);
+    assert_true(count < MOST);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    ours[count] = pair[0];
+    theirs[count] = pair[1];
+    entered[count] = serve_clients_enter(&clients, pair[0], (struct sockaddr *)&address, now_ms);
+    assert_non_null(entered[count]);
+    return count++;
+}
+
+/* The other side sees an end where we shut the socket down. */
+static bool was_sent_away(int number)
+{
+    char byte;
+    return recv(theirs[number], &byte, 1, MSG_DONTWAIT) == 0;
+}
+
+static void one_address_has_so_many_places(void **state)
+{
+    (void)state;
+    for (int i = 0; i < SERVE_CLIENTS_MOST_OF_ADDRESS; i++)
+        enter(1, (uint64_t)i);
+    int other = enter(2, SECOND);
+    assert_false(was_sent_away(0));
+    enter(1, SECOND);
+    assert_true(was_sent_away(0));
+    assert_false(was_sent_away(1));
+    assert_false(was_sent_away(other));
+    assert_int_equal(clients.count, SERVE_CLIENTS_MOST_OF_ADDRESS + 1);
+}
+
+static void all_together_have_so_many(void **state)
+{
+    (void)state;
+    for (int i = 0; i < SERVE_CLIENTS_MOST; i++)
+        enter((uint8_t)(i % 200), (uint64_t)i);
+    assert_false(was_sent_away(0));
+    enter(250, SECOND);
+    assert_true(was_sent_away(0));
+    assert_int_equal(clients.count, SERVE_CLIENTS_MOST);
+}
+
+static void who_is_being_answered_stays(void **state)
+{
+    (void)state;
+    int first = enter(1, 0);
+    serve_clients_begin_answer(&clients, entered[first]);
+    for (int i = 0; i < SERVE_CLIENTS_MOST_OF_ADDRESS; i++)
+        enter(1, 1);
+    assert_false(was_sent_away(first));
+    assert_true(was_sent_away(1));
+}
+
+static void who_was_answered_is_waited_for_longer(void **state)
+{
+    (void)state;
+    int first = enter(1, 0);
+    serve_clients_begin_answer(&clients, entered[first]);
+    serve_clients_end_answer(&clients, entered[first], SECOND);
+    for (int i = 0; i < SERVE_CLIENTS_MOST_OF_ADDRESS; i++)
+        enter(1, 2 * SECOND);
+    assert_false(was_sent_away(first));
+    assert_true(was_sent_away(1));
+}
+
+static void whoever_is_overdue_goes_when_anybody_comes(void **state)
+{
+    (void)state;
+    int slow = enter(1, 0), early = enter(1, 1), answered = enter(1, 0);
+    serve_clients_begin_answer(&clients, entered[answered]);
+    enter(2, SERVE_CLIENTS_REQUEST_SECONDS * SECOND);
+    assert_true(was_sent_away(slow));
+    assert_false(was_sent_away(early));
+    assert_false(was_sent_away(answered));
+    serve_clients_end_answer(&clients, entered[answered], 0);
+    enter(2, SERVE_CLIENTS_BETWEEN_SECONDS * SECOND);
+    assert_true(was_sent_away(answered));
+}
+
+static void who_is_not_known_changes_nothing(void **state)
+{
+    (void)state;
+    serve_clients_begin_answer(&clients, NULL);
+    serve_clients_end_answer(&clients, NULL, 0);
+    serve_clients_leave(&clients, NULL);
+    assert_int_equal(clients.count, 0);
+}
+
+int main(void)
+{
+#define CONNECTED(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        CONNECTED(one_address_has_so_many_places),
+        CONNECTED(all_together_have_so_many),
+        CONNECTED(who_is_being_answered_stays),
+        CONNECTED(who_was_answered_is_waited_for_longer),
+        CONNECTED(whoever_is_overdue_goes_when_anybody_comes),
+        CONNECTED(who_is_not_known_changes_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

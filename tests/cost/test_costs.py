@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""test_costs.py PROGRAM [unittest arguments] - what a file costs grows with its size, not with its square.
+
+Each test runs a command on files of one, two and four times a size and counts instructions with callgrind, which
+does not depend on the machine's load. From one size to the next the cost may double, and a little more.
+"""
+import pathlib
+import pickle
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = ""
+MOST_GROWTH = 2.25  # of the added cost, when the added size doubles: 2 is linear, 4 is quadratic
+COLLECTED = re.compile(rb"Collected : (\d+)")
+
+
+def snapshot(trace=(), settings=None) -> bytes:
+    return pickle.dumps({"segments": [], "device_traces": [list(trace)], "allocator_settings": settings or {}}, protocol=4)
+
+
+def long_setting(size: int) -> bytes:
+    return snapshot(settings={"PYTORCH_CUDA_ALLOC_CONF": "a" * size})
+
+
+def many_settings(count: int) -> bytes:
+    return snapshot(settings={f"setting_{i}": i for i in range(count)})
+
+
+def private_pools(count: int) -> bytes:
+    trace = []
+    for i in range(count):
+        entry = {"addr": 0x7F0000000000 + (i << 21), "stream": 0, "pool_id": (i + 1, 0)}
+        trace += [{"action": "segment_alloc", "size": 2 << 20, **entry}, {"action": "alloc", "size": 512, **entry}]
+    return snapshot(trace)
+
+
+def streams(count: int) -> bytes:
+    trace = []
+    for i in range(count):
+        entry = {"addr": 0x7F0000000000 + (i << 21), "stream": i}
+        trace += [{"action": "segment_alloc", "size": 2 << 20, **entry}, {"action": "alloc", "size": 512, **entry}]
+    return snapshot(trace)
+
+
+def deep_stacks(count: int) -> bytes:
+    """Each event has a stack of its own."""
+    return snapshot({"action": "alloc", "addr": 512 * (i + 1), "size": 512, "stream": 0,
+                     "frames": [{"name": f"f{i}", "filename": "train.py", "line": line} for line in range(16)]}
+                    for i in range(count))
+
+
+def long_name(size: int) -> bytes:
+    return snapshot([{"action": "alloc", "addr": 512, "size": 512, "stream": 0,
+                      "frames": [{"name": "f" * size, "filename": "d/" * (size // 2), "line": 1}]}])
+
+
+def blank_lines(count: int) -> bytes:
+    return b"\n" * count
+
+
+def one_long_line(size: int) -> bytes:
+    return b"CUDA out of memory " * (size // 19)
+
+
+class Costs(unittest.TestCase):
+    def instructions(self, arguments, content: bytes) -> int:
+        with tempfile.TemporaryDirectory(prefix="cost-test-") as folder:
+            (pathlib.Path(folder) / "input").write_bytes(content)
+            result = subprocess.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", PROGRAM, *arguments],
+                                    cwd=folder, capture_output=True, timeout=280, check=False)
+        self.assertIn(result.returncode, (0, 1, 3), result.stderr)
+        return int(COLLECTED.search(result.stderr).group(1))
+
+    def assert_linear(self, make, size: int, *arguments) -> None:
+        costs = [self.instructions(arguments, make(times * size)) for times in (1, 2, 4)]
+        growth = (costs[2] - costs[1]) / max(costs[1] - costs[0], 1)
+        self.assertLess(growth, MOST_GROWTH, f"{' '.join(arguments)}: {costs} instructions for 1, 2 and 4 times {size}")
+
+    def test_a_long_setting(self):
+        self.assert_linear(long_setting, 5000, "stats", "input")
+
+    def test_many_settings(self):
+        self.assert_linear(many_settings, 200, "stats", "input")
+
+    def test_private_pools(self):
+        self.assert_linear(private_pools, 1000, "verify", "input")
+
+    def test_streams(self):
+        self.assert_linear(streams, 200, "verify", "input")
+
+    def test_stacks(self):
+        self.assert_linear(deep_stacks, 100, "stats", "input", "--no-summary")
+
+    def test_a_long_name(self):
+        self.assert_linear(long_name, 5000, "stats", "input", "--no-summary")
+
+    def test_blank_lines(self):
+        self.assert_linear(blank_lines, 20_000, "doctor", "input")
+
+    def test_a_long_line(self):
+        self.assert_linear(one_long_line, 20_000, "doctor", "input")
+
+
+if __name__ == "__main__":
+    PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
