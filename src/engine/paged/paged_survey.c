@@ -120,11 +120,17 @@ static bool can_be_revived(const vw__paged_engine *engine, const vw__block *ghos
     return vw__paged_is_free(engine, ghost_of(engine, ghost)->handle);
 }
 
+/* A handle on the host in which no block is left has one at its home, which is no ghost of it. */
+static bool can_be_dropped(const vw__paged_engine *engine, const vw__block *block)
+{
+    const vw__paged_place *ghost = ghost_of(engine, block);
+    return engine->drops_ghosts && ghost != ghost->handle->home && ghost->mark->is_complete;
+}
+
 static bool is_usable(const vw__paged_engine *engine, const vw__block *block)
 {
     if (block->state == VW__BLOCK_GHOST)
-        return can_be_revived(engine, block) ||
-               (engine->drops_ghosts && ghost_of(engine, block)->mark->is_complete);
+        return can_be_revived(engine, block) || can_be_dropped(engine, block);
     return block->state == VW__BLOCK_FREE || block->state == VW__BLOCK_UNMAPPED;
 }
 
