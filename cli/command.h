@@ -41,6 +41,7 @@ int command_demo(int argc, char **argv);
 int command_diff(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 int command_exporter(int argc, char **argv);
+int command_park(int argc, char **argv);
 int command_plan(int argc, char **argv);
 int command_replay(int argc, char **argv);
 int command_report(int argc, char **argv);
@@ -50,5 +51,6 @@ int command_top(int argc, char **argv);
 int command_tune(int argc, char **argv);
 int command_verify(int argc, char **argv);
 int command_view(int argc, char **argv);
+int command_wake(int argc, char **argv);
 
 #endif /* VRAMWISE_CLI_COMMAND_H */

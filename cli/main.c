@@ -138,6 +138,24 @@ static const command commands[] = {
         .run = command_help,
     },
     {
+        .name = "park",
+        .summary = "a running job gives its GPU memory to others for a while",
+        .usage =
+            "usage: vramwise park PID [REGION] [--timeout SECONDS] [--json]\n"
+            "\n"
+            "Has a running job copy its GPU memory to host memory and give it back to the\n"
+            "driver, so that other processes can take it. The job waits when it next uses the\n"
+            "GPU, until 'vramwise wake'. Nothing is lost, and captured graphs stay valid.\n"
+            "With REGION only the memory of that region goes, and the job goes on. The job\n"
+            "must be this user's, and run with allocator vramwise.\n"
+            "\n"
+            "  --timeout SECONDS   how long to wait for the job's answer; default 60\n"
+            "  --json              what was moved, as one JSON object\n"
+            "\n"
+            "  vramwise park 4711 && ./other_job; vramwise wake 4711\n",
+        .run = command_park,
+    },
+    {
         .name = "plan",
         .summary = "what a training run will take, and what makes it fit",
         .usage =
@@ -351,6 +369,20 @@ static const command commands[] = {
             "  --torch VERSION   use the rules of that version, such as 2.4\n",
         .run = command_view,
         .reads_files = true,
+    },
+    {
+        .name = "wake",
+        .summary = "a parked job gets its GPU memory back, and goes on",
+        .usage =
+            "usage: vramwise wake PID [REGION] [--timeout SECONDS] [--json]\n"
+            "\n"
+            "Brings the GPU memory of a parked job back, under the same addresses: all of it,\n"
+            "or that of a region. Where the GPU has no room, says how much is missing and who\n"
+            "has it; everything stays parked, and it can be tried again.\n"
+            "\n"
+            "  --timeout SECONDS   how long to wait for the job's answer; default 60\n"
+            "  --json              what was moved, as one JSON object\n",
+        .run = command_wake,
     },
 };
 

@@ -67,6 +67,7 @@ static void add_memory(fact_list *facts, const top_row *row, const uint64_t *val
     add_size(facts, "device free", values[VW_LIVE_DEVICE_FREE_BYTES]);
     add_size(facts, "pinned", values[VW_LIVE_PINNED_BYTES]);
     add_size(facts, "spilled", values[VW_LIVE_SPILLED_BYTES]);
+    add_size(facts, "parked", values[VW_LIVE_PARKED_BYTES]);
     add_size(facts, "moved", values[VW_LIVE_COPIED_BYTES]);
 }
 

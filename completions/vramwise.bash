@@ -44,7 +44,7 @@ _vramwise() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command='' index
     local versions='1.6 1.7 1.8 1.9 1.10 1.11 1.12 1.13 2.0 2.1 2.2 2.3 2.4 2.5 2.6 2.7 2.8 2.9 2.10 2.11 2.12 2.13 2.14 2.15'
     local cards='8GiB 12GiB 16GiB 24GiB 32GiB 40GiB 48GiB 80GiB'
-    local commands='check demo diff doctor exporter help plan replay report run stats top tune verify view' options=''
+    local commands='check demo diff doctor exporter help park plan replay report run stats top tune verify view wake' options=''
     COMPREPLY=()
     for ((index = 1; index < COMP_CWORD; index++)); do
         if [[ ${COMP_WORDS[index]} != -* ]]; then
@@ -60,6 +60,7 @@ _vramwise() {
     diff) options='--help --json --max-memory --stacks --top' ;;
     doctor) options='--all --attach --card --help --json --max-memory --pid --torch' ;;
     exporter) options='--help --listen' ;;
+    park | wake) options='--help --json --timeout' ;;
     plan) options='--accumulation --attention --batch --batch-now --card --checkpointing --from --fsdp
         --fused-loss --generate --gpus --head --help --image --inference --json --keep-graph --kv-dtype --list --lora --lora-targets --loss-chunks --master-weights --max-memory
         --model --offload --optimizer --padding --precision --qlora --seq --seq-now --share --static-cache --step --steps --top --trace --traced --without-loss --write-trace

@@ -7,6 +7,7 @@
 //   adapter_pools.cpp  private pools: CUDA graphs, torch.cuda.MemPool, graph trees
 //   adapter_observe.cpp  history, snapshots, observers
 //   adapter_spill.cpp  live data that goes to host memory
+//   adapter_park.cpp   memory that leaves the GPU until it is woken
 //   vramwise_torch.cpp how it gets into PyTorch; the C functions for Python
 //
 // A method with `override` is the same in every version of PyTorch. The others came with the
@@ -30,6 +31,7 @@
 #include "history.h"
 #include "platform.h"
 #include "sharing.h"
+#include "vramwise/park.h"
 
 namespace vramwise_torch
 {
@@ -38,6 +40,7 @@ struct AdapterOptions {
     std::string engine = "torch"; // any name of vw_pool_options.engine
     vw_safe_point safe_point{};
     void (*prepare_safe_point)(void *context) = nullptr; // vw_pool_options.prepare_safe_point
+    vw_park_guard park_guard{};                          // vw_pool_options.park_guard
 
     // Host memory that live data may go to, on all devices together; not for engine "torch". Its
     // first use on a device is said in a line, unless nobody wants any.
@@ -123,6 +126,14 @@ class Adapter final : public CUDAAllocator
 
     // What is known of the block that holds `pointer`: its size, or 0 where it is none of ours.
     uint64_t advise(const void *pointer, vw_advice advice);
+    // vw_pool_park() and what goes with it, for the pools of all devices; `only` is a region. What
+    // fails is in vw_last_error().
+    vw_status park(const MempoolId_t *only, const char *folder, uint64_t wait_ms,
+                   vw_park_report *report);
+    vw_status wake(const MempoolId_t *only, vw_park_report *report);
+    vw_status park_ahead(uint64_t size_bytes);
+    vw_status set_region(MempoolId_t id, const char *name, bool keeps_data);
+
     // The program has made a step; what was spilled may come back, on all devices. Throws.
     void mark_step();
 
@@ -220,6 +231,9 @@ class Adapter final : public CUDAAllocator
     bool take_source(DevicePools &device, MempoolId_t id, CUDAAllocator *source);
     void begin_scope(DevicePools &device, MempoolId_t id, std::function<bool(cudaStream_t)> filter);
 
+    // adapter_park.cpp
+    std::vector<vw_pool *> main_pools(const MempoolId_t *only);
+
     // adapter_spill.cpp
     void let_spill(DevicePools &device, vw_pool_options &options);
 
@@ -270,6 +284,9 @@ inline cudaStream_t handle_of(const CUDAStream &stream)
 
 // The version of PyTorch compiled against, which is that of the process: "2.11.0". Pools follow it.
 const char *torch_version();
+
+// 0 where the pool does not say.
+uint64_t reserved_bytes_of(vw_pool *pool);
 
 // What became of a call that is not about one block: nothing, or an exception.
 void check_done(vw_status status);

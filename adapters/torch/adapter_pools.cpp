@@ -109,7 +109,7 @@ vw_pool *Adapter::owner_of(DevicePools &device, MempoolId_t id)
 
 // ---- two pools, one card -----------------------------------------------------------------------
 
-static uint64_t reserved_bytes_of(vw_pool *pool)
+uint64_t reserved_bytes_of(vw_pool *pool)
 {
     vw_pool_stats stats{};
     stats.struct_size = sizeof stats;

@@ -142,6 +142,7 @@ vw_pool *Adapter::make_pool(DevicePools &device, const std::string &engine)
         options.prepare_safe_point = prepare_moment;
     }
     if (engine != torch_engine) {
+        options.park_guard = options_.park_guard;
         let_spill(device, options);
         options.keep_free = options_.keep_free.c_str();
     }

@@ -8,6 +8,7 @@
 // calls vramwise_torch_configure().
 #include "vramwise_torch.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -194,6 +195,8 @@ void install(const std::string &name, unsigned flags, uint64_t spill_bytes,
     if (vramwise_torch::moves_live_data(name)) {
         options.safe_point = vramwise_torch::safe_moments();
         options.prepare_safe_point = vramwise_prepare_safe_moment;
+        if (vramwise_torch::gate_trouble == nullptr)
+            options.park_guard = vramwise_park_guard();
         if ((flags & VRAMWISE_TORCH_WITHOUT_GATE) == 0)
             see_to_gate(options);
     }
@@ -251,6 +254,17 @@ void add_spill(std::string &json, const vw_paged_stats &stats, uint64_t limit_by
     json += ", ";
 }
 
+void add_park(std::string &json, const vw_paged_stats &stats)
+{
+    json += "\"park\": {";
+    add(json, "parked_bytes", stats.parked_bytes);
+    add(json, "parks", stats.parks);
+    add(json, "wakes", stats.wakes);
+    add(json, "host_bytes", stats.park_host_bytes);
+    end_object(json);
+    json += ", ";
+}
+
 std::string stats_of(Adapter &adapter, int device)
 {
     std::string json = "{\"engine\": \"" + adapter.engine() + "\", ";
@@ -272,6 +286,7 @@ std::string stats_of(Adapter &adapter, int device)
         add(json, "given_back_bytes", stats.given_back_bytes);
         add(json, "kept_trims", stats.kept_trims);
         add_spill(json, stats, adapter.spill_bytes());
+        add_park(json, stats);
     }
     vramwise_safe_moment_counts counts = vramwise_get_safe_moment_counts();
     char reason[300] = "";
@@ -349,6 +364,84 @@ int vramwise_torch_mark_step(char *message, size_t capacity)
             adapter->mark_step();
         return "";
     });
+}
+
+// ---- parking -----------------------------------------------------------------------------------
+
+namespace
+{
+
+// (0, 0): everything.
+template <class Work>
+int park_with(const unsigned long long region[2], unsigned long long numbers[5], char *message,
+              size_t capacity, Work work)
+{
+    Adapter *adapter = vramwise_torch::installed_adapter();
+    vw_park_report report{};
+    report.struct_size = sizeof report;
+    const vramwise_torch::MempoolId_t id{region[0], region[1]};
+    const bool is_all = region[0] == 0 && region[1] == 0;
+    try {
+        if (adapter == nullptr) {
+            vw_set_last_error("no allocator of vramwise is installed");
+            say(message, capacity, vw_last_error());
+            return VW_ERR_UNSUPPORTED;
+        }
+        vw_status status = work(*adapter, is_all ? nullptr : &id, &report);
+        const unsigned long long all[5] = {report.moved_bytes, report.copied_bytes,
+                                           report.dropped_bytes, report.stayed_bytes,
+                                           report.wait_ns};
+        std::copy(all, all + 5, numbers);
+        say(message, capacity, status != VW_OK ? vw_last_error() : "");
+        return status;
+    } catch (const std::exception &error) {
+        say(message, capacity, error.what());
+    } catch (...) {
+        say(message, capacity, "an exception of a kind nobody knows");
+    }
+    return VW_ERR_HOST_MEMORY;
+}
+
+} // namespace
+
+int vramwise_torch_park(const unsigned long long region[2], const char *folder,
+                        unsigned long long wait_ms, unsigned long long numbers[5], char *message,
+                        size_t capacity)
+{
+    return park_with(
+        region, numbers, message, capacity,
+        [&](Adapter &adapter, const vramwise_torch::MempoolId_t *only, vw_park_report *report) {
+            return adapter.park(only, folder, wait_ms, report);
+        });
+}
+
+int vramwise_torch_wake(const unsigned long long region[2], unsigned long long numbers[5],
+                        char *message, size_t capacity)
+{
+    return park_with(region, numbers, message, capacity,
+                     [](Adapter &adapter, const vramwise_torch::MempoolId_t *only,
+                        vw_park_report *report) { return adapter.wake(only, report); });
+}
+
+int vramwise_torch_park_ahead(unsigned long long size_bytes, char *message, size_t capacity)
+{
+    const unsigned long long all[2] = {0, 0};
+    unsigned long long unread[5];
+    return park_with(all, unread, message, capacity,
+                     [&](Adapter &adapter, const vramwise_torch::MempoolId_t *, vw_park_report *) {
+                         return adapter.park_ahead(size_bytes);
+                     });
+}
+
+int vramwise_torch_region(const unsigned long long region[2], const char *name, int keeps_data,
+                          char *message, size_t capacity)
+{
+    unsigned long long unread[5];
+    return park_with(
+        region, unread, message, capacity,
+        [&](Adapter &adapter, const vramwise_torch::MempoolId_t *only, vw_park_report *) {
+            return adapter.set_region(*only, name, keeps_data != 0);
+        });
 }
 
 void vramwise_torch_expect_profilers(int is_expected)

@@ -53,6 +53,23 @@ VRAMWISE_TORCH_API unsigned long long vramwise_torch_advise(const unsigned long 
  * without Python's lock. 0: done; otherwise `message` says what did not come back, and why. */
 VRAMWISE_TORCH_API int vramwise_torch_mark_step(char *message, size_t capacity);
 
+/* vw_pool_park(), vw_pool_wake() and vw_pool_park_ahead() for every GPU of the process: all or none
+ * is parked. `region` is the id of a MemPool that vramwise_torch_region() was called for; {0, 0} is
+ * everything. `numbers` gets what vw_park_report has behind struct_size. They may wait for the
+ * GPUs: without Python's lock. Return a vw_status; other than 0, `message` says why. */
+VRAMWISE_TORCH_API int vramwise_torch_park(const unsigned long long region[2], const char *folder,
+                                           unsigned long long wait_ms,
+                                           unsigned long long numbers[5], char *message,
+                                           size_t capacity);
+VRAMWISE_TORCH_API int vramwise_torch_wake(const unsigned long long region[2],
+                                           unsigned long long numbers[5], char *message,
+                                           size_t capacity);
+VRAMWISE_TORCH_API int vramwise_torch_park_ahead(unsigned long long size_bytes, char *message,
+                                                 size_t capacity);
+/* vw_private_pool_set_region(), wherever that MemPool is in use. */
+VRAMWISE_TORCH_API int vramwise_torch_region(const unsigned long long region[2], const char *name,
+                                             int keeps_data, char *message, size_t capacity);
+
 /* Whether PyTorch's profiler may want to hear of single blocks: 1 until told otherwise. To ask
  * PyTorch at each of them costs a third of an allocation; whoever says 0 knows of every profiler
  * before it starts, and says 1 then. */

@@ -53,9 +53,10 @@ extern "C" {
     X(SPILLED_BYTES, "spilled_bytes", GAUGE, "Live data that is in host memory.")                  \
     X(SPILLS, "spills", COUNTER, "Times live data went to host memory.")                           \
     X(LAUNCH_GATE, "launch_gate", GAUGE,                                                           \
-      "Whether live data can be copied: 0 off, 1 waits, 2 arming, 3 armed, 4 refused.")
+      "Whether live data can be copied: 0 off, 1 waits, 2 arming, 3 armed, 4 refused.")            \
+    X(PARKED_BYTES, "parked_bytes", GAUGE, "Device memory given back until the job is woken.")
 
-/* The same values in words. */
+/* The values of launch_gate in words. */
 #define VW_LIVE_LAUNCH_GATE_NAMES "off", "waits", "arming", "armed", "refused"
 
 typedef enum vw_live_field {

@@ -94,6 +94,7 @@ typedef enum vw_row_note_kind {
     VW_NOTE_INPUT_BOUND,
     VW_NOTE_SPILLED,
     VW_NOTE_IDLE,
+    VW_NOTE_PARKED,
     VW_NOTE_KIND_COUNT
 } vw_row_note_kind;
 

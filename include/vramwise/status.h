@@ -31,6 +31,7 @@ extern "C" {
     X(VW_ERR_TOO_LARGE, 11, "larger than any device could serve")                                  \
     X(VW_ERR_HOST_MEMORY, 12, "out of host memory")                                                \
     X(VW_ERR_REJECTED, 13, "refused beforehand by the memory fraction")                            \
+    X(VW_ERR_PARKED, 14, "the memory is parked")                                                   \
     X(VW_ERR_DEVICE, 20, "the device reported an error")                                           \
     X(VW_ERR_NO_DEVICE, 21, "no such device")                                                      \
     X(VW_ERR_NOT_READY, 22, "not complete yet")                                                    \

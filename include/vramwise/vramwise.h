@@ -76,6 +76,19 @@ typedef struct vw_spill_listener {
     void (*moved)(void *context, const vw_spill_report *report); /* or NULL */
 } vw_spill_listener;
 
+/* Holds launches back while the whole pool is parked (park.h), so that no work touches memory that
+ * is not there. hold() is called inside a safe point; from then on until let_go() no work may start
+ * on the device, in any thread: who tries waits. False: it cannot be done, and nothing is parked;
+ * vw_set_last_error() may say why. Calls nest. Both are called under the pool's lock. is_coming()
+ * is called without it, when a safe point or hold() was refused: true if that is about to change,
+ * and then vw_pool_park() tries again for about ten seconds. */
+typedef struct vw_park_guard {
+    bool (*hold)(void *context); /* both NULL: none */
+    void (*let_go)(void *context);
+    void *context;
+    bool (*is_coming)(void *context); /* or NULL: never */
+} vw_park_guard;
+
 typedef struct vw_pool_options {
     size_t struct_size;        /* sizeof(vw_pool_options) */
     const char *engine;        /* NULL = "torch"; see below */
@@ -90,7 +103,7 @@ typedef struct vw_pool_options {
     void *reclaim_context;
 
     /* ---- engine "vramwise" only ---- */
-    vw_safe_point safe_point;  /* for copying live data, and for spill_bytes */
+    vw_safe_point safe_point;  /* to copy live data, for spill_bytes, and to park (park.h) */
     double idle_share;         /* share of the peak of live bytes that may be idle; 0 = 0.016 */
     uint64_t idle_floor_bytes; /* bytes that may be idle in any case; 0 = 16 MiB */
 
@@ -129,6 +142,8 @@ typedef struct vw_pool_options {
      * device. A request that finds less free uses idle memory before it takes more; live memory
      * still has precedence. Streams must live as long as the pool. Read during the call. */
     const char *keep_free;
+
+    vw_park_guard park_guard; /* engine "vramwise" only: for vw_pool_park() */
 } vw_pool_options;
 
 /* Makes a pool on `device`, which must outlive it. `options` may be NULL. On a device without
@@ -172,6 +187,7 @@ VW_API void vw_pool_destroy(vw_pool *pool);
  * VW_ERR_TOO_LARGE         2^60 bytes or more: no device could ever serve this size
  * VW_ERR_DEVICE            the driver failed otherwise; vw_last_error() holds its code and text
  * VW_ERR_HOST_MEMORY       no host memory for the pool's own records
+ * VW_ERR_PARKED            the pool, or the region asked for, is parked (park.h)
  * VW_ERR_INVALID_ARGUMENT  `pool` or `out` is NULL
  *
  * On failure `*out` is untouched and the pool serves as it did before the call, except that idle
@@ -450,6 +466,12 @@ typedef struct vw_paged_stats {
 
     uint64_t given_back_bytes; /* idle memory given back for vw_pool_options.keep_free */
     uint64_t kept_trims;       /* calls of vw_pool_trim() that kept memory for the next requests */
+
+    /* Memory that was parked (park.h). It still counts as live, but not as reserved. */
+    uint64_t parked_bytes;    /* device memory that a wake takes again, now */
+    uint64_t parks;           /* times memory was parked */
+    uint64_t wakes;           /* times it came back */
+    uint64_t park_host_bytes; /* page-locked host memory kept for parking, in use or ready */
 } vw_paged_stats;
 
 /* Fills `*stats`, with struct_size as in vw_pool_get_stats(). VW_ERR_UNSUPPORTED with engine

@@ -90,6 +90,32 @@ VW_API void vw_jobs_free(vw_jobs *jobs); /* NULL does nothing */
 /* The job of that process, or NULL. */
 VW_API const vw_job *vw_jobs_find(const vw_jobs *jobs, long process);
 
+/* ---- asking a job to park or wake ------------------------------------------------------------ */
+
+typedef enum vw_job_request {
+    VW_JOB_PARK, /* vw_pool_park() on all its pools; its requests for memory wait meanwhile */
+    VW_JOB_WAKE, /* vw_pool_wake() */
+} vw_job_request;
+
+typedef struct vw_job_answer {
+    size_t struct_size; /* caller sets to sizeof(vw_job_answer) */
+    vw_status status;   /* of the job's own call */
+    uint64_t moved_bytes;
+    uint64_t wait_ns;
+    char text[1024]; /* why, where `status` is a failure; may hold any bytes */
+} vw_job_answer;
+
+/* Asks the job, and waits for its answer. `region`: a region's name; NULL is everything. The job
+ * does it in a thread of its own, within a fifth of a second, in a safe moment; the call can take
+ * seconds.
+ *
+ * VW_ERR_NOT_READY     no answer in time; the text says whether the job is at it
+ * VW_ERR_WRONG_STATE   another request is under way, or the job has ended
+ * VW_ERR_FILE, VW_ERR_INVALID_ARGUMENT */
+VW_API VW_MUST_CHECK vw_status vw_job_ask(const vw_job *job, vw_job_request request,
+                                          const char *region, double timeout_seconds,
+                                          vw_job_answer *out);
+
 /* The trend of a device's memory over its steps, by the doctor's rule of growth. */
 typedef struct vw_job_outlook {
     bool is_leak; /* live bytes have grown for as long as the log goes back */

@@ -24,10 +24,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "vramwise/park.h"     /* vw_park_report */
 #include "vramwise/vramwise.h" /* vw_action, vw_private_id, vw_walker, vw_private_options */
 #include "engine/block.h"
 #include "engine/counters.h"
 #include "engine/host_lender.h"
+#include "engine/park_store.h"
 
 typedef struct vw__engine vw__engine;             /* engine_base.h */
 typedef struct vw__driver_meter vw__driver_meter; /* driver_calls.h */
@@ -96,6 +98,11 @@ typedef struct vw__engine_owner {
     /* Handles in host memory, by the pool options that speak of them. Asked for once at most; the
      * lender lives until after destroy(). */
     vw_status (*open_host_lender)(void *context, vw__lender *out);
+
+    /* vw_park_guard, inside a safe point. hold(): false, with a message, where launches cannot be
+     * held back and nobody promised that there are none. let_go() comes once after each true. */
+    bool (*hold_launches)(void *context);
+    void (*let_launches_go)(void *context);
 } vw__engine_owner;
 
 /* A little idle memory that is to be given back. */
@@ -105,6 +112,14 @@ typedef struct vw__engine_slice {
     uint64_t given_bytes;  /* out: may be more than was wanted, by a part of a handle */
     bool is_waiting;       /* out: more will do once the device has come to the end of its work */
 } vw__engine_slice;
+
+/* What to park, and where to put it. */
+typedef struct vw__engine_park {
+    const vw_private_id *only; /* a region; NULL: everything */
+    vw__park_store store;      /* for everything */
+    vw__lender host;           /* for a region; the owner's */
+    bool is_taken;             /* set by the engine: `store` is its own from now on */
+} vw__engine_park;
 
 /* A piece of physical memory: a handle, mapped as a whole at `address`. */
 typedef vw_status (*vw__engine_piece_visitor)(void *context, vw_device_ptr address,
@@ -197,6 +212,15 @@ typedef struct vw__engine_table {
     /* Statistics of memory that moves. Fills everything but struct_size; everything is zero before.
      * Without it: VW_ERR_UNSUPPORTED. */
     void (*move_stats)(const vw__engine *engine, vw_paged_stats *stats);
+
+    /* Parking (park.h), both of them or neither. They fill what `report` has about bytes; zero
+     * before. park(): VW_ERR_NOT_READY if another request is under way with the lock dropped.
+     * While something is parked, requests for it answer VW_ERR_PARKED. Without them:
+     * VW_ERR_UNSUPPORTED. */
+    vw_status (*park)(vw__engine *engine, vw__engine_park *how, vw_park_report *report);
+    vw_status (*wake)(vw__engine *engine, const vw_private_id *only, vw_park_report *report);
+    vw_status (*set_region)(vw__engine *engine, vw_private_id id, const char *name,
+                            bool keeps_data);
 } vw__engine_table;
 
 static inline vw_private_id vw__private_id_none(void)

@@ -14,7 +14,7 @@
 #include "vramwise/device.h" /* vw_handle, vw_device_ptr */
 
 typedef struct vw__lender_handle {
-    struct vw__lender_handle *next; /* the lender's */
+    struct vw__lender_handle *next; /* the lender's; while it is lent, the borrower's */
     vw_handle device_handle;
     uint64_t size_bytes;
     vw_device_ptr window; /* where it is mapped all its life, for whoever fills it */

@@ -12,6 +12,8 @@
 
 #include <inttypes.h>
 #include <stddef.h> /* offsetof */
+#include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/host_memory.h"
@@ -45,7 +47,7 @@ static void *find_keyed(vw__tree_node *root, vw_private_id id)
     return node != NULL && vw__private_id_same(((keyed *)(void *)node)->id, id) ? node : NULL;
 }
 
-static vw__private_pool *find_private(const vw__engine *engine, vw_private_id id)
+vw__private_pool *vw__private_find(const vw__engine *engine, vw_private_id id)
 {
     return find_keyed(engine->private_pools_by_id, id);
 }
@@ -74,7 +76,7 @@ vw__block *vw__private_find_on_oom(vw__engine *engine, const vw__shelf *wanting,
         return NULL;
     for (vw__private_pool *pool = engine->private_pools; pool != NULL && found == NULL;
          pool = pool->next)
-        if (pool->use_on_oom)
+        if (pool->use_on_oom && !pool->is_parked)
             found = find(context, &pool->shelves[wanting->kind]);
     return found;
 }
@@ -189,7 +191,7 @@ vw_status vw__private_retain(vw__engine *engine, vw_private_id id,
 {
     if (vw__private_id_same(id, vw__private_id_none()))
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "private pool id (0, 0) is the default pool");
-    vw__private_pool *pool = find_private(engine, id);
+    vw__private_pool *pool = vw__private_find(engine, id);
     if (pool == NULL)
         return add_private(engine, id, options);
     if (pool->use_count == 0)
@@ -203,7 +205,7 @@ vw_status vw__private_retain(vw__engine *engine, vw_private_id id,
 
 static vw_status find_retained(const vw__engine *engine, vw_private_id id, vw__private_pool **out)
 {
-    vw__private_pool *pool = find_private(engine, id);
+    vw__private_pool *pool = vw__private_find(engine, id);
     if (pool == NULL || pool->use_count == 0)
         return vw__fail(VW_ERR_WRONG_STATE, "private pool (%" PRIu64 ", %" PRIu64 ") is not in use",
                         id.first, id.second);
@@ -229,7 +231,7 @@ vw_status vw__private_release(vw__engine *engine, vw_private_id id)
 
 int vw__private_use_count(const vw__engine *engine, vw_private_id id)
 {
-    const vw__private_pool *pool = find_private(engine, id);
+    const vw__private_pool *pool = vw__private_find(engine, id);
     return pool != NULL ? pool->use_count : 0;
 }
 
@@ -242,6 +244,27 @@ vw_status vw__private_set(vw__engine *engine, vw_private_id id, const bool *use_
         pool->use_on_oom = *use_on_oom;
     if (no_split != NULL)
         pool->no_split = *no_split;
+    return VW_OK;
+}
+
+vw__private_pool *vw__private_find_region(const vw__engine *engine, const char *name)
+{
+    vw__private_pool *pool = engine->private_pools;
+    while (pool != NULL && !(pool->is_region && strcmp(pool->name, name) == 0))
+        pool = pool->next;
+    return pool;
+}
+
+vw_status vw__private_set_region(vw__engine *engine, vw_private_id id, const char *name,
+                                 bool keeps_data)
+{
+    vw__private_pool *pool = NULL;
+    VW__TRY(find_retained(engine, id, &pool));
+    if (pool->is_parked)
+        return vw__fail(VW_ERR_WRONG_STATE, "region \"%s\" is parked", pool->name);
+    pool->is_region = true;
+    pool->is_dropped = !keeps_data;
+    snprintf(pool->name, sizeof pool->name, "%s", name);
     return VW_OK;
 }
 
@@ -268,7 +291,7 @@ vw_status vw__scope_begin(vw__engine *engine, vw_private_id id, vw_scope_filter 
         vw__host_free(scope);
         return status;
     }
-    scope->pool = find_private(engine, id);
+    scope->pool = vw__private_find(engine, id);
     scope->filter = filter;
     scope->context = context;
     scope->older = engine->scopes;

@@ -22,6 +22,10 @@ typedef struct vw__private_pool {
     bool use_on_oom;
     bool no_split;
     bool one_handle;           /* a segment is one piece of physical memory */
+    bool is_region;            /* named, and parked by itself: engines that can park */
+    bool is_dropped;           /* a region whose data is not kept */
+    bool is_parked;            /* by itself; set by the engine */
+    char name[48];             /* a region's */
     vw_private_options source; /* take and give_back, or NULL for the device's */
     vw__private_stat *stat;    /* the engine's */
     vw__shelf shelves[2];      /* by vw__engine_size_kind */
@@ -61,9 +65,15 @@ vw_status vw__private_release(vw__engine *engine, vw_private_id id);
 int vw__private_use_count(const vw__engine *engine, vw_private_id id);
 vw_status vw__private_set(vw__engine *engine, vw_private_id id, const bool *use_on_oom,
                           const bool *no_split);
+vw_status vw__private_set_region(vw__engine *engine, vw_private_id id, const char *name,
+                                 bool keeps_data);
 vw_status vw__scope_begin(vw__engine *engine, vw_private_id id, vw_scope_filter filter,
                           void *context);
 vw_status vw__scope_end(vw__engine *engine, vw_private_id id);
+
+/* The private pool, whether in use or not; NULL: there is none. */
+vw__private_pool *vw__private_find(const vw__engine *engine, vw_private_id id);
+vw__private_pool *vw__private_find_region(const vw__engine *engine, const char *name);
 
 /* ---- the end --------------------------------------------------------------------------------- */
 

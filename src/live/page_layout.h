@@ -24,13 +24,16 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "vramwise/live.h"
 
-#define VW__PAGE_MAGIC UINT64_C(0x314556494c575624) /* "$VWLIVE1" */
-#define VW__PAGE_NAME "vramwise-live-"              /* then user, process, time */
-#define VW__PAGE_PART_NAME "." VW__PAGE_NAME        /* until it is whole */
+#define VW__PAGE_MAGIC UINT64_C(0x314556494c575624)         /* "$VWLIVE1" */
+#define VW__PAGE_NAME "vramwise-live-"                      /* then user, process, time */
+#define VW__PAGE_PART_NAME "." VW__PAGE_NAME                /* until it is whole */
+#define VW__PAGE_REQUEST_NAME "vramwise-ask-"               /* then as the page it is for */
+#define VW__PAGE_REQUEST_MAGIC UINT64_C(0x31204b5341575624) /* "$VWASK 1" */
 #define VW__PAGE_FOLDER "/dev/shm"
 
 enum {
@@ -40,6 +43,9 @@ enum {
     VW__PAGE_STEPS = 512,
     VW__PAGE_TEXT_WORDS = 8, /* 64 bytes, the terminating zero included */
     VW__PAGE_ALIGNMENT = 4096,
+    VW__PAGE_PATH_BYTES = 4096,
+    VW__PAGE_REGION_BYTES = 48,
+    VW__PAGE_ANSWER_OFFSET = 64,
 };
 
 _Static_assert((int)VW_LIVE_FIELD_COUNT <= (int)VW__PAGE_VALUES,
@@ -147,6 +153,39 @@ static inline void vw__page_load_text(const vw__page_word *words, char *text)
         memcpy(text + (size_t)i * sizeof word, &word, sizeof word);
     }
     text[VW__PAGE_TEXT_WORDS * sizeof(uint64_t) - 1] = '\0';
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* A file beside the page, with what is asked of its process, and later the answer behind it. */
+typedef struct vw__page_request {
+    uint64_t magic;
+    uint64_t is_wake;                   /* 0: park, 1: wake */
+    char region[VW__PAGE_REGION_BYTES]; /* "": everything */
+} vw__page_request;
+
+typedef struct vw__page_answer {
+    uint64_t magic;  /* written last */
+    uint64_t status; /* vw_status */
+    uint64_t moved_bytes;
+    uint64_t wait_ns;
+    char text[1024]; /* why, where it failed */
+} vw__page_answer;
+
+_Static_assert(sizeof(vw__page_request) <= VW__PAGE_ANSWER_OFFSET, "the answer is behind it");
+
+/* The name of the request's file, by that of the page. False: it does not fit, or is no page's. */
+static inline bool vw__page_request_path(const char *page_path, char *path, size_t capacity)
+{
+    const char *slash = strrchr(page_path, '/');
+    size_t folder_length = slash != NULL ? (size_t)(slash - page_path) : 0;
+    const char *name = slash != NULL ? slash + 1 : "";
+    size_t prefix_length = sizeof VW__PAGE_NAME - 1;
+    if (strncmp(name, VW__PAGE_NAME, prefix_length) != 0)
+        return false;
+    int length = snprintf(path, capacity, "%.*s/" VW__PAGE_REQUEST_NAME "%s", (int)folder_length,
+                          page_path, name + prefix_length);
+    return length > 0 && (size_t)length < capacity;
 }
 
 #endif /* VW_LIVE_PAGE_LAYOUT_H */

@@ -319,6 +319,18 @@ vw__lender vw__stock_lender(vw__stock *stock)
     return (vw__lender){stock, take, give_back, wish, look};
 }
 
+void vw__stock_empty(vw__stock *stock)
+{
+    pthread_mutex_lock(&stock->lock);
+    stock->wish_count = 0;
+    for (vw__lender_handle *handle; (handle = take_ready(stock, 0)) != NULL;) {
+        pthread_mutex_unlock(&stock->lock);
+        end(stock, handle);
+        pthread_mutex_lock(&stock->lock);
+    }
+    pthread_mutex_unlock(&stock->lock);
+}
+
 void vw__stock_destroy(vw__stock *stock)
 {
     if (stock == NULL)

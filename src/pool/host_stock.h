@@ -26,6 +26,9 @@ VW_MUST_CHECK vw_status vw__stock_create(const vw_device *device, vw_pinned_budg
 /* Ends the thread and gives back what is in the stock. Nothing is lent. NULL does nothing. */
 void vw__stock_destroy(vw__stock *stock);
 
+/* Gives back what is in the stock and not lent. Nothing is made ahead until the next wish. */
+void vw__stock_empty(vw__stock *stock);
+
 /* What the engine sees of the stock. The thread is started with the first wish. */
 vw__lender vw__stock_lender(vw__stock *stock);
 

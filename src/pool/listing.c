@@ -23,10 +23,12 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/guest_thread.h"
 #include "device/device_common.h" /* vw__device_outlives_a_peek */
 #include "live/live_page.h"
@@ -153,6 +155,47 @@ static void go_round(vw_live_page *page, const char **told)
     pthread_mutex_lock(&all.lock);
 }
 
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* Under the lock, which is dropped for each pool. A pool that ends waits for it. */
+static vw_status carry_out_on_all(const vw__live_request *request, vw__listing_work *work)
+{
+    vw_status status = VW_OK;
+    for (vw__listing *listing = all.listings; listing != NULL && status == VW_OK;) {
+        all.looking_at = listing;
+        pthread_mutex_unlock(&all.lock);
+        status = vw__listing_carry_out(listing, request, work);
+        pthread_mutex_lock(&all.lock);
+        listing = listing->next;
+        all.looking_at = NULL;
+        pthread_cond_broadcast(&all.looked);
+    }
+    return status;
+}
+
+/* Under the lock. All pools park, or those that did are woken. */
+static void serve_request(const vw_live_page *page)
+{
+    vw__live_request request;
+    vw__listing_work work = {0}, unread = {0};
+    char why[512] = "";
+    if (!vw__live_take_request(page, &request))
+        return;
+    vw_status status = carry_out_on_all(&request, &work);
+    if (status == VW_OK && work.pool_count == 0)
+        status = request.region[0] != '\0'
+                     ? vw__fail(VW_ERR_INVALID_ARGUMENT, "the process has no region \"%s\"",
+                                request.region)
+                     : vw__fail(VW_ERR_UNSUPPORTED, "no allocator of the process can park");
+    snprintf(why, sizeof why, "%s", status != VW_OK ? vw_last_error() : "");
+    if (status != VW_OK && !request.is_wake) {
+        vw__live_request undo = request;
+        undo.is_wake = true;
+        (void)carry_out_on_all(&undo, &unread);
+    }
+    vw__live_answer(&request, status, work.moved_bytes, work.wait_ns, why);
+}
+
 /* ---- the thread ------------------------------------------------------------------------------ */
 
 static uint64_t pause_ms(void)
@@ -184,6 +227,7 @@ static void *look_on(void *context)
     pthread_mutex_lock(&all.lock);
     all.has_failed = !has_page;
     while (has_page && !all.is_over) {
+        serve_request(page);
         go_round(page, &told);
         sleep_for(milliseconds);
         while (all.listings == NULL && !all.has_gone && !all.is_over)

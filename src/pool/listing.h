@@ -2,6 +2,7 @@
  *
  *   listing.c          the list of pools, and the thread that looks at them
  *   listing_values.c   what a pool tells, and what that comes to for a device
+ *   listing_requests.c   what others ask of the process, on one pool
  *
  * A thread of the library looks at each listed pool five times a second and puts the sums per
  * device into the process's page (live/live_page.h). An allocation knows nothing of it. The thread
@@ -20,11 +21,12 @@
 #include "vramwise/vramwise.h"
 #include "vramwise/live.h"
 #include "vramwise/pinned.h"
+#include "live/live_request.h"
 
 /* Part of a pool. Guarded by the list's lock, but for what is set before it is listed. */
 typedef struct vw__listing {
     struct vw__listing *next;
-    const vw_pool *pool; /* one of the two; set before it is listed, as the device */
+    vw_pool *pool; /* one of the two; set before it is listed, as the device */
     const vw_pinned_pool *pinned;
     const vw_device *device;
     bool is_listed;
@@ -72,5 +74,19 @@ void vw__listing_read(const vw__listing *listing, vw__listing_sample *sample);
 /* Asks the driver what the device has free, for a sample that was read: vw__device_peek_memory().
  */
 void vw__listing_ask_device(const vw_device *device, vw__listing_sample *sample);
+
+/* ---- listing_requests.c ---------------------------------------------------------------------- */
+
+/* What a request has come to so far. */
+typedef struct vw__listing_work {
+    size_t pool_count; /* that were meant */
+    uint64_t moved_bytes;
+    uint64_t wait_ns;
+} vw__listing_work;
+
+/* Without the list's lock; the pool does not end meanwhile. A pool that is not meant, or cannot
+ * park, is passed over. */
+vw_status vw__listing_carry_out(const vw__listing *listing, const vw__live_request *request,
+                                vw__listing_work *work);
 
 #endif /* VW_POOL_LISTING_H */

@@ -49,6 +49,7 @@ static void read_pool(const vw_pool *pool, uint64_t *values)
     values[VW_LIVE_COPIED_BYTES] = paged.copied_bytes;
     values[VW_LIVE_SPILLED_BYTES] = paged.spilled_bytes;
     values[VW_LIVE_SPILLS] = paged.spills;
+    values[VW_LIVE_PARKED_BYTES] = paged.parked_bytes;
 }
 
 static void read_pinned(const vw_pinned_pool *pool, uint64_t *values)

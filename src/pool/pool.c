@@ -100,6 +100,20 @@ static inline vw_status serve(vw_pool *pool, const vw__engine_request *request, 
     return VW_OK;
 }
 
+/* The memory is parked. */
+static __attribute__((cold, noinline)) vw_status
+serve_when_woken(vw_pool *pool, const vw__engine_request *request, const void *caller,
+                 vw_device_ptr *out, uint64_t *served_bytes)
+{
+    vw_status status = VW_OK;
+    uint64_t wakes = 0;
+    do {
+        wakes = vw__pool_count_wakes(pool);
+        status = serve(pool, request, caller, out, served_bytes);
+    } while (status == VW_ERR_PARKED && vw__pool_wait_for_wake(pool, wakes));
+    return status;
+}
+
 /* Zero bytes, and more than any device has. */
 static __attribute__((cold, noinline)) vw_status serve_odd_size(uint64_t size_bytes,
                                                                 vw_device_ptr *out)
@@ -125,7 +139,11 @@ VW__POOL_NAMED_CALL vw_status vw_alloc(vw_pool *pool, uint64_t size_bytes, vw_st
     if (__builtin_expect(is_odd_size(size_bytes), 0))
         return serve_odd_size(size_bytes, out);
     const vw__engine_request request = {size_bytes, stream, 0};
-    return serve(pool, &request, __builtin_return_address(0), out, NULL);
+    const void *caller = __builtin_return_address(0);
+    vw_status status = serve(pool, &request, caller, out, NULL);
+    return __builtin_expect(status != VW_ERR_PARKED, 1)
+               ? status
+               : serve_when_woken(pool, &request, caller, out, NULL);
 }
 
 /* ---- the way back ---------------------------------------------------------------------------- */
@@ -204,5 +222,8 @@ VW__POOL_NAMED_CALL vw_status vw_alloc_with(vw_pool *pool, const vw_alloc_reques
     const void *caller = __builtin_return_address(0);
     if (request->at != VW_NULL)
         return serve_at(pool, &inner, request->at, caller, out, request->served_bytes);
-    return serve(pool, &inner, caller, out, request->served_bytes);
+    vw_status status = serve(pool, &inner, caller, out, request->served_bytes);
+    return status != VW_ERR_PARKED
+               ? status
+               : serve_when_woken(pool, &inner, caller, out, request->served_bytes);
 }

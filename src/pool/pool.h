@@ -14,6 +14,8 @@
  *   pool_paged.c       for engines that move memory: pins, advice, statistics
  *   keep_free.c        idle memory that goes back where the device runs low
  *   host_stock.c       handles in host memory, made ahead and kept, for engines that spill
+ *   pool_park.c        parking: its turn, who waits meanwhile, what a full device says;
+ *                      park_memory.c and park_file.c: where the bytes go
  *   pool_check.c       every invariant, walked
  *   listing.c          pools that others can watch; listing_values.c: what they tell
  *   oom_report.c       the out-of-memory report; oom_text.c has each release's words for it
@@ -27,6 +29,7 @@
 #ifndef VW_POOL_POOL_H
 #define VW_POOL_POOL_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -43,6 +46,20 @@
 #include "pool/keep_free.h"
 #include "pool/listing.h"
 #include "pool/stream_order.h"
+
+/* Parking, besides what the engine does. */
+typedef struct vw__pool_parking {
+    vw_park_guard guard;  /* set at creation, then read-only; both functions, or none */
+    pthread_mutex_t turn; /* held by whoever parks or wakes; taken before the pool's lock */
+    bool is_promised;     /* by whoever has the turn */
+    bool is_held;         /* launches are, by the guard; guarded by the pool's lock */
+    vw__stock *stock;     /* owned; NULL: none yet; guarded by the pool's lock until it is there */
+
+    pthread_mutex_t lock; /* guards the rest; held while nothing else is taken */
+    pthread_cond_t has_woken;
+    uint64_t wakes;
+    uint64_t wait_ms; /* that a request for parked memory waits */
+} vw__pool_parking;
 
 struct vw_pool {
     vw__mutex lock __attribute__((aligned(64))); /* waiters look at it: on a line of its own */
@@ -74,6 +91,7 @@ struct vw_pool {
     vw__keep_free *keeper;         /* owned, with its thread; NULL: none is wanted */
     vw__driver_meter driver_meter; /* atomic: some calls are made without the lock */
     vw__listing listing;           /* the list's, not the pool's lock's */
+    vw__pool_parking parking;
 };
 
 /* A call that events name as their cause, by its return address: never part of its caller. */
@@ -221,6 +239,18 @@ vw_status vw__pool_unsupported(const vw_pool *pool, const char *what);
 
 /* Statistics of memory that moves, after struct_size. False: the engine has none. */
 bool vw__pool_move_stats(const vw_pool *pool, vw_paged_stats *stats);
+
+/* ---- pool_park.c ---- */
+
+void vw__pool_begin_parking(vw_pool *pool, const vw_park_guard *guard);
+void vw__pool_end_parking(vw_pool *pool); /* after the engine */
+/* For the engine, under the lock. */
+bool vw__pool_hold_launches(void *context);
+void vw__pool_let_launches_go(void *context);
+/* The number of wakes so far; and waiting, without the lock, until there are more. False: not
+ * within the time that was asked for. */
+uint64_t vw__pool_count_wakes(vw_pool *pool);
+bool vw__pool_wait_for_wake(vw_pool *pool, uint64_t wakes);
 
 /* pool_stats.c: since the pool was made, whatever was reset. Under the lock. */
 vw__counter_forgotten vw__pool_ever(const vw_pool *pool);

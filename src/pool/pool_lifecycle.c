@@ -88,6 +88,9 @@ static vw_status check_options(const vw_device *device, const vw_pool_options *o
     if ((used->safe_point.enter == NULL) != (used->safe_point.leave == NULL))
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected a safe point with both enter and leave, or neither");
+    if ((used->park_guard.hold == NULL) != (used->park_guard.let_go == NULL))
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                        "expected a park guard with both hold and let_go, or neither");
     return VW_OK;
 }
 
@@ -110,6 +113,8 @@ static vw_status create_engine(vw_pool *pool, const vw__engine_kind *kind,
         .leave_safe_point = leave_safe_point,
         .prepare_safe_point = pool->prepare_safe_point != NULL ? prepare_safe_point : NULL,
         .open_host_lender = open_host_lender,
+        .hold_launches = vw__pool_hold_launches,
+        .let_launches_go = vw__pool_let_launches_go,
     };
     VW__TRY(vw__torch_rules_of(options->torch_version, &pool->wording));
     if (kind == NULL)
@@ -144,10 +149,12 @@ vw_status vw__pool_create(vw_device *device, const vw_pool_options *options,
     pool->pinned_budget = used.pinned_budget;
     pool->spill_bytes = used.spill_bytes;
     pool->keep_free_bytes = keep_free_bytes;
+    vw__pool_begin_parking(pool, &used.park_guard);
 
     vw_status status = create_engine(pool, kind, &used, is_listed);
     if (status != VW_OK) {
         vw__stock_destroy(pool->host_stock);
+        vw__pool_end_parking(pool);
         vw__host_free(pool);
         return status;
     }
@@ -179,6 +186,7 @@ void vw_pool_destroy(vw_pool *pool)
     vw__stream_order_deinit(pool);
     pool->engine->table->destroy(pool->engine);
     vw__stock_destroy(pool->host_stock);
+    vw__pool_end_parking(pool);
     vw__block_map_deinit(&pool->live);
     vw__host_free(pool);
 }

@@ -73,6 +73,12 @@ bool vw__pool_move_stats(const vw_pool *pool, vw_paged_stats *stats)
     stats->is_fallback = pool->engine->is_fallback;
     if (table->move_stats != NULL)
         table->move_stats(pool->engine, stats);
+    if (pool->parking.stock != NULL) {
+        vw__lender_numbers numbers;
+        vw__lender host = vw__stock_lender(pool->parking.stock);
+        host.look(host.context, &numbers);
+        stats->park_host_bytes = numbers.held_bytes;
+    }
     vw__pool_unlock(pool);
     return table->move_stats != NULL;
 }

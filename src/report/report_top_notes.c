@@ -151,6 +151,12 @@ static void note_input(note_list *list, const uint64_t *values, const vw_job_fig
 
 static void note_memory(note_list *list, const uint64_t *values, const vw_job_figures *figures)
 {
+    if (is_known_and_not_0(values[VW_LIVE_PARKED_BYTES])) {
+        vw_row_note *note = add(list, VW_NOTE_PARKED, false);
+        vw__report_text size = vw__report_size(values[VW_LIVE_PARKED_BYTES]);
+        say_word(note, "parked %.14s", size.text);
+        say_text(note, "%s are off the GPU until it is woken", size.text);
+    }
     if (is_known_and_not_0(values[VW_LIVE_SPILLED_BYTES])) {
         vw_row_note *note = add(list, VW_NOTE_SPILLED, false);
         vw__report_text size = vw__report_size(values[VW_LIVE_SPILLED_BYTES]);

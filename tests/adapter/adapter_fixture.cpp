@@ -45,6 +45,7 @@ Adapter &new_adapter(const Setup &setup)
     vramwise_torch::AdapterOptions options;
     options.engine = setup.engine;
     options.safe_point = setup.safe_point;
+    options.park_guard = setup.park_guard;
     options.spill_bytes = setup.spill_bytes;
     options.is_quiet = setup.is_quiet;
     options.keep_free = setup.keep_free;
@@ -136,6 +137,11 @@ vramwise_launch_gate_state vramwise_get_launch_gate_state(char *reason, size_t c
 const char *vramwise_launch_gate_state_name(vramwise_launch_gate_state)
 {
     return "refused";
+}
+
+vw_park_guard vramwise_park_guard(void)
+{
+    return {};
 }
 
 vw_safe_point vramwise_safe_moments(void)

@@ -38,6 +38,7 @@ struct Setup {
     size_t capacity_bytes = 8 * GiB;
     Kind kind = Kind::simulated;
     vw_safe_point safe_point{};
+    vw_park_guard park_guard{};
     uint64_t spill_bytes = 0;
     bool is_quiet = true;
     std::string keep_free{};

@@ -234,7 +234,8 @@ static void what_it_did_is_one_json_object(void **)
     assert_true(contains(json, "\"misses\": 1, "));
     assert_true(contains(json, "\"shared_pages\": 0, \"given_back_bytes\": 0, \"kept_trims\": 0, "
                                "\"spill\": {\"limit_bytes\": 0, "));
-    assert_true(contains(json, "\"failed_host_creations\": 0}, \"safe_moments\": {\"has_gate\": "
+    assert_true(contains(json, "\"failed_host_creations\": 0}, \"park\": {\"parked_bytes\": 0"));
+    assert_true(contains(json, "}, \"safe_moments\": {\"has_gate\": "
                                "false, \"gate\": \"refused\", \"gate_refusal\": \"no 'gate' in "
                                "tests\", "));
     assert_true(contains(json, "\"refused\": 3, \"held_launches\": 0, \"longest_hold_ns\": 0, "

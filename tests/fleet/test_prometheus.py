@@ -71,7 +71,7 @@ def counted(step: int) -> list:
         "driver_nanoseconds": 10**6 * step, "pinned_bytes": 1 << 20, "steps": 1000 * step,
         "step_nanoseconds": 10**8 * step, "input_wait_nanoseconds": 5 * 10**7 * step,
         "loader_workers": 1, "loader_pins": 0, "copied_bytes": step, "spilled_bytes": 1 << 20,
-        "spills": step, "launch_gate": 3}
+        "spills": step, "launch_gate": 3, "parked_bytes": 1 << 20}
     return [f"{name}={value}" for name, value in values.items()]
 
 

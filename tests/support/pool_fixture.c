@@ -64,6 +64,7 @@ void vw_test_pool_open(vw_test_pool *test, const vw_test_pool_setup *setup)
         .pinned_budget = setup->pinned_budget,
         .spill_listener = setup->spill_listener,
         .keep_free = setup->keep_free,
+        .park_guard = setup->park_guard,
     };
     vw_device *device =
         setup->spy != NULL ? vw_test_spy_on(setup->spy, test->device) : test->device;

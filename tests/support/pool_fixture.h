@@ -38,8 +38,9 @@ typedef struct vw_test_pool_setup {
     uint64_t spill_ahead_bytes;
     vw_pinned_budget *pinned_budget;
     vw_spill_listener spill_listener;
-    const char *keep_free; /* as vw_pool_options */
-    vw_test_spy *spy;      /* not NULL: the pool sees its device through it */
+    const char *keep_free; /* as vw_pool_options, like the next */
+    vw_park_guard park_guard;
+    vw_test_spy *spy; /* not NULL: the pool sees its device through it */
 } vw_test_pool_setup;
 
 typedef struct vw_test_pool {

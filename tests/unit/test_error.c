@@ -64,6 +64,7 @@ static void numbers_stay_as_they_were_released(void **state)
     assert_int_equal(VW_ERR_TOO_LARGE, 11);
     assert_int_equal(VW_ERR_HOST_MEMORY, 12);
     assert_int_equal(VW_ERR_REJECTED, 13);
+    assert_int_equal(VW_ERR_PARKED, 14);
     assert_int_equal(VW_ERR_DEVICE, 20);
     assert_int_equal(VW_ERR_NO_DEVICE, 21);
     assert_int_equal(VW_ERR_NOT_READY, 22);

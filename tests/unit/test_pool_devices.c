@@ -1,6 +1,6 @@
 /* test_pool_devices.c - several GPUs in one process, on the fake driver: pools work whatever device
  * is current, and open their memory to peers. */
-#include "vramwise/vramwise.h"
+#include "vramwise/park.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -433,6 +433,45 @@ static void a_shared_block_is_opened_through_the_driver(void **state)
     }
 }
 
+/* ---- parking through the driver -------------------------------------------------------------- */
+
+static void a_parked_pool_s_memory_is_the_driver_s_and_peers_reach_what_wakes(void **state)
+{
+    (void)state;
+    static const char *const folders[] = {NULL, "/dev/shm"};
+    for (size_t i = 0; i < 2; i++) {
+        vw_device *device = NULL;
+        vw_pool *pool = NULL;
+        char word[5] = "";
+        uint64_t free_before = 0, free_parked = 0, total = 0;
+        const vw_pool_options options = {.struct_size = sizeof options,
+                                         .engine = "vramwise",
+                                         .safe_point = {always, leave, NULL},
+                                         .park_guard = {.hold = always, .let_go = leave}};
+        const vw_park_options park = {.struct_size = sizeof park, .folder = folders[i]};
+        assert_ok(vw_cuda_device_open(1, &device));
+        assert_ok(device->table->memory_info(device->context, &free_before, &total));
+        assert_ok(vw_pool_create(device, &options, &pool));
+        take(pool, 3 * MIB, 0);
+        vw_device_ptr block = take(pool, 40 * MIB, 0);
+        assert_ok(device->table->write(device->context, block + 40 * MIB - 5, "here", 5));
+        assert_ok(vw_pool_park(pool, &park, NULL));
+        assert_ok(device->table->memory_info(device->context, &free_parked, &total));
+        assert_int_equal(free_parked, free_before);
+        assert_ok(vw_pool_allow_peer(pool, 0));       /* of nothing, just now */
+        setenv("FAKE_CUDA_FAIL", "cuMemCreate=2", 1); /* out of memory */
+        assert_status(VW_ERR_OUT_OF_MEMORY, vw_pool_wake(pool, NULL, NULL));
+        assert_last_error_has("to wake takes");
+        unsetenv("FAKE_CUDA_FAIL");
+        assert_ok(vw_pool_wake(pool, NULL, NULL));
+        assert_ok(device->table->read(device->context, word, block + 40 * MIB - 5, 5));
+        assert_string_equal(word, "here");
+        assert_ok(vw_pool_check(pool));
+        vw_pool_destroy(pool);
+        vw_device_destroy(device);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -450,6 +489,7 @@ int main(void)
         cmocka_unit_test(whichever_mapping_is_refused_the_pool_serves_on),
         cmocka_unit_test(a_device_without_peers_says_so),
         cmocka_unit_test(a_shared_block_is_opened_through_the_driver),
+        cmocka_unit_test(a_parked_pool_s_memory_is_the_driver_s_and_peers_reach_what_wakes),
     };
     setenv("VRAMWISE_CUDA_DRIVER", VW_FAKE_CUDA_DRIVER, 1);
     setenv("VRAMWISE_NVML", VW_FAKE_CUDA_DRIVER, 1);

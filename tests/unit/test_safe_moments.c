@@ -1,8 +1,13 @@
 /* test_safe_moments.c - who may grant a moment for copying, and a pool that makes use of it. */
 #include "vramwise_torch_support.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+#include "vramwise/park.h"
 
 #include "launch_gate.h"
 
@@ -167,6 +172,131 @@ static void a_pool_copies_where_it_is_granted_and_runs_out_where_not(void **stat
     vw_test_patterns_close(&p);
 }
 
+/* ---- parked ---------------------------------------------------------------------------------- */
+
+static _Atomic int launches;
+
+static void count_launch(void *unused)
+{
+    (void)unused;
+    atomic_fetch_add(&launches, 1);
+}
+
+static void *launch(void *unused)
+{
+    vw_test_launch(count_launch, unused);
+    return NULL;
+}
+
+static void *wake(void *pool)
+{
+    assert_int_equal(vw_pool_wake(pool, NULL, NULL), VW_OK);
+    return NULL;
+}
+
+static void open_parking_pool(vw_test_patterns *p)
+{
+    vw_test_patterns_open(p, &(vw_test_pool_setup){.engine = "vramwise",
+                                                   .capacity_bytes = 4 * MIB,
+                                                   .on_host = true,
+                                                   .safe_point = vramwise_safe_moments(),
+                                                   .park_guard = vramwise_park_guard()});
+    vw_test_hold(p, MIB, 0);
+}
+
+/* By the gate, or by the program's word and then the gate: from park to wake nobody launches. */
+static void launches_are_held_while_a_pool_is_parked(void **state)
+{
+    (void)state;
+    install();
+    for (int by_program = 0; by_program < 2; by_program++) {
+        vw_test_patterns p, other;
+        pthread_t launcher, waker;
+        open_parking_pool(&p);
+        open_parking_pool(&other);
+        atomic_store(&launches, 0);
+        uint64_t held = vramwise_get_safe_moment_counts().held_launches;
+        if (by_program)
+            vramwise_safe_point_enter();
+        assert_int_equal(vw_pool_park(p.t.pool, NULL, NULL), VW_OK);
+        assert_int_equal(vw_pool_park(other.t.pool, NULL, NULL), VW_OK);
+        if (by_program)
+            vramwise_safe_point_leave();
+        assert_false(vramwise_launch_gate_remove()); /* not for a profiler either */
+        assert_int_equal(pthread_create(&launcher, NULL, launch, NULL), 0);
+        while (vramwise_get_safe_moment_counts().held_launches == held)
+            usleep(100);
+        assert_int_equal(vw_pool_wake(other.t.pool, NULL, NULL), VW_OK);
+        usleep(5000);
+        assert_int_equal(launches, 0); /* one is parked still */
+        assert_int_equal(pthread_create(&waker, NULL, wake, p.t.pool), 0);
+        pthread_join(waker, NULL);
+        pthread_join(launcher, NULL);
+        assert_int_equal(launches, 1);
+        launch(NULL);
+        vw_test_patterns_close(&p);
+        vw_test_patterns_close(&other);
+    }
+    assert_true(vramwise_launch_gate_remove());
+}
+
+static void without_a_gate_nothing_parks_and_why_is_said(void **state)
+{
+    (void)state;
+    vw_test_patterns p;
+    open_parking_pool(&p);
+    vramwise_safe_point_enter();
+    assert_int_equal(vw_pool_park(p.t.pool, NULL, NULL), VW_ERR_WRONG_STATE);
+    assert_non_null(strstr(vw_last_error(), "launch gate"));
+    vramwise_safe_point_leave();
+    assert_int_equal(vw_pool_park(p.t.pool, NULL, NULL), VW_ERR_WRONG_STATE);
+    assert_non_null(strstr(vw_last_error(), "no safe moment"));
+    vw_test_patterns_close(&p);
+}
+
+static void a_gate_that_comes_late_comes_for_parking(void **state)
+{
+    (void)state;
+    for (int by_program = 0; by_program < 2; by_program++) {
+        vw_test_patterns p;
+        assert_true(vramwise_launch_gate_remove());
+        vramwise_launch_gate_come_late(true);
+        assert_int_equal(vramwise_get_launch_gate_state(NULL, 0), VRAMWISE_GATE_WAITS);
+        open_parking_pool(&p);
+        if (by_program)
+            vramwise_safe_point_enter();
+        assert_int_equal(vw_pool_park(p.t.pool, NULL, NULL), VW_OK);
+        if (by_program)
+            vramwise_safe_point_leave();
+        assert_int_equal(vramwise_get_launch_gate_state(NULL, 0), VRAMWISE_GATE_ARMED);
+        assert_int_equal(vw_pool_wake(p.t.pool, NULL, NULL), VW_OK);
+        vw_test_patterns_close(&p);
+    }
+    assert_true(vramwise_launch_gate_remove());
+}
+
+/* The last: it is for good. */
+static void a_program_that_ends_parked_is_not_held(void **state)
+{
+    (void)state;
+    vw_test_patterns p;
+    pthread_t launcher;
+    install();
+    open_parking_pool(&p);
+    atomic_store(&launches, 0);
+    uint64_t held = vramwise_get_safe_moment_counts().held_launches;
+    assert_int_equal(vw_pool_park(p.t.pool, NULL, NULL), VW_OK);
+    assert_int_equal(pthread_create(&launcher, NULL, launch, NULL), 0);
+    while (vramwise_get_safe_moment_counts().held_launches == held)
+        usleep(100);
+    vramwise_end_holds();
+    pthread_join(launcher, NULL);
+    launch(NULL);
+    assert_int_equal(launches, 2);
+    assert_int_equal(vw_pool_wake(p.t.pool, NULL, NULL), VW_OK);
+    vw_test_patterns_close(&p);
+}
+
 int main(void)
 {
     setenv("VRAMWISE_CUPTI", VW_FAKE_CUPTI, 1);
@@ -179,6 +309,10 @@ int main(void)
         cmocka_unit_test_setup(nobody_grants_while_a_graph_is_captured, note_counts),
         cmocka_unit_test_setup(a_pool_copies_where_it_is_granted_and_runs_out_where_not,
                                note_counts),
+        cmocka_unit_test_setup(launches_are_held_while_a_pool_is_parked, note_counts),
+        cmocka_unit_test_setup(without_a_gate_nothing_parks_and_why_is_said, note_counts),
+        cmocka_unit_test_setup(a_gate_that_comes_late_comes_for_parking, note_counts),
+        cmocka_unit_test_setup(a_program_that_ends_parked_is_not_held, note_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "vramwise/live.h"
+#include "vramwise/park.h"
 #include "vramwise/pinned.h"
 #include "vramwise/recording.h"
 #include "vramwise/report.h"
@@ -178,6 +179,8 @@ static void an_identity_without_ranks_has_none(void **state)
     assert_int_equal(jobs->jobs[0].rank, -1);
     assert_int_equal(jobs->jobs[0].local_rank, -1);
     assert_int_equal(jobs->jobs[0].world_size, 0);
+    vw_job_answer *answer = CUT(vw_job_answer, status, .status = VW_OK);
+    assert_int_equal(vw_job_ask(&jobs->jobs[0], VW_JOB_PARK, NULL, 0, answer), VW_ERR_NOT_READY);
     vw_jobs_free(jobs);
     vw_live_page_destroy(page);
     live_folder_remove(&folder);
@@ -198,6 +201,12 @@ static void statistics_of_a_pool_fill_the_room_there_is(void **state)
     vw_paged_stats *paged = CUT(vw_paged_stats, is_fallback, .is_fallback = true);
     must(vw_pool_get_paged_stats(pool, paged));
     assert_false(paged->is_fallback);
+
+    vw_park_report *parked = CUT(vw_park_report, moved_bytes, .moved_bytes = 77);
+    vw_private_id none = {1, 1}; /* not promised: refused, which fills the report all the same */
+    assert_int_equal(vw_pool_park(pool, CUT(vw_park_options, only, .only = &none), parked),
+                     VW_ERR_UNSUPPORTED);
+    assert_int_equal(parked->moved_bytes, 0);
 
     assert_int_equal(vw_alloc(pool, UINT64_C(1) << 40, 0, &address), VW_ERR_OUT_OF_MEMORY);
     vw_oom_report *report = CUT(vw_oom_report, device, .device = 77);

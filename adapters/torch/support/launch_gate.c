@@ -45,6 +45,9 @@ static _Atomic uint32_t census;           /* the same, while not all threads are
 static _Atomic uint32_t has_nested_calls; /* the driver was seen to call itself */
 static _Atomic uint32_t capture_count;    /* under way now */
 static _Atomic uint32_t has_own_contexts; /* the program made some */
+static _Atomic uint32_t hold_count;       /* not 0: it stays closed, whoever opens it */
+static _Atomic uint32_t hold_number;      /* of the last: 1, 2 ... */
+static _Atomic uint32_t is_ending;        /* the program ends: nobody is held for parked memory */
 static _Atomic uint64_t held_launches;
 static _Atomic uint64_t longest_hold_ns;
 
@@ -191,9 +194,23 @@ static bool is_seen(int thread_id)
 
 /* ---- launching threads ----------------------------------------------------------------------- */
 
+/* The first launch that waits says so: nothing else would tell a parked program from a hung one. */
+static void say_parked(void)
+{
+    static _Atomic uint32_t told_of; /* the number of the hold */
+    uint32_t hold = atomic_load(&hold_number);
+    if (atomic_load(&hold_count) == 0 || atomic_exchange(&told_of, hold) == hold)
+        return;
+    fprintf(stderr,
+            "vramwise: the GPU memory of process %d is parked: work on the GPU waits until it is "
+            "woken\n",
+            (int)getpid());
+}
+
 static void sleep_until_open(void)
 {
     atomic_fetch_add(&held_launches, 1);
+    say_parked();
     while (atomic_load(&is_closed) != 0)
         syscall(SYS_futex, (uint32_t *)&is_closed, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
 }
@@ -312,14 +329,20 @@ static void shut(void)
     atomic_store(&is_closed, 1);
 }
 
+static void let_everyone_in(void)
+{
+    atomic_store(&is_closed, 0);
+    syscall(SYS_futex, (uint32_t *)&is_closed, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
 /* And lets the next closer come. */
 static void unshut(void)
 {
     uint64_t held_ns = now_ns() - closed_at_ns;
     if (held_ns > atomic_load(&longest_hold_ns))
         atomic_store(&longest_hold_ns, held_ns);
-    atomic_store(&is_closed, 0);
-    syscall(SYS_futex, (uint32_t *)&is_closed, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+    if (!vw__launch_gate_is_held())
+        let_everyone_in();
     own.is_closer = false;
     pthread_mutex_unlock(&closing);
 }
@@ -413,6 +436,41 @@ void vw__launch_gate_open(void)
         unshut();
 }
 
+/* ---- holding --------------------------------------------------------------------------------- */
+
+bool vw__launch_gate_hold(void)
+{
+    if (!own.is_closer)
+        return false;
+    atomic_fetch_add(&hold_number, 1);
+    atomic_fetch_add(&hold_count, 1);
+    return true;
+}
+
+/* Outside of a moment it opens the gate, unless somebody else has closed it: then he does. */
+void vw__launch_gate_let_go(void)
+{
+    if (atomic_fetch_sub(&hold_count, 1) != 1 || own.is_closer ||
+        !lock_closing(threads_out_bound_ns))
+        return;
+    let_everyone_in();
+    pthread_mutex_unlock(&closing);
+}
+
+bool vw__launch_gate_is_held(void)
+{
+    return atomic_load(&hold_count) != 0 && atomic_load(&is_ending) == 0;
+}
+
+void vramwise_end_holds(void)
+{
+    atomic_store(&is_ending, 1);
+    if (own.is_closer || !lock_closing(threads_out_bound_ns))
+        return; /* whoever has closed it opens it */
+    let_everyone_in();
+    pthread_mutex_unlock(&closing);
+}
+
 /* ---- installing and removing ----------------------------------------------------------------- */
 
 static _Atomic bool comes_late; /* it is put up when it is needed */
@@ -421,6 +479,7 @@ static _Atomic bool comes_late; /* it is put up when it is needed */
 static void open_in_child(void)
 {
     atomic_store(&is_closed, 0);
+    atomic_store(&hold_count, 0);
     atomic_store(&installation, 0);
     atomic_store(&census, 0);
     closing = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
@@ -491,6 +550,10 @@ bool vramwise_launch_gate_remove(void)
 {
     if (own.is_closer || !lock_closing(threads_out_bound_ns))
         return false;
+    if (atomic_load(&hold_count) != 0) {
+        pthread_mutex_unlock(&closing);
+        return false;
+    }
     take_down();
     if (comes_late)
         vw__refusal_set("the launch gate gave way to a profiler");

@@ -35,6 +35,13 @@ void vw__launch_gate_arm(void);
 /* After a true answer, by the same thread. Does not block. */
 void vw__launch_gate_open(void);
 
+/* By whoever has closed it: the gate stays closed when it is opened, until it is let go as often,
+ * by any thread. Closing it again meanwhile is possible, for a thread whose own calls are to pass.
+ * False: the calling thread has not closed it. */
+bool vw__launch_gate_hold(void);
+void vw__launch_gate_let_go(void);
+bool vw__launch_gate_is_held(void);
+
 /* Is a graph being captured, as far as the gate saw? False without a gate. */
 bool vw__launch_gate_sees_capture(void);
 

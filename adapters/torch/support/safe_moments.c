@@ -29,10 +29,13 @@ void vramwise_safe_point_leave(void)
         safe_point_depth--;
 }
 
-/* Nobody starts work, says the program; what is queued on other devices has to end first. */
+/* Nobody starts work, says the program; what is queued on other devices has to end first. A gate
+ * that is held back for parked memory would hold this thread's copies, too: then it has to be
+ * closed. */
 static bool is_granted_by_program(void)
 {
-    return safe_point_depth != 0 && !vw__launch_gate_sees_capture() && vw__devices_synchronize();
+    return safe_point_depth != 0 && !vw__launch_gate_is_held() && !vw__launch_gate_sees_capture() &&
+           vw__devices_synchronize();
 }
 
 void vramwise_prepare_safe_moment(void *context)
@@ -75,6 +78,40 @@ static void leave_moment(void *context)
 vw_safe_point vramwise_safe_moments(void)
 {
     return (vw_safe_point){.enter = enter_moment, .leave = leave_moment};
+}
+
+/* Only the gate can hold launches back for longer than a moment. */
+static bool hold_launches(void *context)
+{
+    (void)context;
+    if (granted == BY_PROGRAM) {
+        if (!is_granted_by_gate()) {
+            vw_set_last_error("launches cannot be held back while memory is parked: there is no "
+                              "launch gate, or it could not be closed");
+            return false;
+        }
+        granted = BY_GATE;
+    }
+    return vw__launch_gate_hold();
+}
+
+static void let_launches_go(void *context)
+{
+    (void)context;
+    vw__launch_gate_let_go();
+}
+
+/* A gate that comes late does not close at its first try if some thread is inside the driver. */
+static bool is_gate_coming(void *context)
+{
+    (void)context;
+    return vramwise_get_launch_gate_state(NULL, 0) == VRAMWISE_GATE_ARMING;
+}
+
+vw_park_guard vramwise_park_guard(void)
+{
+    return (vw_park_guard){
+        .hold = hold_launches, .let_go = let_launches_go, .is_coming = is_gate_coming};
 }
 
 vramwise_safe_moment_counts vramwise_get_safe_moment_counts(void)

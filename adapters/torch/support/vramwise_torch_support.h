@@ -41,7 +41,8 @@ VW_API void vramwise_launch_gate_come_late(bool is_quiet);
 /* Takes the gate away and leaves CUPTI to others: for a profiler that is about to start, which
  * could not otherwise. A gate that comes late does not come any more. It can be put back
  * (vramwise_launch_gate_install()) when they are done with it. False: another thread copies live
- * data, for longer than a second; try again. True as well where there is none. */
+ * data, for longer than a second, or memory is parked; try again. True as well where there is none.
+ */
 VW_API bool vramwise_launch_gate_remove(void);
 
 typedef enum vramwise_launch_gate_state {
@@ -65,6 +66,15 @@ VW_API vw_safe_point vramwise_safe_moments(void);
 
 /* For vw_pool_options.prepare_safe_point: memory gets short, a moment may be asked for soon. */
 VW_API void vramwise_prepare_safe_moment(void *context);
+
+/* For vw_pool_options: holds launches at the gate while a pool is parked. A thread that launches
+ * meanwhile waits until the pool is woken; the first one says so on standard error. */
+VW_API vw_park_guard vramwise_park_guard(void);
+
+/* The program is about to end: whoever waits because memory is parked goes on, and nobody waits for
+ * it any more. What is done at the end, such as destroying graphs, would otherwise wait for a wake
+ * that does not come. Work that touches parked memory then fails. */
+VW_API void vramwise_end_holds(void);
 
 /* Between the two the calling thread promises that no other thread starts work on any GPU, or
  * captures a graph: requests it makes itself may copy live data. Nests; one leave too many does

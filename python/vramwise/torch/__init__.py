@@ -6,6 +6,7 @@
     fit_batch(step, batch)       a training step that splits its batch where memory runs out
     plan(step)                   what a step will take, by running it on tensors without data
     publish()                    this process, for `vramwise top` and vramwise.jobs()
+    park(), wake()               GPU memory that leaves until it is woken; region() names a part of it
     safe_point()                 a moment in which live data may move
     spill(optimizer)             its state leaves the GPU first, where it is full
     stats()                      what our allocator did
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from ._fit import Fitted, Fitter, fit_batch
 from ._install import ALLOCATORS, in_force, install, stats
+from ._park import Parked, ParkError, park, park_ahead, region, wake
 from ._plan import plan
 from ._publish import publish
 from ._record import doctor, record, safe_point
@@ -23,5 +25,6 @@ from ._spill import spill
 from ._state import Installed, InstallError
 from ._tracer import Untraceable
 
-__all__ = ["ALLOCATORS", "Fitted", "Fitter", "InstallError", "Installed", "Untraceable", "doctor", "fit_batch",
-           "in_force", "install", "plan", "publish", "record", "safe_point", "spill", "stats"]
+__all__ = ["ALLOCATORS", "Fitted", "Fitter", "InstallError", "Installed", "ParkError", "Parked", "Untraceable",
+           "doctor", "fit_batch", "in_force", "install", "park", "park_ahead", "plan", "publish", "record", "region",
+           "safe_point", "spill", "stats", "wake"]

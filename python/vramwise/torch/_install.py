@@ -10,6 +10,7 @@ children that are forked later to use the GPU. device_count() asks NVML and does
 """
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import os
@@ -166,6 +167,7 @@ def _install_adapter(torch: Any, wishes: _Wishes) -> Installed:
     State.spill_bytes = wishes.spill_bytes
     if wishes.allocator in OWN_ALLOCATORS:
         _nccl.keep_to_pools(quiet=wishes.quiet)
+    atexit.register(support_library().vramwise_end_holds)  # a parked process can end
     _follow_settings(torch, library)
     _follow_profilers(library, wishes.has_gate, wishes.quiet)
     if wishes.spill_bytes != 0:

@@ -72,6 +72,17 @@ def bound_adapter(path: str) -> ctypes.CDLL:
                                               ctypes.c_int]
     library.vramwise_torch_mark_step.restype = ctypes.c_int
     library.vramwise_torch_mark_step.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    identity = ctypes.POINTER(ctypes.c_ulonglong)
+    library.vramwise_torch_park.restype = ctypes.c_int
+    library.vramwise_torch_park.argtypes = [identity, ctypes.c_char_p, ctypes.c_ulonglong, identity,
+                                            ctypes.c_char_p, ctypes.c_size_t]
+    library.vramwise_torch_wake.restype = ctypes.c_int
+    library.vramwise_torch_wake.argtypes = [identity, identity, ctypes.c_char_p, ctypes.c_size_t]
+    library.vramwise_torch_park_ahead.restype = ctypes.c_int
+    library.vramwise_torch_park_ahead.argtypes = [ctypes.c_ulonglong, ctypes.c_char_p, ctypes.c_size_t]
+    library.vramwise_torch_region.restype = ctypes.c_int
+    library.vramwise_torch_region.argtypes = [identity, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p,
+                                              ctypes.c_size_t]
     library.vramwise_torch_expect_profilers.restype = None
     library.vramwise_torch_expect_profilers.argtypes = [ctypes.c_int]
     library.vramwise_torch_stats.restype = ctypes.c_long
@@ -92,7 +103,7 @@ def support_library() -> ctypes.CDLL:
     library.vramwise_get_launch_gate_state.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
     library.vramwise_launch_gate_state_name.restype = ctypes.c_char_p
     library.vramwise_launch_gate_state_name.argtypes = [ctypes.c_int]
-    for name in ("vramwise_safe_point_enter", "vramwise_safe_point_leave"):
+    for name in ("vramwise_safe_point_enter", "vramwise_safe_point_leave", "vramwise_end_holds"):
         getattr(library, name).restype = None
         getattr(library, name).argtypes = []
     return library

@@ -55,7 +55,10 @@ static __attribute__((noinline)) vw_status serve_a_miss(vw__paged_engine *engine
                                                         vw__engine_refusal *refusal)
 {
     vw__block *block = NULL;
-    VW__TRY(vw__paged_serve_miss(engine, shelf, request, size_bytes, &block, refusal));
+    engine->under_way++;
+    vw_status status = vw__paged_serve_miss(engine, shelf, request, size_bytes, &block, refusal);
+    engine->under_way--;
+    VW__TRY(status);
     *out = hand_out(engine, vw__block_lane(block), request, size_bytes, block,
                     should_split(shelf, block, size_bytes));
     return VW_OK;

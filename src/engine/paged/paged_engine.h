@@ -36,6 +36,8 @@
  *   paged_lifecycle.c   making and ending the engine, its settings, its tables
  *   paged_reclaim.c     giving memory back; paged_habit.c: what the program will take again
  *   paged_pins.c        memory that others can see
+ *   paged_park.c        parking: what goes, in which order, and who is refused meanwhile;
+ *                       paged_park_tape.c: all of it; paged_park_region.c: a region alone
  *   paged_inspect.c     the invariants, walked
  *
  * Where live data may be copied a page may also have *guests*: other addresses at which it is in
@@ -51,7 +53,8 @@
  *     byte of physical memory belongs to one of them. A handle on the host counts with its
  *     used bytes only, also as spilled_bytes; the rest of it are SHADOW blocks, never FREE ones
  *   - a handle has exactly one home; one with guests is a unit long, and at its home the bytes that
- *     its guests use are SHADOW blocks, one for each part of a block */
+ *     its guests use are SHADOW blocks, one for each part of a block
+ *   - a parked handle counts for nothing in held_bytes; its blocks are what they were */
 #ifndef VW_ENGINE_PAGED_PAGED_ENGINE_H
 #define VW_ENGINE_PAGED_PAGED_ENGINE_H
 
@@ -67,6 +70,7 @@ typedef struct vw__paged_handle vw__paged_handle;
 typedef struct vw__paged_mark vw__paged_mark;
 typedef struct vw__paged_pinned vw__paged_pinned;
 typedef struct vw__paged_spill vw__paged_spill;
+typedef struct vw__paged_parking vw__paged_parking; /* paged_park.h */
 
 /* A mapping or a reservation of addresses that is in no arena. */
 typedef struct vw__paged_stuck {
@@ -126,6 +130,11 @@ struct vw__paged_handle {
     uint64_t used_bytes;        /* of blocks in use; at 0 it is left, and in no list of handles */
     bool is_wanted_early;       /* back on the device: paged_return.c */
     vw__block *spare_records;   /* two, linked through node.left, for frees that need them */
+
+    /* Parked: it has no memory on the device, and is in no sum of bytes held. */
+    vw__paged_parking *parking; /* NULL: it is not */
+    vw__lender_handle
+        *stand_in; /* host memory mapped in its place; NULL: nothing is mapped there */
 
     uint64_t survey;  /* the last survey that found it free */
     vw__block *block; /* the FREE block around it then; by now perhaps a neighbour of that, or one
@@ -223,6 +232,11 @@ typedef struct vw__paged_engine {
     uint64_t watched_frees; /* not 0: a free has more to do: shared pages, handles on the host,
                                blocks that were advised */
     vw__paged_spill *spill; /* NULL: live memory stays on the device */
+
+    uint32_t under_way;          /* calls that may have dropped the lock: nothing is parked then */
+    bool is_parked;              /* the whole pool is */
+    vw__paged_parking *parkings; /* newest first */
+    vw__engine_table parked_table; /* the engine's while there is one */
 
     vw__block *retired;       /* records merged into others since the last survey */
     vw__paged_place *vacated; /* guests that nobody uses any more, to become ghosts */
@@ -367,6 +381,9 @@ void vw__paged_free(vw__engine *engine, vw__block *block);
 /* ---- paged_lifecycle.c ----------------------------------------------------------------------- */
 
 extern const vw__engine_kind vw__paged_kind;
+
+/* The engine's table while nothing has failed and nothing is parked. */
+const vw__engine_table *vw__paged_table(void);
 
 /* From now on every call answers VW_ERR_DEVICE with this text. */
 void vw__paged_turn_failed(vw__paged_engine *engine, const char *format, ...)

@@ -5,6 +5,7 @@
 
 #include "base/checked_math.h"
 #include "base/error.h"
+#include "engine/paged/paged_park.h"
 
 typedef struct paged_census {
     const vw__paged_engine *engine;
@@ -12,6 +13,7 @@ typedef struct paged_census {
     uint64_t left_blocks;   /* of handles that are left on the host */
     uint64_t spilled_bytes; /* of blocks in use, in handles on the host */
     uint64_t advised_blocks;
+    uint64_t parked_bytes[2]; /* of handles, by vw__engine_size_kind */
 } paged_census;
 
 /* On the host, with no block in use. */
@@ -94,14 +96,17 @@ static vw_status check_block(void *context, const vw__block *block)
     return block->state == VW__BLOCK_GHOST ? check_ghost(count, block) : VW_OK;
 }
 
-static vw_status check_handles(const paged_census *count)
+static vw_status check_handles(paged_census *count)
 {
     const vw__paged_engine *engine = count->engine;
     uint64_t handles = 0, bytes = 0, ghosts = 0, ghost_bytes = 0, all_guests = 0, whole[2] = {0, 0};
     for (const vw__paged_handle *handle = engine->handles; handle != NULL; handle = handle->next) {
         uint32_t own = 0;
         handles++;
-        bytes += handle->on_host != NULL ? handle->used_bytes : handle->size_bytes;
+        if (handle->parking != NULL)
+            count->parked_bytes[handle->home->segment->lane->shelf->kind] += handle->size_bytes;
+        else
+            bytes += handle->on_host != NULL ? handle->used_bytes : handle->size_bytes;
         VW__ENGINE_CHECK(handle->size_bytes != 0 && handle->size_bytes % engine->unit_bytes == 0,
                          "a handle of %" PRIu64 " bytes", handle->size_bytes);
         VW__ENGINE_CHECK(handle->home != NULL && handle->home->handle == handle &&
@@ -190,6 +195,29 @@ static vw_status check_on_host(const paged_census *count)
     return VW_OK;
 }
 
+/* A parked handle is one parking's, and has no memory but a stand-in's. */
+static vw_status check_parked(const paged_census *count)
+{
+    const vw__paged_engine *engine = count->engine;
+    uint64_t bytes = count->parked_bytes[VW__ENGINE_SMALL] + count->parked_bytes[VW__ENGINE_LARGE];
+    uint64_t listed_bytes = 0;
+    for (const vw__paged_parking *parking = engine->parkings; parking != NULL;
+         parking = parking->next)
+        for (size_t i = 0; i < parking->count; i++)
+            if (vw__paged_is_parked_in(parking, i))
+                listed_bytes += parking->items[i].handle->size_bytes;
+    VW__ENGINE_CHECK(bytes == engine->stats.parked_bytes && bytes == listed_bytes,
+                     "%" PRIu64 " bytes are parked, listed %" PRIu64 ", counted %" PRIu64, bytes,
+                     listed_bytes, engine->stats.parked_bytes);
+    for (const vw__paged_handle *handle = engine->handles; handle != NULL; handle = handle->next)
+        VW__ENGINE_CHECK(handle->parking == NULL ||
+                             (handle->ghosts == NULL && handle->on_host == NULL &&
+                              handle->device_handle ==
+                                  (handle->stand_in != NULL ? handle->stand_in->device_handle : 0)),
+                         "handle %#" PRIx64 " is wrongly parked", handle->home->address);
+    return VW_OK;
+}
+
 vw_status vw__paged_check(vw__engine *base)
 {
     paged_census own = {.engine = vw__paged_of(base)};
@@ -197,6 +225,9 @@ vw_status vw__paged_check(vw__engine *base)
     VW__TRY(vw__engine_check_blocks(base, &count));
     VW__TRY(check_handles(&own));
     VW__TRY(check_on_host(&own));
+    VW__TRY(check_parked(&own));
+    for (int kind = VW__ENGINE_SMALL; kind <= VW__ENGINE_LARGE; kind++)
+        count.memory_bytes[kind] -= own.parked_bytes[kind];
     return vw__engine_check_counter(&base->owner.counters->reserved_bytes, count.memory_bytes,
                                     "reserved_bytes");
 }

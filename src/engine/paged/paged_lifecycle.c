@@ -12,6 +12,7 @@
 #include "engine/paged/paged_handles.h"
 #include "engine/paged/paged_inspect.h"
 #include "engine/paged/paged_moment.h"
+#include "engine/paged/paged_park.h"
 #include "engine/paged/paged_pins.h"
 #include "engine/paged/paged_reclaim.h"
 #include "engine/paged/paged_return.h"
@@ -151,6 +152,18 @@ static vw_status fail_mark_step(vw__engine *base)
     return say_why(base);
 }
 
+static vw_status fail_park(vw__engine *base, vw__engine_park *how, vw_park_report *report)
+{
+    (void)how, (void)report;
+    return say_why(base);
+}
+
+static vw_status fail_wake(vw__engine *base, const vw_private_id *only, vw_park_report *report)
+{
+    (void)only, (void)report;
+    return say_why(base);
+}
+
 static vw_status fail_check(vw__engine *base)
 {
     return say_why(base);
@@ -161,6 +174,7 @@ static vw_status fail_check(vw__engine *base)
 static void destroy(vw__engine *base)
 {
     vw__paged_engine *engine = vw__paged_of(base);
+    vw__paged_end_parkings(engine);
     vw__paged_abandon(engine);
     vw__paged_end_spill(engine);
     vw__paged_end_reclaim(engine);
@@ -183,6 +197,24 @@ static void move_stats(const vw__engine *base, vw_paged_stats *stats)
     stats->failed_host_creations = numbers.failed_creations;
 }
 
+/* ---- calls that may drop the lock ------------------------------------------------------------ */
+
+static vw_status trim(vw__engine *base, const vw_private_id *only)
+{
+    vw__paged_of(base)->under_way++;
+    vw_status status = vw__paged_trim(base, only);
+    vw__paged_of(base)->under_way--;
+    return status;
+}
+
+static vw_status mark_step(vw__engine *base)
+{
+    vw__paged_of(base)->under_way++;
+    vw_status status = vw__paged_mark_step(base);
+    vw__paged_of(base)->under_way--;
+    return status;
+}
+
 /* ---- the tables ------------------------------------------------------------------------------ */
 
 /* The same before and after a failure: giving blocks back, and looking. */
@@ -193,7 +225,7 @@ static void move_stats(const vw__engine *base, vw_paged_stats *stats)
     .largest_free = vw__engine_largest_free, .private_idle = vw__engine_private_idle,              \
     .private_release = vw__private_release, .private_use_count = vw__private_use_count,            \
     .private_set = vw__private_set, .scope_end = vw__scope_end, .unpin = vw__paged_unpin,          \
-    .advise = vw__paged_advise, .move_stats = move_stats
+    .advise = vw__paged_advise, .move_stats = move_stats, .set_region = vw__private_set_region
 
 static const vw__engine_table paged_table = {
     ALWAYS,
@@ -201,7 +233,7 @@ static const vw__engine_table paged_table = {
     .allocate_at = vw__paged_allocate_at,
     .see_to_records = vw__engine_see_to_records,
     .walk_pieces = vw__paged_walk_pieces,
-    .trim = vw__paged_trim,
+    .trim = trim,
     .give_back = vw__paged_give_back,
     .set_fraction = set_fraction,
     .configure = configure,
@@ -209,8 +241,15 @@ static const vw__engine_table paged_table = {
     .private_retain = retain,
     .scope_begin = vw__scope_begin,
     .pin = vw__paged_pin,
-    .mark_step = vw__paged_mark_step,
+    .mark_step = mark_step,
+    .park = vw__paged_park,
+    .wake = vw__paged_wake,
 };
+
+const vw__engine_table *vw__paged_table(void)
+{
+    return &paged_table;
+}
 
 /* After a failure the mappings are unknown: everything else says why. */
 static const vw__engine_table failed_table = {
@@ -228,6 +267,8 @@ static const vw__engine_table failed_table = {
     .scope_begin = fail_scope_begin,
     .pin = fail_pin,
     .mark_step = fail_mark_step,
+    .park = fail_park,
+    .wake = fail_wake,
 };
 
 void vw__paged_turn_failed(vw__paged_engine *engine, const char *format, ...)

@@ -36,11 +36,25 @@ static void count_on_handles(vw__paged_engine *engine, const vw__paged_pinned *p
     }
 }
 
+static bool is_parked(const vw__paged_engine *engine, const vw__block *block)
+{
+    uint64_t address = block->address, end = block->address + block->size_bytes;
+    while (address < end) {
+        const vw__paged_place *place = vw__paged_place_at(engine, block->segment, address);
+        if (place->handle->parking != NULL)
+            return true;
+        address = place->address + place->handle->size_bytes;
+    }
+    return false;
+}
+
 /* A freed block's pin may meet another block at its address by then, of another size: the larger
  * range is pinned from now on. */
 vw_status vw__paged_pin(vw__engine *base, vw__block *block)
 {
     vw__paged_engine *engine = vw__paged_of(base);
+    if (engine->parkings != NULL && is_parked(engine, block))
+        return vw__fail(VW_ERR_PARKED, "block %#" PRIx64 " is parked", block->address);
     vw__paged_pinned *pin = *find_pin(engine, block->address);
     if (pin == NULL) {
         pin = vw__host_alloc_zeroed(1, sizeof *pin);
@@ -99,6 +113,8 @@ vw_status vw__paged_walk_pieces(vw__engine *base, const vw__block *under,
         uint64_t end = under->address + under->size_bytes;
         for (uint64_t address = under->address; address < end;) {
             const vw__paged_place *place = vw__paged_place_at(engine, under->segment, address);
+            if (place->handle->parking != NULL)
+                return vw__fail(VW_ERR_PARKED, "block %#" PRIx64 " is parked", under->address);
             if (place->handle->on_host != NULL)
                 return vw__fail(VW_ERR_UNSUPPORTED,
                                 "block %#" PRIx64 " was spilled to host memory, which cannot be "
@@ -110,6 +126,8 @@ vw_status vw__paged_walk_pieces(vw__engine *base, const vw__block *under,
         return VW_OK;
     }
     for (const vw__paged_handle *handle = engine->handles; handle != NULL; handle = handle->next) {
+        if (handle->parking != NULL && handle->stand_in == NULL)
+            continue; /* nothing is mapped */
         VW__TRY(visit_place(handle->home, visit, context));
         VW__TRY(visit_places(handle->guests, visit, context));
         VW__TRY(visit_places(handle->ghosts, visit, context));

@@ -302,6 +302,29 @@ static bool has_ended_pool(const vw__paged_engine *engine)
     return false;
 }
 
+/* Makes a list of what is idle, once nothing waits to be. */
+static vw_status look_for_idle(const trimming *trim)
+{
+    vw__paged_engine *engine = trim->engine;
+    const vw__engine_owner *owner = &engine->base.owner;
+    engine->call++;
+    if (trim->only != NULL || !trim->keeps_default)
+        VW__TRY(owner->finish_pending(owner->context, trim->only));
+    VW__TRY(vw__paged_settle_vacated(engine));
+    if (engine->spill != NULL && !trim->keeps_default)
+        VW__TRY(vw__paged_settle_left(engine, true));
+    return vw__paged_survey_all(engine);
+}
+
+vw_status vw__paged_trim_all(vw__paged_engine *engine)
+{
+    const trimming trim = {engine, NULL, vw__engine_keeps_default_pools(&engine->base)};
+    VW__TRY(look_for_idle(&trim));
+    VW__TRY(give_all_back(&trim));
+    end_private_pools(engine);
+    return VW_OK;
+}
+
 vw_status vw__paged_trim(vw__engine *base, const vw_private_id *only)
 {
     vw__paged_engine *engine = vw__paged_of(base);
@@ -309,13 +332,7 @@ vw_status vw__paged_trim(vw__engine *base, const vw_private_id *only)
         only = NULL;
     const trimming trim = {engine, only, vw__engine_keeps_default_pools(base)};
     bool is_for_all = only == NULL && !trim.keeps_default;
-    engine->call++;
-    if (only != NULL || !trim.keeps_default)
-        VW__TRY(base->owner.finish_pending(base->owner.context, only));
-    VW__TRY(vw__paged_settle_vacated(engine));
-    if (engine->spill != NULL && !trim.keeps_default)
-        VW__TRY(vw__paged_settle_left(engine, true));
-    VW__TRY(vw__paged_survey_all(engine));
+    VW__TRY(look_for_idle(&trim));
     uint64_t kept_bytes = is_for_all ? vw__paged_kept_by_habit(engine) : 0;
     bool leaves_some = kept_bytes != 0 || base->owner.keep_free_bytes != 0;
     if (leaves_some && is_for_all && !has_ended_pool(engine)) {

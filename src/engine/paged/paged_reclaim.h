@@ -7,6 +7,9 @@
 /* The engine table's trim(). */
 vw_status vw__paged_trim(vw__engine *engine, const vw_private_id *only);
 
+/* Gives back whatever is idle, as trim() does where the program has no habits. */
+vw_status vw__paged_trim_all(vw__paged_engine *engine);
+
 /* The engine table's give_back(). */
 vw_status vw__paged_give_back(vw__engine *engine, vw__engine_slice *slice);
 

@@ -207,7 +207,10 @@ static vw_status return_and_allocate(vw__engine *base, const vw__engine_request 
 {
     vw__paged_engine *engine = vw__paged_of(base);
     base->table = engine->spill->usual_table;
-    VW__TRY(return_early(engine));
+    engine->under_way++;
+    vw_status status = return_early(engine);
+    engine->under_way--;
+    VW__TRY(status);
     if (!vw__block_source_reserve(&base->records, VW__ENGINE_SPARE_RECORDS))
         return vw__fail_host_memory(sizeof(vw__block), "block records");
     return base->table->allocate(base, request, out, refusal);
@@ -268,8 +271,17 @@ void vw__paged_begin_returns(vw__paged_engine *engine)
     spill->patience = FIRST_PATIENCE;
     spill->steps_since_return = MOST_PATIENCE;
     spill->returned_at = -(int64_t)MOST_EARLY_PATIENCE;
-    spill->usual_table = engine->base.table;
-    spill->due_table = *engine->base.table;
+    vw__paged_use_table(engine, engine->base.table);
+}
+
+void vw__paged_use_table(vw__paged_engine *engine, const vw__engine_table *table)
+{
+    vw__paged_spill *spill = engine->spill;
+    engine->base.table = table;
+    if (spill == NULL)
+        return;
+    spill->usual_table = table;
+    spill->due_table = *table;
     spill->due_table.allocate = return_and_allocate;
 }
 

@@ -13,4 +13,7 @@ void vw__paged_look_for_room(vw__paged_engine *engine);
 
 vw_status vw__paged_mark_step(vw__engine *engine);
 
+/* The engine's table from now on; another takes its place while memory is due to come back. */
+void vw__paged_use_table(vw__paged_engine *engine, const vw__engine_table *table);
+
 #endif /* VW_ENGINE_PAGED_PAGED_RETURN_H */

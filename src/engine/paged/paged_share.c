@@ -147,10 +147,10 @@ static void make_ghost_of(vw__paged_engine *engine, vw__paged_place *guest, vw__
     vw__paged_add_ghost(engine, guest, block, mark);
 }
 
-/* Its addresses are pinned, or its stream must not see an event now. */
+/* Its addresses are pinned, its memory is parked, or its stream must not see an event now. */
 static bool has_to_stay(const vw__paged_engine *engine, const vw__paged_place *guest)
 {
-    return guest->handle->pin_count != 0 ||
+    return guest->handle->pin_count != 0 || guest->handle->parking != NULL ||
            vw__engine_is_capturing(&engine->base, guest->segment->lane->stream);
 }
 

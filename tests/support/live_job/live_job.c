@@ -14,6 +14,7 @@
  *   until=FILE             it ends when FILE is there, whatever comes from standard input
  *   answer=FILE, dies=1    what becomes of a request for a snapshot (snapshot_request.h)
  *   deaf=1                 SIGTERM does not end it
+ *   pool=BYTES             it has so much in a pool on a simulated GPU, which can be parked
  *
  * What was told is on the page once it says "ready". Then every line of its standard input is more
  * of the same, with tabs between the words, and answered "ready" as well, until that ends. */
@@ -29,6 +30,7 @@
 
 #include "vramwise/live.h"
 #include "vramwise/status.h"
+#include "vramwise/vramwise.h"
 #include "snapshot_request.h"
 
 typedef struct told_job {
@@ -110,6 +112,31 @@ static void tell_steps(told_job *job, const char *value)
                                   given == 4 ? reserved : live));
 }
 
+static bool grant(void *context)
+{
+    (void)context;
+    return true;
+}
+
+static void end_grant(void *context)
+{
+    (void)context;
+}
+
+static void open_pool(const char *value)
+{
+    vw_device *device = NULL;
+    vw_pool *pool = NULL;
+    vw_device_ptr address = VW_NULL;
+    const vw_pool_options options = {.struct_size = sizeof options,
+                                     .engine = "vramwise",
+                                     .safe_point = {grant, end_grant, NULL},
+                                     .park_guard = {.hold = grant, .let_go = end_grant}};
+    require(vw_simulated_device_create(NULL, &device));
+    require(vw_pool_create(device, &options, &pool));
+    require(vw_alloc(pool, strtoull(value, NULL, 10), 0, &address));
+}
+
 /* Of what it does beside telling. */
 static bool tell_conduct(told_job *job, const char *name, char *value)
 {
@@ -121,6 +148,8 @@ static bool tell_conduct(told_job *job, const char *name, char *value)
         job->answer = value;
     else if (strcmp(name, "dies") == 0)
         job->dies = true;
+    else if (strcmp(name, "pool") == 0)
+        open_pool(value);
     else if (strcmp(name, "deaf") == 0)
         signal(SIGTERM, SIG_IGN);
     else

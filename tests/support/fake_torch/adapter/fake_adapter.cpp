@@ -91,6 +91,63 @@ extern "C" int vramwise_torch_mark_step(char *message, size_t capacity)
     return 1;
 }
 
+// What was asked, in the order in which it came; the first tries find no moment.
+static char parked[512];
+static int refusals = 2;
+
+static void note(const char *what, const unsigned long long region[2], const char *detail)
+{
+    size_t used = std::strlen(parked);
+    std::snprintf(parked + used, sizeof parked - used, "%s %llu.%llu %s; ", what, region[0],
+                  region[1], detail != nullptr ? detail : "-");
+}
+
+extern "C" int vramwise_torch_park(const unsigned long long region[2], const char *folder,
+                                   unsigned long long wait_ms, unsigned long long numbers[5],
+                                   char *message, size_t capacity)
+{
+    if (refusals > 0) {
+        refusals--;
+        std::snprintf(message, capacity, "no safe moment");
+        return 6;
+    }
+    char detail[64];
+    std::snprintf(detail, sizeof detail, "%s %llu", folder != nullptr ? folder : "-", wait_ms);
+    note("park", region, detail);
+    for (unsigned long long i = 0; i < 5; i++)
+        numbers[i] = (i + 1) * 1000000000;
+    return 0;
+}
+
+extern "C" int vramwise_torch_wake(const unsigned long long region[2],
+                                   unsigned long long numbers[5], char *message, size_t capacity)
+{
+    note("wake", region, nullptr);
+    numbers[0] = 5;
+    if (std::getenv("FAKE_ADAPTER_IS_FULL") == nullptr)
+        return 0;
+    std::snprintf(message, capacity, "to wake takes 20.00 GiB");
+    return 10;
+}
+
+extern "C" int vramwise_torch_park_ahead(unsigned long long size_bytes, char *message,
+                                         size_t capacity)
+{
+    const unsigned long long size[2] = {size_bytes, 0};
+    note("ahead", size, nullptr);
+    if (size_bytes < 1000000)
+        return 0;
+    std::snprintf(message, capacity, "more than the machine has");
+    return 12;
+}
+
+extern "C" int vramwise_torch_region(const unsigned long long region[2], const char *name,
+                                     int keeps_data, char *, size_t)
+{
+    note(keeps_data ? "keep" : "drop", region, name);
+    return 0;
+}
+
 extern "C" void vramwise_torch_expect_profilers(int is_expected)
 {
     expected = is_expected;
@@ -98,14 +155,15 @@ extern "C" void vramwise_torch_expect_profilers(int is_expected)
 
 extern "C" long vramwise_torch_stats(int device, char *json, size_t capacity)
 {
-    char text[1024];
+    char text[2048];
     if (device != 0)
         return 0;
     std::snprintf(text, sizeof text,
                   "{\"installed\": \"%s\", \"expects_profilers\": %d, \"spill\": %llu, "
                   "\"keep_free\": \"%s\", "
-                  "\"advised\": \"%s\", \"steps\": %d, \"configured\": \"%s\"}",
-                  installed, expected, spilled, left_free, advised, steps, configured);
+                  "\"advised\": \"%s\", \"steps\": %d, \"configured\": \"%s\", "
+                  "\"parked\": \"%s\"}",
+                  installed, expected, spilled, left_free, advised, steps, configured, parked);
     if (json != nullptr && capacity > std::strlen(text))
         std::strcpy(json, text);
     return (long)std::strlen(text) + 1;

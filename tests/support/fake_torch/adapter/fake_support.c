@@ -8,6 +8,7 @@ __attribute__((visibility("default"))) int fake_gate_state, fake_late_gates;
 __attribute__((visibility("default"))) char fake_engine[64], fake_conf[64];
 
 #define SHOWN __attribute__((visibility("default")))
+SHOWN void vramwise_end_holds(void);
 SHOWN void vramwise_safe_point_enter(void);
 SHOWN void vramwise_safe_point_leave(void);
 SHOWN bool vramwise_launch_gate_remove(void);
@@ -21,6 +22,10 @@ SHOWN void vramwise_plain_record_stream(void *address, void *stream);
 SHOWN void *vramwise_plain_base(void *address, size_t *size_bytes);
 SHOWN void vramwise_plain_empty_cache(void);
 SHOWN void vramwise_plain_set_fraction(double fraction, int device);
+
+void vramwise_end_holds(void)
+{
+}
 
 void vramwise_safe_point_enter(void)
 {

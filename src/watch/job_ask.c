@@ -1,0 +1,119 @@
+/* job_ask.c - asks a running job to park or to wake, through a file beside its page.
+ *
+ * The file is made whole and private before it has its name, and the name is that of the page with
+ * another beginning. The job takes the name away when it begins; the answer comes into the file,
+ * which stays open here. */
+#include "vramwise/watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/struct_size.h"
+#include "live/page_layout.h"
+
+#define LOOK_NS 20000000L /* between two looks for the answer */
+
+static vw_status fail_file(const char *doing, const char *path)
+{
+    int reason = errno;
+    return vw__fail(VW_ERR_FILE, "%s %s: %s", doing, path, strerror(reason));
+}
+
+/* A file without a name of its own until it is whole. */
+static vw_status put_down(const char *path, const vw__page_request *request, int *file)
+{
+    char part[VW__PAGE_PATH_BYTES + 16];
+    snprintf(part, sizeof part, "%s.%ld", path, (long)getpid());
+    (void)unlink(part); /* of a process that had our number and was killed */
+    *file = open(part, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
+    if (*file < 0)
+        return fail_file("cannot create", part);
+    vw_status status = VW_OK;
+    if (pwrite(*file, request, sizeof *request, 0) != (ssize_t)sizeof *request)
+        status = fail_file("cannot write", part);
+    else if (link(part, path) != 0)
+        status = errno == EEXIST
+                     ? vw__fail(VW_ERR_WRONG_STATE, "another request to this process is under way")
+                     : fail_file("cannot make", path);
+    (void)unlink(part);
+    if (status != VW_OK)
+        close(*file);
+    return status;
+}
+
+static bool has_answer(int file, vw__page_answer *answer)
+{
+    return pread(file, &answer->magic, sizeof answer->magic, VW__PAGE_ANSWER_OFFSET) ==
+               (ssize_t)sizeof answer->magic &&
+           answer->magic == VW__PAGE_REQUEST_MAGIC &&
+           pread(file, answer, sizeof *answer, VW__PAGE_ANSWER_OFFSET) == (ssize_t)sizeof *answer;
+}
+
+static bool is_taken(int file)
+{
+    struct stat facts;
+    return fstat(file, &facts) == 0 && facts.st_nlink == 0;
+}
+
+static vw_status wait_for_answer(const vw_job *job, const char *path, int file, uint64_t wait_ns,
+                                 vw__page_answer *answer)
+{
+    static const struct timespec pause = {0, LOOK_NS};
+    uint64_t end_ns = vw__clock_monotonic_ns() + wait_ns;
+    while (!has_answer(file, answer)) {
+        if (access(job->path, F_OK) != 0) {
+            (void)unlink(path);
+            return vw__fail(VW_ERR_WRONG_STATE, "process %ld has ended", job->process);
+        }
+        if (vw__clock_monotonic_ns() >= end_ns) {
+            bool was_taken = is_taken(file);
+            (void)unlink(path);
+            return vw__fail(VW_ERR_NOT_READY, "process %ld %s", job->process,
+                            was_taken ? "is at it still, and has not answered yet"
+                                      : "did not take the request: it is stopped, its vramwise is "
+                                        "too old, or it has no pool that could park");
+        }
+        nanosleep(&pause, NULL);
+    }
+    return VW_OK;
+}
+
+vw_status vw_job_ask(const vw_job *job, vw_job_request request, const char *region,
+                     double timeout_seconds, vw_job_answer *out)
+{
+    vw__page_request asked = {.magic = VW__PAGE_REQUEST_MAGIC, .is_wake = request == VW_JOB_WAKE};
+    vw__page_answer answer = {.magic = 0};
+    char path[VW__PAGE_PATH_BYTES];
+    int file = -1;
+    if (job == NULL || (request != VW_JOB_PARK && request != VW_JOB_WAKE) ||
+        !(timeout_seconds >= 0.0))
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a job, a request and a time to wait");
+    VW__TRY(VW__STRUCT_CHECK_OUT(vw_job_answer, out));
+    if (region != NULL && strlen(region) >= sizeof asked.region)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "no region has so long a name");
+    if (region != NULL)
+        snprintf(asked.region, sizeof asked.region, "%s", region);
+    if (!vw__page_request_path(job->path, path, sizeof path))
+        return vw__fail(VW_ERR_FILE, "%s is no page's name", job->path);
+    VW__TRY(put_down(path, &asked, &file));
+    vw_status status =
+        wait_for_answer(job, path, file, (uint64_t)(fmin(timeout_seconds, 1e6) * 1e9), &answer);
+    close(file);
+    VW__TRY(status);
+    vw_job_answer all = {.struct_size = sizeof all,
+                         .status = (vw_status)answer.status,
+                         .moved_bytes = answer.moved_bytes,
+                         .wait_ns = answer.wait_ns};
+    answer.text[sizeof answer.text - 1] = '\0';
+    snprintf(all.text, sizeof all.text, "%s", answer.text);
+    VW__STRUCT_OUT(vw_job_answer, &all, out);
+    return VW_OK;
+}

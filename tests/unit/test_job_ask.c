@@ -1,0 +1,286 @@
+/* test_job_ask.c - a job that is asked from outside to park or wake, and what it does not listen
+ * to.
+ *
+ * A process has one list of pools and one thread that serves requests, so each case is a process of
+ * its own, which asks itself. It answers by its exit status: 0, or the line that went wrong. */
+#include "vramwise/watch.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "vramwise/park.h"
+#include "live/page_layout.h"
+#include "support/cmocka_here.h"
+#include "support/live_folder.h"
+
+#define MIB (UINT64_C(1) << 20)
+#define PATIENCE_SECONDS 60.0
+
+static live_folder *const folder = &live_group_folder;
+
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "die_after_fork=0:atexit_sleep_ms=0";
+}
+
+#define EXPECT(claim)                                                                              \
+    do {                                                                                           \
+        if (!(claim)) {                                                                            \
+            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #claim, vw_last_error());               \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+/* ---- a job ----------------------------------------------------------------------------------- */
+
+static bool yes(void *context)
+{
+    (void)context;
+    return true;
+}
+
+static void nothing(void *context)
+{
+    (void)context;
+}
+
+typedef struct job_pool {
+    vw_device *device;
+    vw_pool *pool;
+} job_pool;
+
+static job_pool open_pool(const char *engine, bool has_guard)
+{
+    job_pool made = {NULL, NULL};
+    vw_pool_options options = {
+        .struct_size = sizeof options, .engine = engine, .safe_point = {yes, nothing, NULL}};
+    if (has_guard)
+        options.park_guard = (vw_park_guard){.hold = yes, .let_go = nothing};
+    EXPECT(vw_host_device_create(64 * MIB, &made.device) == VW_OK);
+    made.device->properties.index = 0;
+    EXPECT(vw_pool_create(made.device, &options, &made.pool) == VW_OK);
+    return made;
+}
+
+static void close_pool(job_pool *made)
+{
+    vw_pool_destroy(made->pool);
+    vw_device_destroy(made->device);
+}
+
+static uint64_t in_use_bytes(const job_pool *made)
+{
+    vw_device_calls calls;
+    EXPECT(vw_device_get_calls(made->device, &calls) == VW_OK);
+    return calls.in_use_bytes;
+}
+
+static vw_device_ptr filled(const job_pool *made, uint64_t size_bytes, int value)
+{
+    vw_device_ptr address = VW_NULL;
+    EXPECT(vw_alloc(made->pool, size_bytes, 0, &address) == VW_OK);
+    memset((void *)(uintptr_t)address, value, size_bytes);
+    return address;
+}
+
+static bool is_there(const vw_jobs *jobs, void *context)
+{
+    (void)context;
+    return vw_jobs_find(jobs, getpid()) != NULL;
+}
+
+static vw_status ask(vw_job_request request, const char *region, double seconds,
+                     vw_job_answer *answer)
+{
+    vw_jobs *jobs = live_folder_wait(folder, is_there, NULL);
+    *answer = (vw_job_answer){.struct_size = sizeof *answer};
+    vw_status status = vw_job_ask(vw_jobs_find(jobs, getpid()), request, region, seconds, answer);
+    vw_jobs_free(jobs);
+    return status;
+}
+
+/* ---- the cases ------------------------------------------------------------------------------- */
+
+static void *ask_for_memory(void *context)
+{
+    vw_device_ptr address = VW_NULL;
+    EXPECT(vw_alloc(context, MIB, 0, &address) == VW_OK);
+    return NULL;
+}
+
+static int parks_and_wakes(void *context)
+{
+    (void)context;
+    vw_job_answer answer;
+    pthread_t thread;
+    job_pool made = open_pool("vramwise", true);
+    vw_device_ptr block = filled(&made, 10 * MIB, 7);
+    EXPECT(ask(VW_JOB_PARK, NULL, PATIENCE_SECONDS, &answer) == VW_OK);
+    EXPECT(answer.status == VW_OK && answer.moved_bytes >= 10 * MIB && answer.wait_ns > 0);
+    EXPECT(in_use_bytes(&made) == 0);
+    EXPECT(pthread_create(&thread, NULL, ask_for_memory, made.pool) == 0); /* waits */
+    EXPECT(vw_device_set_capacity(made.device, MIB) == VW_OK);
+    EXPECT(ask(VW_JOB_WAKE, NULL, PATIENCE_SECONDS, &answer) == VW_OK);
+    EXPECT(answer.status == VW_ERR_OUT_OF_MEMORY && strstr(answer.text, "to wake takes") != NULL);
+    EXPECT(vw_device_set_capacity(made.device, 64 * MIB) == VW_OK);
+    EXPECT(ask(VW_JOB_WAKE, NULL, PATIENCE_SECONDS, &answer) == VW_OK);
+    EXPECT(answer.status == VW_OK && answer.moved_bytes >= 10 * MIB);
+    pthread_join(thread, NULL);
+    EXPECT(*(const uint8_t *)(uintptr_t)(block + 10 * MIB - 1) == 7);
+    EXPECT(ask(VW_JOB_WAKE, NULL, PATIENCE_SECONDS, &answer) == VW_OK); /* it is awake */
+    EXPECT(answer.status == VW_OK && answer.moved_bytes == 0);
+    vw_job_answer *old = malloc(offsetof(vw_job_answer, moved_bytes)); /* of an older header */
+    EXPECT(old != NULL);
+    old->struct_size = offsetof(vw_job_answer, moved_bytes);
+    vw_jobs *jobs = live_folder_read(folder);
+    EXPECT(vw_job_ask(vw_jobs_find(jobs, getpid()), VW_JOB_WAKE, NULL, PATIENCE_SECONDS, old) ==
+           VW_OK);
+    EXPECT(old->status == VW_OK);
+    vw_jobs_free(jobs);
+    free(old);
+    EXPECT(live_folder_count(folder) == 1); /* the page alone */
+    close_pool(&made);
+    return 0;
+}
+
+static int parks_a_region_by_its_name(void *context)
+{
+    (void)context;
+    const vw_private_id id = {4, 1};
+    vw_job_answer answer;
+    job_pool made = open_pool("vramwise", true);
+    filled(&made, 4 * MIB, 1);
+    EXPECT(vw_private_pool_begin(made.pool, id, NULL, NULL) == VW_OK);
+    EXPECT(vw_private_pool_set_region(made.pool, id, "weights", true) == VW_OK);
+    vw_device_ptr block = filled(&made, 10 * MIB, 7);
+    EXPECT(vw_private_pool_end(made.pool, id) == VW_OK);
+    uint64_t before = in_use_bytes(&made);
+    EXPECT(ask(VW_JOB_PARK, "weights", PATIENCE_SECONDS, &answer) == VW_OK);
+    EXPECT(answer.status == VW_OK && in_use_bytes(&made) == before - answer.moved_bytes);
+    EXPECT(ask(VW_JOB_PARK, "others", PATIENCE_SECONDS, &answer) == VW_OK);
+    EXPECT(answer.status == VW_ERR_INVALID_ARGUMENT && strstr(answer.text, "\"others\"") != NULL);
+    EXPECT(ask(VW_JOB_WAKE, "weights", PATIENCE_SECONDS, &answer) == VW_OK);
+    EXPECT(answer.status == VW_OK && in_use_bytes(&made) == before);
+    EXPECT(*(const uint8_t *)(uintptr_t)block == 7);
+    close_pool(&made);
+    return 0;
+}
+
+static int says_why_it_cannot(void *context)
+{
+    (void)context;
+    vw_job_answer answer;
+    job_pool made = open_pool("torch", true);
+    EXPECT(ask(VW_JOB_PARK, NULL, PATIENCE_SECONDS, &answer) == VW_OK);
+    EXPECT(answer.status == VW_ERR_UNSUPPORTED && strstr(answer.text, "can park") != NULL);
+    close_pool(&made);
+    made = open_pool("vramwise", true);
+    job_pool without_guard = open_pool("vramwise", false);
+    filled(&made, 4 * MIB, 1);
+    uint64_t before = in_use_bytes(&made);
+    EXPECT(ask(VW_JOB_PARK, NULL, PATIENCE_SECONDS, &answer) == VW_OK);
+    EXPECT(answer.status == VW_ERR_UNSUPPORTED && strstr(answer.text, "vw_park_guard") != NULL);
+    EXPECT(in_use_bytes(&made) == before); /* woken, if it came first */
+    close_pool(&without_guard);
+    close_pool(&made);
+    return 0;
+}
+
+/* What another user could put there, or somebody careless. */
+static int listens_to_nobody_else(void *context)
+{
+    (void)context;
+    char path[VW__PAGE_PATH_BYTES];
+    vw_job_answer answer;
+    const vw__page_request request = {.magic = VW__PAGE_REQUEST_MAGIC};
+    job_pool made = open_pool("vramwise", true);
+    filled(&made, 4 * MIB, 1);
+    vw_jobs *jobs = live_folder_wait(folder, is_there, NULL);
+    EXPECT(vw__page_request_path(vw_jobs_find(jobs, getpid())->path, path, sizeof path));
+    int file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0666);
+    EXPECT(file >= 0 && fchmod(file, 0666) == 0);
+    EXPECT(write(file, &request, sizeof request) == (ssize_t)sizeof request);
+    EXPECT(ask(VW_JOB_PARK, NULL, PATIENCE_SECONDS, &answer) == VW_ERR_WRONG_STATE);
+    usleep(20000); /* some rounds */
+    EXPECT(access(path, F_OK) == 0 && in_use_bytes(&made) != 0);
+    EXPECT(unlink(path) == 0);
+    EXPECT(symlink("/dev/null", path) == 0);
+    usleep(20000);
+    EXPECT(in_use_bytes(&made) != 0 && unlink(path) == 0);
+    file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600); /* ours, and no request */
+    EXPECT(file >= 0 && write(file, "park", 4) == 4);
+    while (access(path, F_OK) == 0)
+        usleep(1000);
+    EXPECT(in_use_bytes(&made) != 0);
+    vw_jobs_free(jobs);
+    close_pool(&made);
+    return 0;
+}
+
+static int is_not_waited_for_for_ever(void *context)
+{
+    (void)context;
+    vw_job_answer answer;
+    vw_live_page *page = NULL;
+    EXPECT(vw_live_process_page(&page) == VW_OK); /* and no pool */
+    EXPECT(ask(VW_JOB_PARK, NULL, 0.05, &answer) == VW_ERR_NOT_READY);
+    EXPECT(strstr(vw_last_error(), "did not take the request") != NULL);
+    EXPECT(live_folder_count(folder) == 1);
+    EXPECT(ask((vw_job_request)7, NULL, 0.05, &answer) == VW_ERR_INVALID_ARGUMENT);
+    EXPECT(ask(VW_JOB_PARK, "a name that is longer than any region's can be, by far", 1, &answer) ==
+           VW_ERR_INVALID_ARGUMENT);
+    return 0;
+}
+
+static void run(int (*body)(void *context))
+{
+    assert_int_equal(live_exit_of_child(body, NULL), 0);
+}
+
+static void a_job_parks_and_wakes_when_it_is_asked(void **state)
+{
+    (void)state;
+    run(parks_and_wakes);
+}
+
+static void a_region_is_asked_for_by_its_name(void **state)
+{
+    (void)state;
+    run(parks_a_region_by_its_name);
+}
+
+static void a_job_that_cannot_says_why_and_parks_nothing(void **state)
+{
+    (void)state;
+    run(says_why_it_cannot);
+}
+
+static void only_private_files_of_its_own_user_are_requests(void **state)
+{
+    (void)state;
+    run(listens_to_nobody_else);
+}
+
+static void a_job_that_does_not_answer_is_not_waited_for_for_ever(void **state)
+{
+    (void)state;
+    run(is_not_waited_for_for_ever);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_parks_and_wakes_when_it_is_asked),
+        cmocka_unit_test(a_region_is_asked_for_by_its_name),
+        cmocka_unit_test(a_job_that_cannot_says_why_and_parks_nothing),
+        cmocka_unit_test(only_private_files_of_its_own_user_are_requests),
+        cmocka_unit_test(a_job_that_does_not_answer_is_not_waited_for_for_ever),
+    };
+    return cmocka_run_group_tests(tests, live_group_set_up, live_group_tear_down);
+}
