@@ -160,8 +160,12 @@ static void it_becomes_the_allocator_of_both_doors_and_follows_the_settings(void
 
 static void by_the_usual_name_the_gate_waits_until_it_is_needed(void **)
 {
+    static void *volatile never_ended[4]; // as they are in a program
+    size_t count = 0;
     int gates_before = gates_wanted;
     for (unsigned flags : {0u, VRAMWISE_TORCH_WITHOUT_GATE}) {
+        never_ended[count++] = vramwise_torch::installed_adapter();
+        never_ended[count++] = c10::cuda::CUDACachingAllocator::allocator.load();
         vramwise_torch::set_installed_adapter(nullptr); // as if nothing had happened yet
         c10::cuda::CUDACachingAllocator::allocator.store(native());
         late_gates_wanted = 0;
