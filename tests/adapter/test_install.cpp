@@ -173,6 +173,7 @@ static void by_the_usual_name_the_gate_waits_until_it_is_needed(void **)
         assert_int_equal(late_gates_wanted, flags == 0 && !is_of_rocm ? 1 : 0);
         assert_int_equal(gates_wanted, gates_before);
     }
+    assert_non_null(never_ended[0]);
 }
 
 // Not before: it is of the process that uses CUDA. That there is none here is no reason to fail.
