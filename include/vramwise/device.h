@@ -110,7 +110,8 @@ typedef struct vw_device_table {
 
     /* Bytes. write() and read() are complete on return; fill() and copy() are queued on `stream`.
      * Without has_bytes, write() and read() are VW_ERR_UNSUPPORTED, and fill() and copy() check
-     * their arguments but move no data. */
+     * their arguments but move no data. copy() also takes addresses in page-locked memory of the
+     * host. */
     vw_status (*write)(void *context, vw_device_ptr to, const void *from, uint64_t size_bytes);
     vw_status (*read)(void *context, void *to, vw_device_ptr from, uint64_t size_bytes);
     vw_status (*fill)(void *context, vw_device_ptr to, uint8_t value, uint64_t size_bytes,

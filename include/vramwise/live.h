@@ -2,9 +2,9 @@
  *
  * A process has one *page*: a small file in shared memory (/dev/shm) with numbers per device. The
  * process keeps it current, and programs of the same user read it: `vramwise top`, `vramwise
- * exporter`, `vramwise doctor --pid`. An update is a few stores: readers never delay a writer, and
- * none needs to exist. The page ends with its process; a killed process leaves a file that readers
- * detect as stale and remove.
+ * exporter`, `vramwise doctor --pid`; where there is /run/vramwise, its group reads it as well. An
+ * update is a few stores: readers never delay a writer, and none needs to exist. The page ends with
+ * its process; a killed process leaves a file that readers detect as stale and remove.
  *
  * Pools are published automatically, unless vw_pool_options.is_unlisted. This header is for
  * programs with more to publish: steps, the time they wait for input, another allocator's numbers.
@@ -97,9 +97,10 @@ typedef struct vw_live_page vw_live_page; /* opaque */
  * is unset or 0. */
 VW_API bool vw_live_is_wanted(void);
 
-/* The page of this process. The first call makes it, in VRAMWISE_LIVE_DIR or /dev/shm, with the
- * identity that launchers put into the environment (RANK, SLURM_PROCID, ...). The library owns the
- * page, which ends with the process.
+/* The page of this process. The first call makes it, in VRAMWISE_LIVE_DIR, or in /run/vramwise
+ * where the machine has that for the pages of all users, or in /dev/shm, with the identity that
+ * launchers put into the environment (RANK, SLURM_PROCID, ...). The library owns the page, which
+ * ends with the process.
  *
  * VW_ERR_UNSUPPORTED   vw_live_is_wanted() is false
  * VW_ERR_FILE          no room in shared memory, or no folder: it is not tried again
@@ -107,7 +108,8 @@ VW_API bool vw_live_is_wanted(void);
  * VW_ERR_HOST_MEMORY */
 VW_API VW_MUST_CHECK vw_status vw_live_process_page(vw_live_page **out);
 
-/* Makes a further page in `folder` (NULL: as above), besides that of the process. */
+/* Makes a further page in `folder` (NULL: /dev/shm), besides that of the process. Where the folder
+ * is sticky and gives its group to new files, that group may read the page; else only this user. */
 VW_API VW_MUST_CHECK vw_status vw_live_page_create(const char *folder,
                                                    const vw_live_identity *identity,
                                                    vw_live_page **out);

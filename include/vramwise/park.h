@@ -99,14 +99,15 @@ VW_API VW_MUST_CHECK vw_status vw_pool_wake(vw_pool *pool, const vw_private_id *
                                             vw_park_report *report);
 
 /* Page-locked host memory for parking: a thread makes it ahead until `size_bytes` are kept. Making
- * it is most of the time that parking takes at first, 0.2 s a GiB; it is kept when memory is woken.
+ * it is most of the time that parking takes at first, 0.1 s a GiB; it is kept when memory is woken.
  * 0 gives back what is kept and not in use.
  *
  * VW_ERR_UNSUPPORTED, VW_ERR_HOST_MEMORY (more than the machine can lock) */
 VW_API VW_MUST_CHECK vw_status vw_pool_park_ahead(vw_pool *pool, uint64_t size_bytes);
 
 /* Makes private pool `id`, which is in use, a region. `name` appears in messages; it is copied, and
- * cut to 47 bytes. VW_ERR_WRONG_STATE (not in use, or parked), VW_ERR_UNSUPPORTED (engine "torch"),
+ * cut to 47 bytes. A region's memory can leave, so that one_handle ends: VW_ERR_WRONG_STATE if the
+ * pool has such segments, if it is not in use, or parked. VW_ERR_UNSUPPORTED (engine "torch"),
  * VW_ERR_INVALID_ARGUMENT. */
 VW_API VW_MUST_CHECK vw_status vw_private_pool_set_region(vw_pool *pool, vw_private_id id,
                                                           const char *name, bool keeps_data);

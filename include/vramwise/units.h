@@ -24,6 +24,15 @@ extern "C" {
  * VW_ERR_INVALID_ARGUMENT  anything else, or more than 64 bits hold; `*size_bytes` is untouched */
 VW_API VW_MUST_CHECK vw_status vw_parse_size(const char *text, uint64_t *size_bytes);
 
+/* Sizes of memory below this are a number whose unit was forgotten. */
+#define VW_LEAST_MEMORY_BYTES 1024
+
+/* The same for an amount of memory that somebody typed, such as a card's: refuses 0, and less than
+ * VW_LEAST_MEMORY_BYTES, as in "24" for "24GiB".
+ *
+ * VW_ERR_INVALID_ARGUMENT  `*size_bytes` is untouched */
+VW_API VW_MUST_CHECK vw_status vw_parse_memory_size(const char *text, uint64_t *size_bytes);
+
 /* Reads such a size, or a share of `whole_bytes` such as "5%" or "12.5%", up to "100%".
  *
  * VW_ERR_INVALID_ARGUMENT  neither, or more than 100%; `*size_bytes` is untouched */

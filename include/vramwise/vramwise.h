@@ -130,8 +130,8 @@ typedef struct vw_pool_options {
     /* ---- engine "vramwise" only: safe points ---- */
 
     /* Called once the pool would hold seven eighths of what it can have: safe_point.enter() may be
-     * called soon. In the thread that asked for memory, without the pool's lock, with the safe
-     * point's context. Or NULL. */
+     * called soon. From then on with each request that finds no free block. In the thread that
+     * asked for memory, without the pool's lock, with the safe point's context. Or NULL. */
     void (*prepare_safe_point)(void *context);
 
     /* ---- engine "vramwise" only: room for others on the device ---- */

@@ -121,6 +121,14 @@ void vw__append_u32_le(vw__byte_buffer *buffer, uint32_t value)
     vw__append_bytes(buffer, bytes, sizeof bytes);
 }
 
+void vw__append_u64_le(vw__byte_buffer *buffer, uint64_t value)
+{
+    uint8_t bytes[sizeof value];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(value >> (8 * i));
+    vw__append_bytes(buffer, bytes, sizeof bytes);
+}
+
 vw_status vw__byte_buffer_send(const vw__byte_buffer *buffer, const vw_output *output,
                                const char *what)
 {

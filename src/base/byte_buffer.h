@@ -70,6 +70,7 @@ __attribute__((format(printf, 2, 0))) void vw__append_format_v(vw__byte_buffer *
 /* Integers, least significant byte first. */
 void vw__append_u8(vw__byte_buffer *buffer, uint8_t value);
 void vw__append_u32_le(vw__byte_buffer *buffer, uint32_t value);
+void vw__append_u64_le(vw__byte_buffer *buffer, uint64_t value);
 
 /* ---- sending --------------------------------------------------------------------------------- */
 

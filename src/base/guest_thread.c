@@ -1,6 +1,7 @@
 /* guest_thread.c - starting and ending threads of ours. */
 #include "base/guest_thread.h"
 
+#include <errno.h>
 #include <signal.h>
 
 enum { LONGEST_END_S = 1 };
@@ -38,6 +39,21 @@ struct timespec vw__guest_thread_time_after(uint64_t milliseconds)
     until.tv_sec += (time_t)(end_ns / 1000000000);
     until.tv_nsec = (long)(end_ns % 1000000000);
     return until;
+}
+
+static bool is_before(const struct timespec *one, const struct timespec *other)
+{
+    return one->tv_sec != other->tv_sec ? one->tv_sec < other->tv_sec
+                                        : one->tv_nsec < other->tv_nsec;
+}
+
+bool vw__guest_thread_wait(pthread_cond_t *condition, pthread_mutex_t *lock,
+                           const struct timespec *end)
+{
+    struct timespec look = vw__guest_thread_time_after(VW__GUEST_THREAD_LOOK_MS);
+    bool is_last = end != NULL && !is_before(&look, end);
+    int result = pthread_cond_timedwait(condition, lock, is_last ? end : &look);
+    return result == 0 || (result == ETIMEDOUT && !is_last);
 }
 
 bool vw__guest_thread_end_soon(pthread_t thread)

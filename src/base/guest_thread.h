@@ -14,11 +14,19 @@
 bool vw__guest_thread_start(pthread_t *thread, const char *name, void *(*run)(void *context),
                             void *context);
 
-/* A condition for vw__guest_thread_time_after(). False: there can be none now. */
+/* A condition for vw__guest_thread_wait(). False: there can be none now. */
 bool vw__guest_thread_condition(pthread_cond_t *condition);
 
-/* For pthread_cond_timedwait() on such a condition. */
+/* An end for vw__guest_thread_wait(). */
 struct timespec vw__guest_thread_time_after(uint64_t milliseconds);
+
+/* As pthread_cond_wait(), on such a condition, but returns after VW__GUEST_THREAD_LOOK_MS at
+ * latest: glibc before 2.41 can lose a wake-up (its bug 25847), and nobody shall wait for ever for
+ * what is true. So the caller looks again whenever this returns. `end` may be NULL. False: it has
+ * come. */
+enum { VW__GUEST_THREAD_LOOK_MS = 1000 };
+bool vw__guest_thread_wait(pthread_cond_t *condition, pthread_mutex_t *lock,
+                           const struct timespec *end);
 
 /* At the end of the process: joins a thread that was told to end. False: it is stuck in a driver,
  * and is left there. */

@@ -225,6 +225,20 @@ vw_status vw_parse_size(const char *text, uint64_t *size_bytes)
     return VW_OK;
 }
 
+vw_status vw_parse_memory_size(const char *text, uint64_t *size_bytes)
+{
+    uint64_t size = 0;
+    VW__TRY(vw_parse_size(text, size_bytes == NULL ? NULL : &size));
+    if (size == 0)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected more than 0 bytes");
+    if (size < VW_LEAST_MEMORY_BYTES)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                        "expected a size with a unit, such as 24GiB, not '%s', which is in bytes",
+                        text);
+    *size_bytes = size;
+    return VW_OK;
+}
+
 vw_status vw_parse_size_or_share(const char *text, uint64_t whole_bytes, uint64_t *size_bytes)
 {
     if (text == NULL || size_bytes == NULL)

@@ -13,7 +13,8 @@
 
 /* How a waiter looks at the lock. A pause instruction takes 40 to 140 cycles on current processors.
  *
- *   first     for a chance meeting: the owner is about to be done
+ *   first     for a chance meeting: the owner is about to be done. Then it becomes the lookout, or
+ *             sleeps until it can be: the rest is for one thread at a time
  *   patient   every few microseconds, for about a millisecond, shorter than a time slice. It takes
  *             the lock only if it is free several times in a row, which tells an owner that has
  *             gone from one that locks again at once. So the one who waits for a long call has the
@@ -109,6 +110,38 @@ static bool look_eagerly(vw__mutex *mutex)
     return false;
 }
 
+static void sleep_on(_Atomic uint32_t *word, uint32_t value, const struct timespec *limit)
+{
+    syscall(SYS_futex, (uint32_t *)word, FUTEX_WAIT_PRIVATE, value, limit, NULL, 0);
+}
+
+static void wake_one_on(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, (uint32_t *)word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* ---- the lookout ----------------------------------------------------------------------------- */
+
+/* A plain futex mutex: FREE, TAKEN, or AWAITED if someone may sleep for it. Acquire and release
+ * order nothing that matters here: what the lock guards is ordered by the lock. */
+enum { LOOKOUT_FREE, LOOKOUT_TAKEN, LOOKOUT_AWAITED };
+
+static void become_lookout(vw__mutex *mutex)
+{
+    uint32_t found = LOOKOUT_FREE;
+    if (atomic_compare_exchange_strong(&mutex->lookout, &found, LOOKOUT_TAKEN))
+        return;
+    /* Whoever slept takes it as AWAITED, since others may sleep still. */
+    while (atomic_exchange(&mutex->lookout, LOOKOUT_AWAITED) != LOOKOUT_FREE)
+        sleep_on(&mutex->lookout, LOOKOUT_AWAITED, NULL);
+}
+
+static void end_lookout(vw__mutex *mutex)
+{
+    if (atomic_exchange(&mutex->lookout, LOOKOUT_FREE) == LOOKOUT_AWAITED)
+        wake_one_on(&mutex->lookout);
+}
+
 /* Until it is woken, or has the lock: true. */
 static bool sleep_or_lock(vw__mutex *mutex)
 {
@@ -117,30 +150,34 @@ static bool sleep_or_lock(vw__mutex *mutex)
     bool has_run = run_barrier_everywhere();
     if (try_lock(mutex))
         return true;
-    syscall(SYS_futex, (uint32_t *)&mutex->owes_wake, FUTEX_WAIT_PRIVATE, 1,
-            has_run ? NULL : &one_millisecond, NULL, 0);
+    sleep_on(&mutex->owes_wake, 1, has_run ? NULL : &one_millisecond);
     return false;
+}
+
+static void look_out(vw__mutex *mutex)
+{
+    if (look_patiently(mutex))
+        return;
+    for (unsigned sleeps = 1; !sleep_or_lock(mutex); sleeps++) {
+        bool is_eager = sleeps % MOST_SLEEPS == 0;
+        if (try_lock(mutex) || (is_eager ? look_eagerly(mutex) : look_patiently(mutex)))
+            return;
+    }
 }
 
 void vw__mutex_lock_slow(vw__mutex *mutex)
 {
-    if (look_first(mutex) || look_patiently(mutex))
+    if (look_first(mutex))
         return;
-    /* One wake-up at a time is under way. Whoever it reaches takes the lock and leaves owes_wake
-     * set, or sets it again and sleeps, so the sleepers behind it are not forgotten. */
-    for (unsigned sleeps = 1; !sleep_or_lock(mutex); sleeps++) {
-        bool is_eager = sleeps % MOST_SLEEPS == 0;
-        if (try_lock(mutex) || (is_eager ? look_eagerly(mutex) : look_patiently(mutex))) {
-            atomic_store_explicit(&mutex->owes_wake, 1, memory_order_seq_cst);
-            return;
-        }
-    }
+    become_lookout(mutex);
+    look_out(mutex);
+    end_lookout(mutex);
 }
 
-void vw__mutex_wake_one(vw__mutex *mutex)
+void vw__mutex_wake_lookout(vw__mutex *mutex)
 {
     atomic_store_explicit(&mutex->owes_wake, 0, memory_order_seq_cst);
-    syscall(SYS_futex, (uint32_t *)&mutex->owes_wake, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    wake_one_on(&mutex->owes_wake);
 }
 
 #ifdef VW_CHECKS

@@ -6,8 +6,11 @@
  * which costs more than the work done under the lock, so a fair lock makes eight threads several
  * times slower than one. This one is unfair on purpose: a waiter that did not get it at once takes
  * it only when it has been free for a while, so that the owner can lock it many times while the
- * lines are still in its cache. A waiter that has paused long enough sleeps in the kernel, and one
- * that has slept several times becomes eager, so that nobody waits for ever.
+ * lines are still in its cache. One waiter at a time looks, the *lookout*. The others sleep until
+ * it has the lock: each look takes the lock's line away from the owner, and each sleep and wake-up
+ * of a lookout costs the owner an interrupt and a system call, so one lookout must do, however many
+ * wait. A lookout that has paused long enough sleeps in the kernel, and one that has slept several
+ * times becomes eager, so that nobody waits for ever.
  *
  * Unlocking is "store free; does anyone sleep?", and going to sleep is "announce it; is it still
  * held?". If the processor lets the load overtake the store, the two can miss each other. An atomic
@@ -36,24 +39,26 @@ typedef enum vw__lock_rank {
 
 typedef struct vw__mutex {
     _Atomic uint32_t is_held;
-    _Atomic uint32_t owes_wake; /* someone sleeps, or is about to: the futex word */
+    _Atomic uint32_t owes_wake; /* the lookout sleeps, or is about to: its futex word */
+    _Atomic uint32_t lookout;   /* the right to look, and the futex word of who wants it */
     uint32_t rank;              /* set at creation, then read-only */
 } vw__mutex;
 
 #define VW__MUTEX_INIT(rank_)                                                                      \
     {                                                                                              \
-        0, 0, (rank_)                                                                              \
+        0, 0, 0, (rank_)                                                                           \
     }
 
 static inline void vw__mutex_init(vw__mutex *mutex, vw__lock_rank rank)
 {
     atomic_init(&mutex->is_held, 0);
     atomic_init(&mutex->owes_wake, 0);
+    atomic_init(&mutex->lookout, 0);
     mutex->rank = (uint32_t)rank;
 }
 
 void vw__mutex_lock_slow(vw__mutex *mutex);
-void vw__mutex_wake_one(vw__mutex *mutex);
+void vw__mutex_wake_lookout(vw__mutex *mutex);
 #ifdef VW_CHECKS
 void vw__mutex_note_locked(const vw__mutex *mutex);
 void vw__mutex_note_unlocked(const vw__mutex *mutex);
@@ -78,7 +83,7 @@ static inline void vw__mutex_unlock(vw__mutex *mutex)
     atomic_store_explicit(&mutex->is_held, 0, memory_order_release);
     atomic_signal_fence(memory_order_seq_cst);
     if (__builtin_expect(atomic_load_explicit(&mutex->owes_wake, memory_order_relaxed) != 0, 0))
-        vw__mutex_wake_one(mutex);
+        vw__mutex_wake_lookout(mutex);
 }
 
 #endif /* VW_BASE_RANKED_MUTEX_H */

@@ -264,6 +264,14 @@ vw_status vw__books_host_unregister(vw__books *books, void *address, uint64_t *s
     return VW_OK;
 }
 
+bool vw__books_is_pinned(const vw__books *books, uint64_t address, uint64_t size_bytes)
+{
+    const vw__books_range *range = vw__books_range_holding(books->registered, address);
+    if (range == NULL)
+        range = vw__books_range_holding(books->pinned, address);
+    return range != NULL && size_bytes <= range->size_bytes - (address - range->address);
+}
+
 /* ---- the end --------------------------------------------------------------------------------- */
 
 /* Nothing can be given back to a lost device, so much may be left here. Refusals of the backing no

@@ -187,4 +187,7 @@ vw_status vw__books_host_give_back(vw__books *books, void *address, uint64_t *si
 vw_status vw__books_host_register(vw__books *books, void *address, uint64_t size_bytes);
 vw_status vw__books_host_unregister(vw__books *books, void *address, uint64_t *size_bytes);
 
+/* True if all of it is page-locked memory of the host. */
+bool vw__books_is_pinned(const vw__books *books, uint64_t address, uint64_t size_bytes);
+
 #endif /* VW_DEVICE_DEVICE_BOOKS_H */

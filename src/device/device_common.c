@@ -375,6 +375,17 @@ static vw_status stand_in_fill(void *context, vw_device_ptr to, uint8_t value, u
     return leave_uncounted(device, status);
 }
 
+/* As find_bytes(), also in page-locked memory of the host. */
+static vw_status find_bytes_to_copy(vw__stand_in *device, const char *what, vw_device_ptr address,
+                                    uint64_t size_bytes, void **bytes, size_t *host_bytes)
+{
+    if (!has_bytes(device) || !vw__books_is_pinned(&device->books, address, size_bytes))
+        return find_bytes(device, what, address, size_bytes, bytes, host_bytes);
+    *bytes = (void *)(uintptr_t)address;
+    *host_bytes = (size_t)size_bytes; /* it is in one range of the host's */
+    return VW_OK;
+}
+
 static vw_status stand_in_copy(void *context, vw_device_ptr to, vw_device_ptr from,
                                uint64_t size_bytes, vw_stream stream)
 {
@@ -389,9 +400,9 @@ static vw_status stand_in_copy(void *context, vw_device_ptr to, vw_device_ptr fr
                               : VW_DEVICE_CALL_COPY;
     vw_status status = begin(device, kind);
     if (status == VW_OK)
-        status = find_bytes(device, "copy from", from, size_bytes, &source, &host_bytes);
+        status = find_bytes_to_copy(device, "copy from", from, size_bytes, &source, &host_bytes);
     if (status == VW_OK)
-        status = find_bytes(device, "copy to", to, size_bytes, &target, &host_bytes);
+        status = find_bytes_to_copy(device, "copy to", to, size_bytes, &target, &host_bytes);
     if (status == VW_OK && target != NULL)
         memmove(target, source, host_bytes);
     return leave(device, kind, 1, size_bytes, status);

@@ -4,14 +4,18 @@
 /* The last bin in use below `bin`; VW__FREE_INDEX_BINS if there is none. */
 static unsigned bin_below(const vw__free_index *index, unsigned bin)
 {
-    while (bin-- > 0) {
-        unsigned word = bin >> 6;
-        uint64_t bits = index->bins_in_use[word] & (~UINT64_C(0) >> (63 - (bin & 63)));
-        if (bits != 0)
-            return (word << 6) + 63u - (unsigned)__builtin_clzll(bits);
-        bin = word << 6; /* nothing left in this word */
+    unsigned word = bin >> 6;
+    uint64_t bits = 0;
+    if (word < VW__FREE_INDEX_WORDS)
+        bits = index->bins_in_use[word] & ((UINT64_C(1) << (bin & 63)) - 1);
+    if (bits == 0) {
+        uint64_t words = index->words_in_use & ((UINT64_C(1) << word) - 1);
+        if (words == 0)
+            return VW__FREE_INDEX_BINS;
+        word = 63u - (unsigned)__builtin_clzll(words);
+        bits = index->bins_in_use[word];
     }
-    return VW__FREE_INDEX_BINS;
+    return (word << 6) + 63u - (unsigned)__builtin_clzll(bits);
 }
 
 static vw__block *last_in_bins_below(const vw__free_index *index, unsigned bin)

@@ -262,6 +262,12 @@ vw_status vw__private_set_region(vw__engine *engine, vw_private_id id, const cha
     VW__TRY(find_retained(engine, id, &pool));
     if (pool->is_parked)
         return vw__fail(VW_ERR_WRONG_STATE, "region \"%s\" is parked", pool->name);
+    if (pool->one_handle && pool->segment_count != 0)
+        return vw__fail(VW_ERR_WRONG_STATE,
+                        "\"%s\" cannot be a region: its private pool has segments of one handle, "
+                        "which never leave the device",
+                        name);
+    pool->one_handle = false;
     pool->is_region = true;
     pool->is_dropped = !keeps_data;
     snprintf(pool->name, sizeof pool->name, "%s", name);

@@ -9,11 +9,14 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/file.h> /* flock */
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/checked_math.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fork_guard.h"
@@ -104,6 +107,20 @@ static int lock_for_life(int file)
     return fcntl(file, F_OFD_SETLK, &lock) == 0 ? 0 : errno;
 }
 
+/* From the kernel; by the clock where it has none yet, which others can guess at. */
+static uint64_t new_key(void)
+{
+    uint64_t key;
+    if (getrandom(&key, sizeof key, GRND_NONBLOCK) != (ssize_t)sizeof key)
+        key = vw__clock_monotonic_ns();
+    return key != 0 ? key : 1;
+}
+
+void vw__live_renew_request_key(const vw_live_page *page)
+{
+    vw__page_store(&page->header->request_key, new_key());
+}
+
 static void fill_header(vw__page_header *header)
 {
     vw__page_store(&header->version, VW__PAGE_VERSION);
@@ -117,6 +134,7 @@ static void fill_header(vw__page_header *header)
     vw__page_store(&header->rank, (uint64_t)-1);
     vw__page_store(&header->local_rank, (uint64_t)-1);
     vw__page_store_text(header->vramwise_version, VW_VERSION_STRING);
+    vw__page_store(&header->request_key, new_key());
     vw__page_store(&header->magic, VW__PAGE_MAGIC);
 }
 
@@ -163,12 +181,23 @@ static vw_status name_files(const char *folder, char **path, char **part)
     return VW_OK;
 }
 
-static vw_status open_page(vw_live_page *page, const char *part)
+/* Lets the folder's group read the page, whatever the umask is, and shows who holds it. */
+static vw_status share_file(const vw_live_page *page)
 {
-    page->file = open(part, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fchmod(page->file, S_IRUSR | S_IWUSR | S_IRGRP) != 0 ||
+        flock(page->file, LOCK_EX | LOCK_NB) != 0)
+        return fail_file("cannot share", page->path, errno);
+    return VW_OK;
+}
+
+static vw_status open_page(vw_live_page *page, const char *part, bool is_shared)
+{
+    page->file = open(part, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
     if (page->file < 0)
         return fail_file("cannot create", part, errno);
-    vw_status status = make_file(page, part);
+    vw_status status = is_shared ? share_file(page) : VW_OK;
+    if (status == VW_OK)
+        status = make_file(page, part);
     if (status != VW_OK) {
         (void)unlink(part);
         close(page->file);
@@ -184,7 +213,7 @@ static vw_status open_and_enlist(vw_live_page *page, const char *folder)
     VW__TRY(name_files(folder, &page->path, &part));
     pthread_once(&once, register_handlers);
     vw__mutex_lock(&list_lock);
-    vw_status status = open_page(page, part);
+    vw_status status = open_page(page, part, vw__page_folder_is_shared(folder));
     if (status == VW_OK)
         enlist(page);
     vw__mutex_unlock(&list_lock);
@@ -304,10 +333,31 @@ static vw_status add_slot(vw_live_page *page, int device, int number, vw__page_s
     return VW_OK;
 }
 
+/* ---- what stands in the page ----------------------------------------------------------------- */
+
+/* Other processes of the user can write to it: what they put there must not lead us out of it. */
+
+static int slot_count_of(const vw_live_page *page)
+{
+    return (int)vw__min_u64(vw__page_load(&page->header->slot_count), VW__PAGE_SLOTS);
+}
+
+static uint64_t step_count_of(const vw__page_slot *slot)
+{
+    return vw__min_u64(vw__page_load(&slot->step_count), VW__PAGE_STEPS);
+}
+
+static uint64_t step_stride_of(const vw__page_slot *slot)
+{
+    return vw__max_u64(vw__page_load(&slot->step_stride), 1);
+}
+
+/* ---- writing it ------------------------------------------------------------------------------ */
+
 /* The slot of a device, a new one if it has none. Under the lock. */
 static vw_status find_slot(vw_live_page *page, int device, vw__page_slot **out)
 {
-    int count = (int)vw__page_load(&page->header->slot_count);
+    int count = slot_count_of(page);
     for (int i = 0; i < count; i++) {
         vw__page_slot *slot = vw__live_slot(page, i);
         if (vw__page_load(&slot->device) == (uint64_t)device) {
@@ -353,7 +403,7 @@ static void copy_word(vw__page_word *to, const vw__page_word *from)
 /* Drops every second entry of a full log. */
 static void thin_out(vw__page_slot *slot)
 {
-    uint64_t count = vw__page_load(&slot->step_count);
+    uint64_t count = step_count_of(slot);
     for (uint64_t i = 0; i < count; i += 2) {
         const vw__page_step *from = &slot->steps[i];
         vw__page_step *to = &slot->steps[i / 2];
@@ -363,7 +413,7 @@ static void thin_out(vw__page_slot *slot)
         copy_word(&to->reserved_bytes, &from->reserved_bytes);
     }
     vw__page_store(&slot->step_count, (count + 1) / 2);
-    vw__page_store(&slot->step_stride, vw__page_load(&slot->step_stride) * 2);
+    vw__page_store(&slot->step_stride, step_stride_of(slot) * 2);
 }
 
 /* Counts the calls, not the step numbers: a program may count in tens, or start again. */
@@ -372,14 +422,16 @@ static void log_step(vw__page_slot *slot, uint64_t step, uint64_t live_bytes,
 {
     uint64_t seen = vw__page_load(&slot->steps_seen);
     vw__page_store(&slot->steps_seen, seen + 1);
-    if (seen % vw__page_load(&slot->step_stride) != 0)
+    if (seen % step_stride_of(slot) != 0)
         return;
-    if (vw__page_load(&slot->step_count) == VW__PAGE_STEPS) {
+    if (step_count_of(slot) == VW__PAGE_STEPS) {
         thin_out(slot);
-        if (seen % vw__page_load(&slot->step_stride) != 0)
+        if (seen % step_stride_of(slot) != 0)
             return;
     }
-    uint64_t count = vw__page_load(&slot->step_count);
+    uint64_t count = step_count_of(slot);
+    if (count == VW__PAGE_STEPS) /* another process has changed it meanwhile */
+        return;
     vw__page_step *entry = &slot->steps[count];
     vw__page_store(&entry->step, step);
     vw__page_store(&entry->at_ns, vw__clock_monotonic_ns());

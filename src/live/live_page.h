@@ -27,4 +27,7 @@ static inline vw__page_slot *vw__live_slot(const vw_live_page *page, int number)
                              (size_t)number * VW__PAGE_SLOT_BYTES);
 }
 
+/* The next request has another name from now on. */
+void vw__live_renew_request_key(const vw_live_page *page);
+
 #endif /* VW_LIVE_LIVE_PAGE_H */

@@ -97,16 +97,27 @@ bool vw_live_is_wanted(void)
     return !is_set("VRAMWISE_DISABLE") && (wish == NULL || strcmp(wish, "0") != 0);
 }
 
-static vw_status make_page(void)
+/* In the folder that the variable names; or in the machine's, if there is one that has room, and
+ * else in shared memory. */
+static vw_status make_page_of(const vw_live_identity *identity)
 {
     const char *folder = secure_getenv("VRAMWISE_LIVE_DIR");
+    if (folder != NULL && folder[0] != '\0')
+        return vw_live_page_create(folder, identity, &process_page);
+    if (vw__page_folder_is_shared(VW__PAGE_SHARED_FOLDER) &&
+        vw_live_page_create(VW__PAGE_SHARED_FOLDER, identity, &process_page) == VW_OK)
+        return VW_OK;
+    return vw_live_page_create(NULL, identity, &process_page);
+}
+
+static vw_status make_page(void)
+{
     if (is_over)
         return vw__fail(VW_ERR_WRONG_STATE, "the process ends");
     if (!vw_live_is_wanted())
         return vw__fail(VW_ERR_UNSUPPORTED, "switched off by VRAMWISE_LIVE or VRAMWISE_DISABLE");
     vw_live_identity identity = identity_of_process();
-    return vw_live_page_create(folder != NULL && folder[0] != '\0' ? folder : NULL, &identity,
-                               &process_page);
+    return make_page_of(&identity);
 }
 
 vw_status vw_live_process_page(vw_live_page **out)

@@ -30,14 +30,17 @@ static bool read_request(int file, vw__live_request *out)
 bool vw__live_take_request(const vw_live_page *page, vw__live_request *out)
 {
     char path[VW__PAGE_PATH_BYTES];
-    if (!vw__page_request_path(vw_live_page_path(page), path, sizeof path))
+    if (!vw__page_request_path(vw_live_page_path(page), vw__page_load(&page->header->request_key),
+                               path, sizeof path))
         return false;
     int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (file < 0)
         return false;
     bool is_ours = is_trusted(file);
-    if (is_ours)
+    if (is_ours) {
+        vw__live_renew_request_key(page);
         (void)unlink(path); /* what it asks is done once */
+    }
     if (is_ours && read_request(file, out))
         return true;
     close(file);

@@ -16,25 +16,33 @@
  * kernel drops it however the process ends. A page without that lock is stale. The name contains
  * process and time, and is never used again.
  *
+ * A folder may be meant for the pages of all users: it is sticky, so that nobody removes another's
+ * page, and gives its group to new files. That group may then read the page (mode 0640); in any
+ * other folder nobody but the owner may (0600). There the writer also holds a flock(), by which the
+ * kernel tells readers the number that the process has in their own namespace (/proc/locks).
+ *
  * VW__PAGE_VERSION rises with every change that older readers cannot follow. New fields go to the
  * end of a slot's values, where there is room; their number is in the header. */
 #ifndef VW_LIVE_PAGE_LAYOUT_H
 #define VW_LIVE_PAGE_LAYOUT_H
 
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "vramwise/live.h"
 
 #define VW__PAGE_MAGIC UINT64_C(0x314556494c575624)         /* "$VWLIVE1" */
 #define VW__PAGE_NAME "vramwise-live-"                      /* then user, process, time */
 #define VW__PAGE_PART_NAME "." VW__PAGE_NAME                /* until it is whole */
-#define VW__PAGE_REQUEST_NAME "vramwise-ask-"               /* then as the page it is for */
+#define VW__PAGE_REQUEST_NAME "vramwise-ask-"               /* then as its page, and the key */
 #define VW__PAGE_REQUEST_MAGIC UINT64_C(0x31204b5341575624) /* "$VWASK 1" */
 #define VW__PAGE_FOLDER "/dev/shm"
+#define VW__PAGE_SHARED_FOLDER "/run/vramwise" /* for the pages of all users */
 
 enum {
     VW__PAGE_VERSION = 1,
@@ -74,6 +82,8 @@ typedef struct vw__page_header {
     vw__page_word job[VW__PAGE_TEXT_WORDS];
     vw__page_word run[VW__PAGE_TEXT_WORDS];
     vw__page_word vramwise_version[VW__PAGE_TEXT_WORDS];
+    /* ---- by itself ---- */
+    vw__page_word request_key; /* at the end of the next request's name; 0: that has no key */
 } vw__page_header;
 
 typedef struct vw__page_step {
@@ -155,6 +165,14 @@ static inline void vw__page_load_text(const vw__page_word *words, char *text)
     text[VW__PAGE_TEXT_WORDS * sizeof(uint64_t) - 1] = '\0';
 }
 
+/* Returns whether pages in `folder` are for its group to read, too. */
+static inline bool vw__page_folder_is_shared(const char *folder)
+{
+    struct stat facts;
+    return stat(folder, &facts) == 0 && S_ISDIR(facts.st_mode) &&
+           (facts.st_mode & (S_ISVTX | S_ISGID)) == (S_ISVTX | S_ISGID);
+}
+
 /* ---- requests -------------------------------------------------------------------------------- */
 
 /* A file beside the page, with what is asked of its process, and later the answer behind it. */
@@ -174,17 +192,23 @@ typedef struct vw__page_answer {
 
 _Static_assert(sizeof(vw__page_request) <= VW__PAGE_ANSWER_OFFSET, "the answer is behind it");
 
-/* The name of the request's file, by that of the page. False: it does not fit, or is no page's. */
-static inline bool vw__page_request_path(const char *page_path, char *path, size_t capacity)
+/* The name of the request's file, by that of the page and its key. Only who may read the page knows
+ * the key, and it changes with each request: nobody else can take the name beforehand. False: it
+ * does not fit, or is no page's. */
+static inline bool vw__page_request_path(const char *page_path, uint64_t key, char *path,
+                                         size_t capacity)
 {
+    char ending[24] = "";
     const char *slash = strrchr(page_path, '/');
     size_t folder_length = slash != NULL ? (size_t)(slash - page_path) : 0;
     const char *name = slash != NULL ? slash + 1 : "";
     size_t prefix_length = sizeof VW__PAGE_NAME - 1;
     if (strncmp(name, VW__PAGE_NAME, prefix_length) != 0)
         return false;
-    int length = snprintf(path, capacity, "%.*s/" VW__PAGE_REQUEST_NAME "%s", (int)folder_length,
-                          page_path, name + prefix_length);
+    if (key != 0)
+        snprintf(ending, sizeof ending, "-%016" PRIx64, key);
+    int length = snprintf(path, capacity, "%.*s/" VW__PAGE_REQUEST_NAME "%s%s", (int)folder_length,
+                          page_path, name + prefix_length, ending);
     return length > 0 && (size_t)length < capacity;
 }
 

@@ -1,4 +1,4 @@
-/* host_stock.c - lending handles in host memory, and the thread that makes them ahead.
+/* host_stock.c - lending pieces of host memory, and the thread that makes them ahead.
  *
  * Whoever makes one reserves its bytes first, under the lock, makes it without, and then either
  * keeps the bytes or puts them back: so the limit holds whoever is at it at the same time. The
@@ -14,9 +14,11 @@
 #include "base/guest_thread.h"
 #include "base/host_memory.h"
 #include "base/pinned_budget.h"
+#include "pool/locked_memory.h"
 
 struct vw__stock {
-    const vw_device *device;  /* set at creation, then read-only, like the next two */
+    const vw_device *device; /* set at creation, then read-only, like the next three */
+    vw__stock_kind kind;
     vw_pinned_budget *budget; /* or NULL */
     uint64_t limit_bytes;
 
@@ -32,20 +34,21 @@ struct vw__stock {
     pthread_t thread;
 };
 
-vw_status vw__stock_create(const vw_device *device, vw_pinned_budget *budget, uint64_t limit_bytes,
-                           vw__stock **out)
+vw_status vw__stock_create(const vw_device *device, vw__stock_kind kind, vw_pinned_budget *budget,
+                           uint64_t limit_bytes, vw__stock **out)
 {
     vw__stock *stock = vw__host_alloc_zeroed(1, sizeof *stock);
     if (stock == NULL)
         return vw__fail_host_memory(sizeof *stock, "a stock of host handles");
     stock->device = device;
+    stock->kind = kind;
     stock->budget = budget;
     stock->limit_bytes = limit_bytes;
     if (pthread_mutex_init(&stock->lock, NULL) != 0) {
         vw__host_free(stock);
         return vw__fail(VW_ERR_HOST_MEMORY, "no lock for a stock of host handles");
     }
-    if (pthread_cond_init(&stock->has_news, NULL) != 0) {
+    if (!vw__guest_thread_condition(&stock->has_news)) {
         pthread_mutex_destroy(&stock->lock);
         vw__host_free(stock);
         return vw__fail(VW_ERR_HOST_MEMORY, "no condition for a stock of host handles");
@@ -73,11 +76,22 @@ static void put_back_bytes(vw__stock *stock, uint64_t size_bytes)
 
 /* ---- one handle ------------------------------------------------------------------------------ */
 
+static bool is_locked(const vw__lender_handle *handle)
+{
+    return handle->device_handle == 0;
+}
+
 /* False: the device refuses, and the memory stays where it is. Without a window it does nothing. */
 static bool close_window(const vw_device *device, vw__lender_handle *handle)
 {
     if (handle->window == VW_NULL)
         return true;
+    if (is_locked(handle)) {
+        if (vw__locked_memory_give_back(device, (void *)(uintptr_t)handle->window) != VW_OK)
+            return false;
+        handle->window = VW_NULL;
+        return true;
+    }
     if (device->table->unmap(device->context, handle->window, handle->size_bytes) != VW_OK)
         return false;
     (void)device->table->unreserve(device->context, handle->window, handle->size_bytes);
@@ -104,7 +118,18 @@ static vw_status open_window(const vw_device *device, vw__lender_handle *handle)
     return status;
 }
 
-static vw_status fill_in(const vw_device *device, vw__lender_handle *handle)
+static vw_status fill_in_locked(const vw_device *device, vw__lender_handle *handle)
+{
+    void *memory = NULL;
+    size_t size_bytes;
+    if (!vw__narrow_size(handle->size_bytes, &size_bytes))
+        return vw__fail(VW_ERR_TOO_LARGE, "more host memory than this machine can address");
+    VW__TRY(vw__locked_memory_take(device, size_bytes, vw__locked_memory_thread_count(), &memory));
+    handle->window = (uintptr_t)memory;
+    return VW_OK;
+}
+
+static vw_status fill_in_handle(const vw_device *device, vw__lender_handle *handle)
 {
     const vw_device_table *table = device->table;
     VW__TRY(table->create_on_host(device->context, handle->size_bytes, &handle->device_handle));
@@ -128,7 +153,8 @@ static vw_status make(vw__stock *stock, uint64_t size_bytes, vw__lender_handle *
     vw_status status = VW_ERR_HOST_MEMORY;
     if (made != NULL) {
         made->size_bytes = size_bytes;
-        status = fill_in(stock->device, made);
+        status = stock->kind == VW__STOCK_LOCKED ? fill_in_locked(stock->device, made)
+                                                 : fill_in_handle(stock->device, made);
     } else {
         (void)vw__fail_host_memory(sizeof *made, "a handle in host memory");
     }
@@ -154,7 +180,7 @@ static void end(vw__stock *stock, vw__lender_handle *handle)
 {
     const vw_device *device = stock->device;
     bool is_closed = close_window(device, handle);
-    if (is_closed)
+    if (is_closed && !is_locked(handle))
         (void)device->table->release(device->context, handle->device_handle);
     pthread_mutex_lock(&stock->lock);
     if (is_closed)
@@ -173,7 +199,8 @@ static void abandon_stuck(vw__stock *stock)
     for (vw__lender_handle *handle; (handle = stock->stuck) != NULL;) {
         stock->stuck = handle->next;
         (void)close_window(device, handle);
-        (void)device->table->release(device->context, handle->device_handle);
+        if (!is_locked(handle))
+            (void)device->table->release(device->context, handle->device_handle);
         put_back_bytes(stock, handle->size_bytes);
         vw__host_free(handle);
     }
@@ -269,7 +296,7 @@ static void *make_ahead(void *context)
         uint64_t size_bytes = find_missing(stock);
         if (size_bytes == 0 || !reserve_bytes(stock, size_bytes)) {
             stock->wish_count = 0;
-            pthread_cond_wait(&stock->has_news, &stock->lock);
+            (void)vw__guest_thread_wait(&stock->has_news, &stock->lock, NULL);
             continue;
         }
         pthread_mutex_unlock(&stock->lock);

@@ -15,7 +15,6 @@
  * by every call */
 #include "pool/keep_free.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -79,9 +78,9 @@ static uint64_t look(const vw__keep_free *keeper, bool is_woken)
 static void sleep_for(vw__keep_free *keeper, uint64_t milliseconds)
 {
     const struct timespec until = vw__guest_thread_time_after(milliseconds);
-    int reason = 0;
-    while (milliseconds != 0 && !keeper->is_ending && !keeper->is_woken && reason != ETIMEDOUT)
-        reason = pthread_cond_timedwait(&keeper->has_news, &keeper->lock, &until);
+    bool is_early = milliseconds != 0;
+    while (is_early && !keeper->is_ending && !keeper->is_woken)
+        is_early = vw__guest_thread_wait(&keeper->has_news, &keeper->lock, &until);
 }
 
 static void *look_on(void *context)

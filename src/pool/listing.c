@@ -20,7 +20,6 @@
  * The lock is no ranked one: no other lock is taken under it. */
 #include "pool/listing.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -212,9 +211,9 @@ static uint64_t pause_ms(void)
 static void sleep_for(uint64_t milliseconds)
 {
     const struct timespec until = vw__guest_thread_time_after(milliseconds);
-    int reason = 0;
-    while (!all.is_over && reason != ETIMEDOUT)
-        reason = pthread_cond_timedwait(&all.news, &all.lock, &until);
+    bool is_early = true;
+    while (!all.is_over && is_early)
+        is_early = vw__guest_thread_wait(&all.news, &all.lock, &until);
 }
 
 static void *look_on(void *context)
@@ -231,7 +230,7 @@ static void *look_on(void *context)
         go_round(page, &told);
         sleep_for(milliseconds);
         while (all.listings == NULL && !all.has_gone && !all.is_over)
-            pthread_cond_wait(&all.news, &all.lock);
+            (void)vw__guest_thread_wait(&all.news, &all.lock, NULL);
     }
     pthread_mutex_unlock(&all.lock);
     return NULL;
@@ -349,12 +348,12 @@ static void wait_for_looks(const vw__listing *listing)
 {
     bool may_leave = vw__device_outlives_a_peek(listing->device);
     const struct timespec latest = vw__guest_thread_time_after(LONGEST_ANSWER_MS);
-    int reason = 0;
+    bool is_early = true;
     while (all.looking_at == listing) {
         if (!all.is_asking || !may_leave)
-            pthread_cond_wait(&all.looked, &all.lock);
-        else if (reason != ETIMEDOUT)
-            reason = pthread_cond_timedwait(&all.looked, &all.lock, &latest);
+            (void)vw__guest_thread_wait(&all.looked, &all.lock, NULL);
+        else if (is_early)
+            is_early = vw__guest_thread_wait(&all.looked, &all.lock, &latest);
         else
             all.looking_at = NULL;
     }

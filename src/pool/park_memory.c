@@ -1,10 +1,9 @@
 /* park_memory.c - parked data in page-locked host memory.
  *
- * The tape is cut into large pieces of host memory, whatever the handles are that it comes from: a
- * GiB takes 0.2 s to make in pieces of 256 MiB and 0.4 s in pieces of 2 MiB, and a piece that was
- * made is mapped for good. All but the last have the same size, so that the next tape finds them in
- * the stock. The last is a power of two of the device's units: tapes of about the same length have
- * the same last piece.
+ * The tape is cut into large pieces of host memory, whatever the handles are that it comes from: in
+ * large pieces it is made faster, and a piece that was made stays. All but the last have the same
+ * size, so that the next tape finds them in the stock. The last is a power of two of the device's
+ * units: tapes of about the same length have the same last piece.
  *
  * Pieces are made when the tape gets there, while the copies before them run. */
 #include "pool/park_memory.h"

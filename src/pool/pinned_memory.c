@@ -1,10 +1,9 @@
 /* pinned_memory.c - where pinned memory comes from, and how it goes back.
  *
  * Three sources. The device, which takes and locks memory in one call and under a lock of its own.
- * Ordinary memory that is locked afterwards (pinned_use_cuda_host_register): its pages are touched
- * first, by several threads, since finding pages is most of the cost and then happens outside the
- * driver's lock. And the reserve: one large range, made by either of the two when the first block
- * is needed, from which blocks are cut without a call.
+ * Ordinary memory that is locked afterwards (pinned_use_cuda_host_register; locked_memory.h). And
+ * the reserve: one large range, made by either of the two when the first block is needed, from
+ * which blocks are cut without a call.
  *
  * The reserve only ever moves forward, as PyTorch's does. Its blocks are reused through the buckets
  * like others; one that leaves is forgotten, and its part of the range with it.
@@ -16,75 +15,19 @@
 #include "base/clock.h"
 #include "base/host_memory.h"
 #include "base/pinned_budget.h"
-
-/* ---- touching pages -------------------------------------------------------------------------- */
-
-typedef struct page_span {
-    char *start;
-    size_t size_bytes;
-    pthread_t thread;
-    bool has_thread;
-} page_span;
-
-static void *touch_pages(void *context)
-{
-    const page_span *span = context;
-    for (size_t i = 0; i < span->size_bytes; i += VW__PINNED_PAGE_BYTES)
-        *(volatile char *)(span->start + i) = 0;
-    return NULL;
-}
-
-/* Where a thread cannot be had, its part is done here. */
-static void touch_in_parallel(char *start, size_t size_bytes, size_t thread_count)
-{
-    page_span spans[VW__TORCH_MOST_REGISTER_THREADS];
-    if (thread_count > VW__TORCH_MOST_REGISTER_THREADS ||
-        size_bytes < thread_count * VW__PINNED_PAGE_BYTES)
-        thread_count = 1;
-    size_t share_bytes =
-        (size_t)vw__align_down_u64(size_bytes / thread_count, VW__PINNED_PAGE_BYTES);
-    for (size_t i = 0; i < thread_count; i++) {
-        bool is_last = i + 1 == thread_count;
-        spans[i].start = start + i * share_bytes;
-        spans[i].size_bytes = is_last ? size_bytes - i * share_bytes : share_bytes;
-        spans[i].has_thread =
-            !is_last && pthread_create(&spans[i].thread, NULL, touch_pages, &spans[i]) == 0;
-        if (!spans[i].has_thread)
-            touch_pages(&spans[i]);
-    }
-    for (size_t i = 0; i < thread_count; i++)
-        if (spans[i].has_thread)
-            pthread_join(spans[i].thread, NULL);
-}
+#include "pool/locked_memory.h"
 
 /* ---- one range from the device --------------------------------------------------------------- */
-
-static vw_status take_registered(const vw_pinned_pool *pool, size_t size_bytes, char **out)
-{
-    const vw_device *device = pool->device;
-    if (device->table->host_register == NULL)
-        return vw__fail(VW_ERR_UNSUPPORTED, "the device cannot lock memory that exists already");
-    char *memory = vw__host_alloc_aligned(VW__PINNED_PAGE_BYTES, size_bytes);
-    if (memory == NULL)
-        return vw__fail_host_memory(size_bytes, "memory to be page-locked");
-    size_t thread_count = (size_t)pool->settings.pinned_register_thread_count;
-    touch_in_parallel(memory, size_bytes, thread_count != 0 ? thread_count : 1);
-    vw_status status = device->table->host_register(device->context, memory, size_bytes);
-    if (status != VW_OK) {
-        vw__host_free(memory);
-        return status;
-    }
-    *out = memory;
-    return VW_OK;
-}
 
 static vw_status take_unbudgeted(const vw_pinned_pool *pool, size_t size_bytes, char **out)
 {
     const vw_device *device = pool->device;
     void *memory = NULL;
-    if (pool->settings.pinned_use_host_register)
-        return take_registered(pool, size_bytes, out);
-    VW__TRY(device->table->host_take(device->context, size_bytes, &memory));
+    size_t thread_count = (size_t)pool->settings.pinned_register_thread_count;
+    VW__TRY(pool->settings.pinned_use_host_register
+                ? vw__locked_memory_take(device, size_bytes, thread_count != 0 ? thread_count : 1,
+                                         &memory)
+                : device->table->host_take(device->context, size_bytes, &memory));
     *out = memory;
     return VW_OK;
 }
@@ -118,12 +61,8 @@ static vw_status give_back_range(vw_pinned_pool *pool, char *address, uint64_t s
 {
     const vw_device *device = pool->device;
     uint64_t start_ns = vw__clock_monotonic_ns();
-    if (is_registered) {
-        VW__TRY(device->table->host_unregister(device->context, address));
-        vw__host_free(address);
-    } else {
-        VW__TRY(device->table->host_give_back(device->context, address));
-    }
+    VW__TRY(is_registered ? vw__locked_memory_give_back(device, address)
+                          : device->table->host_give_back(device->context, address));
     vw__pinned_budget_put_back(pool->budget, size_bytes);
     uint64_t elapsed_ns = vw__clock_monotonic_ns() - start_ns;
     vw__pinned_lock(pool);

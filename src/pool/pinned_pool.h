@@ -47,7 +47,7 @@
 #include "pool/listing.h"
 
 #define VW__PINNED_BUCKETS 64
-#define VW__PINNED_PAGE_BYTES 4096 /* PyTorch's, for pre-faulting and in the reserve */
+#define VW__PINNED_PAGE_BYTES 4096 /* PyTorch's, in the reserve */
 
 typedef struct vw__pinned_shelf vw__pinned_shelf;
 typedef struct vw__pinned_block vw__pinned_block;

@@ -53,7 +53,8 @@ typedef struct vw__pool_parking {
     pthread_mutex_t turn; /* held by whoever parks or wakes; taken before the pool's lock */
     bool is_promised;     /* by whoever has the turn */
     bool is_held;         /* launches are, by the guard; guarded by the pool's lock */
-    vw__stock *stock;     /* owned; NULL: none yet; guarded by the pool's lock until it is there */
+    vw__stock *regions;   /* owned; NULL: none yet; guarded by the pool's lock until it is there */
+    vw__stock *tape;      /* likewise: what everything is parked on */
 
     pthread_mutex_t lock; /* guards the rest; held while nothing else is taken */
     pthread_cond_t has_woken;
@@ -62,9 +63,11 @@ typedef struct vw__pool_parking {
 } vw__pool_parking;
 
 struct vw_pool {
-    vw__mutex lock __attribute__((aligned(64))); /* waiters look at it: on a line of its own */
+    /* A waiter looks at it: on a line of its own, and on one that processors do not fetch together
+     * with the next. */
+    vw__mutex lock __attribute__((aligned(128)));
 
-    vw__engine *engine __attribute__((aligned(64)));
+    vw__engine *engine __attribute__((aligned(128)));
     vw__block_map live;       /* the live blocks, by address */
     vw__stream_order order;   /* uses by other streams, and frees that wait for them */
     uint32_t fork_generation; /* set at creation, then read-only */

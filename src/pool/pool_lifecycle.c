@@ -69,8 +69,8 @@ static void prepare_safe_point(void *context)
 static vw_status open_host_lender(void *context, vw__lender *out)
 {
     vw_pool *pool = context;
-    VW__TRY(
-        vw__stock_create(pool->device, pool->pinned_budget, pool->spill_bytes, &pool->host_stock));
+    VW__TRY(vw__stock_create(pool->device, VW__STOCK_HANDLES, pool->pinned_budget,
+                             pool->spill_bytes, &pool->host_stock));
     *out = vw__stock_lender(pool->host_stock);
     return VW_OK;
 }

@@ -66,6 +66,16 @@ VW__POOL_NAMED_CALL vw_status vw_pool_mark_step(vw_pool *pool)
     return status;
 }
 
+static uint64_t held_bytes(vw__stock *stock)
+{
+    vw__lender_numbers numbers = {.held_bytes = 0};
+    if (stock != NULL) {
+        vw__lender host = vw__stock_lender(stock);
+        host.look(host.context, &numbers);
+    }
+    return numbers.held_bytes;
+}
+
 bool vw__pool_move_stats(const vw_pool *pool, vw_paged_stats *stats)
 {
     vw__pool_lock(pool);
@@ -73,12 +83,7 @@ bool vw__pool_move_stats(const vw_pool *pool, vw_paged_stats *stats)
     stats->is_fallback = pool->engine->is_fallback;
     if (table->move_stats != NULL)
         table->move_stats(pool->engine, stats);
-    if (pool->parking.stock != NULL) {
-        vw__lender_numbers numbers;
-        vw__lender host = vw__stock_lender(pool->parking.stock);
-        host.look(host.context, &numbers);
-        stats->park_host_bytes = numbers.held_bytes;
-    }
+    stats->park_host_bytes = held_bytes(pool->parking.regions) + held_bytes(pool->parking.tape);
     vw__pool_unlock(pool);
     return table->move_stats != NULL;
 }

@@ -16,6 +16,7 @@
 #include "base/guest_thread.h"
 #include "base/struct_size.h"
 #include "device/device_table.h"
+#include "pool/locked_memory.h"
 #include "pool/park_file.h"
 #include "pool/park_memory.h"
 
@@ -42,7 +43,8 @@ void vw__pool_begin_parking(vw_pool *pool, const vw_park_guard *guard)
 void vw__pool_end_parking(vw_pool *pool)
 {
     vw__pool_parking *parking = &pool->parking;
-    vw__stock_destroy(parking->stock);
+    vw__stock_destroy(parking->regions);
+    vw__stock_destroy(parking->tape);
     (void)pthread_cond_destroy(&parking->has_woken);
     (void)pthread_mutex_destroy(&parking->lock);
     (void)pthread_mutex_destroy(&parking->turn);
@@ -83,12 +85,12 @@ uint64_t vw__pool_count_wakes(vw_pool *pool)
 bool vw__pool_wait_for_wake(vw_pool *pool, uint64_t wakes)
 {
     vw__pool_parking *parking = &pool->parking;
-    int result = 0;
     pthread_mutex_lock(&parking->lock);
     uint64_t wait_ms = parking->wait_ms;
+    bool is_early = wait_ms != 0;
     const struct timespec end = vw__guest_thread_time_after(vw__min_u64(wait_ms, FOR_EVER_MS));
-    while (wait_ms != 0 && parking->wakes == wakes && result == 0)
-        result = pthread_cond_timedwait(&parking->has_woken, &parking->lock, &end);
+    while (is_early && parking->wakes == wakes)
+        is_early = vw__guest_thread_wait(&parking->has_woken, &parking->lock, &end);
     bool has_woken = parking->wakes != wakes;
     pthread_mutex_unlock(&parking->lock);
     return has_woken;
@@ -112,34 +114,41 @@ static void let_requests_go_on(vw_pool *pool)
 
 /* ---- stores ---------------------------------------------------------------------------------- */
 
-/* The stock that parking keeps its host memory in, made at its first use. By whoever has the turn.
- */
-static vw_status find_stock(vw_pool *pool, vw__stock **out)
+static vw_status make_stock(vw_pool *pool, vw__stock_kind kind, vw__stock **place)
 {
-    vw__stock *stock = pool->parking.stock;
-    if (stock == NULL) {
-        if (!vw__device_has_host_handles(pool->device))
-            return vw__fail(VW_ERR_UNSUPPORTED,
-                            "device %s cannot use host memory in the place of its own; a folder "
-                            "may take what is parked",
-                            pool->device->properties.name);
-        VW__TRY(vw__stock_create(pool->device, pool->pinned_budget, UINT64_MAX, &stock));
-        vw__pool_lock(pool);
-        pool->parking.stock = stock;
-        vw__pool_unlock(pool);
-    }
-    *out = stock;
+    vw__stock *stock = NULL;
+    if (kind == VW__STOCK_HANDLES && !vw__device_has_host_handles(pool->device))
+        return vw__fail(VW_ERR_UNSUPPORTED,
+                        "device %s cannot use host memory in the place of its own; a folder "
+                        "may take what is parked",
+                        pool->device->properties.name);
+    VW__TRY(vw__stock_create(pool->device, kind, pool->pinned_budget, UINT64_MAX, &stock));
+    vw__pool_lock(pool);
+    *place = stock;
+    vw__pool_unlock(pool);
+    return VW_OK;
+}
+
+/* The stocks that parking keeps its host memory in, made at their first use. By whoever has the
+ * turn. A region's memory is mapped in its place, so it takes handles; a tape only copies. */
+static vw_status find_stock(vw_pool *pool, bool is_for_tape, vw__lender *out)
+{
+    vw__stock **place = is_for_tape ? &pool->parking.tape : &pool->parking.regions;
+    vw__stock_kind kind = is_for_tape && vw__locked_memory_is_possible(pool->device)
+                              ? VW__STOCK_LOCKED
+                              : VW__STOCK_HANDLES;
+    if (*place == NULL)
+        VW__TRY(make_stock(pool, kind, place));
+    *out = vw__stock_lender(*place);
     return VW_OK;
 }
 
 static vw_status open_store(vw_pool *pool, const vw_park_options *options, vw__engine_park *how)
 {
-    vw__stock *stock = NULL;
     how->only = options->only;
     if (options->folder != NULL)
         return vw__park_file_open(pool->device, options->folder, &how->store);
-    VW__TRY(find_stock(pool, &stock));
-    how->host = vw__stock_lender(stock);
+    VW__TRY(find_stock(pool, options->only == NULL, &how->host));
     return options->only != NULL ? VW_OK
                                  : vw__park_memory_open(pool->device, &how->host, &how->store);
 }
@@ -335,10 +344,9 @@ static vw_status make_ahead(vw_pool *pool, uint64_t size_bytes)
 {
     uint64_t sizes_bytes[VW__LENDER_WISHES];
     size_t count = 0;
-    vw__stock *stock = NULL;
+    vw__lender host;
     vw__lender_numbers numbers;
-    VW__TRY(find_stock(pool, &stock));
-    vw__lender host = vw__stock_lender(stock);
+    VW__TRY(find_stock(pool, true, &host));
     host.look(host.context, &numbers);
     if (size_bytes > numbers.ready_bytes)
         VW__TRY(vw__park_memory_check(pool->device, size_bytes - numbers.ready_bytes));
@@ -347,6 +355,14 @@ static vw_status make_ahead(vw_pool *pool, uint64_t size_bytes)
         count++;
     host.wish(host.context, sizes_bytes, count);
     return VW_OK;
+}
+
+static void empty_stocks(vw_pool *pool)
+{
+    if (pool->parking.tape != NULL)
+        vw__stock_empty(pool->parking.tape);
+    if (pool->parking.regions != NULL)
+        vw__stock_empty(pool->parking.regions);
 }
 
 vw_status vw_pool_park_ahead(vw_pool *pool, uint64_t size_bytes)
@@ -358,8 +374,8 @@ vw_status vw_pool_park_ahead(vw_pool *pool, uint64_t size_bytes)
     vw_status status = VW_OK;
     if (size_bytes != 0)
         status = make_ahead(pool, size_bytes);
-    else if (pool->parking.stock != NULL)
-        vw__stock_empty(pool->parking.stock);
+    else
+        empty_stocks(pool);
     pthread_mutex_unlock(&pool->parking.turn);
     return status;
 }

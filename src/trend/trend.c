@@ -559,7 +559,8 @@ vw_status vw__trend_find(const vw__trend_series *series, vw__trend_strictness st
     scratch_count = series->count > scratch_count ? series->count : scratch_count;
     trend_work *work = vw__host_alloc_zeroed(1, sizeof *work);
     double *x = vw__host_alloc_zeroed(series->count, sizeof *x);
-    double *scratch = vw__host_alloc_zeroed(scratch_count, sizeof *scratch);
+    double *scratch =
+        vw__host_alloc(scratch_count * sizeof *scratch); /* written before it is read */
     vw_status status = VW_OK;
     if (work == NULL || x == NULL || scratch == NULL) {
         status = vw__fail_host_memory(scratch_count * sizeof *scratch, "the trend of a step log");

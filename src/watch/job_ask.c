@@ -1,13 +1,15 @@
 /* job_ask.c - asks a running job to park or to wake, through a file beside its page.
  *
  * The file is made whole and private before it has its name, and the name is that of the page with
- * another beginning. The job takes the name away when it begins; the answer comes into the file,
- * which stays open here. */
+ * another beginning, and a key that the page has: other users, who may write in the same folder,
+ * cannot take the name first. The job takes the name away when it begins, and has another key from
+ * then on; the answer comes into the file, which stays open here. */
 #include "vramwise/watch.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stddef.h> /* offsetof */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,10 +23,37 @@
 
 #define LOOK_NS 20000000L /* between two looks for the answer */
 
+enum { MOST_TRIES = 8 }; /* while others ask the same job */
+
 static vw_status fail_file(const char *doing, const char *path)
 {
     int reason = errno;
     return vw__fail(VW_ERR_FILE, "%s %s: %s", doing, path, strerror(reason));
+}
+
+/* False: there is no page of ours any more. */
+static bool read_key(const vw_job *job, uint64_t *key)
+{
+    struct stat facts;
+    int file = open(job->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (file < 0)
+        return false;
+    bool is_page = fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_uid == geteuid();
+    if (is_page && pread(file, key, sizeof *key, offsetof(vw__page_header, request_key)) !=
+                       (ssize_t)sizeof *key)
+        *key = 0;
+    close(file);
+    return is_page;
+}
+
+static vw_status fail_ended(const vw_job *job)
+{
+    return vw__fail(VW_ERR_WRONG_STATE, "process %ld has ended", job->process);
+}
+
+static vw_status fail_busy(void)
+{
+    return vw__fail(VW_ERR_WRONG_STATE, "another request to this process is under way");
 }
 
 /* A file without a name of its own until it is whole. */
@@ -40,13 +69,31 @@ static vw_status put_down(const char *path, const vw__page_request *request, int
     if (pwrite(*file, request, sizeof *request, 0) != (ssize_t)sizeof *request)
         status = fail_file("cannot write", part);
     else if (link(part, path) != 0)
-        status = errno == EEXIST
-                     ? vw__fail(VW_ERR_WRONG_STATE, "another request to this process is under way")
-                     : fail_file("cannot make", path);
+        status = errno == EEXIST ? fail_busy() : fail_file("cannot make", path);
     (void)unlink(part);
     if (status != VW_OK)
         close(*file);
     return status;
+}
+
+/* Puts the request down under the name that the job looks for. `path` has VW__PAGE_PATH_BYTES. */
+static vw_status ask_job(const vw_job *job, const vw__page_request *request, char *path, int *file)
+{
+    uint64_t key = 0, key_now = 0;
+    if (!read_key(job, &key))
+        return fail_ended(job);
+    for (int i = 0; i < MOST_TRIES; i++, key = key_now) {
+        if (!vw__page_request_path(job->path, key, path, VW__PAGE_PATH_BYTES))
+            return vw__fail(VW_ERR_FILE, "%s is no page's name", job->path);
+        VW__TRY(put_down(path, request, file));
+        if (read_key(job, &key_now) && key_now == key)
+            return VW_OK;
+        /* Taken; or another request was, just before, and nobody looks for the name any more. */
+        if (unlink(path) != 0)
+            return VW_OK;
+        close(*file);
+    }
+    return fail_busy();
 }
 
 static bool has_answer(int file, vw__page_answer *answer)
@@ -71,7 +118,7 @@ static vw_status wait_for_answer(const vw_job *job, const char *path, int file, 
     while (!has_answer(file, answer)) {
         if (access(job->path, F_OK) != 0) {
             (void)unlink(path);
-            return vw__fail(VW_ERR_WRONG_STATE, "process %ld has ended", job->process);
+            return fail_ended(job);
         }
         if (vw__clock_monotonic_ns() >= end_ns) {
             bool was_taken = is_taken(file);
@@ -101,9 +148,7 @@ vw_status vw_job_ask(const vw_job *job, vw_job_request request, const char *regi
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "no region has so long a name");
     if (region != NULL)
         snprintf(asked.region, sizeof asked.region, "%s", region);
-    if (!vw__page_request_path(job->path, path, sizeof path))
-        return vw__fail(VW_ERR_FILE, "%s is no page's name", job->path);
-    VW__TRY(put_down(path, &asked, &file));
+    VW__TRY(ask_job(job, &asked, path, &file));
     vw_status status =
         wait_for_answer(job, path, file, (uint64_t)(fmin(timeout_seconds, 1e6) * 1e9), &answer);
     close(file);

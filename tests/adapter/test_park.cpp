@@ -114,12 +114,14 @@ static void a_mempool_becomes_a_region(void **)
     unsigned long long numbers[5] = {};
     char message[256] = "";
     void *outside = filled(adapter, 10 * part, 1);
+    adapter.createOrIncrefPool(0, id); // as the constructor of torch.cuda.MemPool does
     adapter.beginAllocateToPool(0, id, [](cudaStream_t) { return true; });
     assert_int_equal(vramwise_torch_region(region, "weights", 1, message, sizeof message), 0);
     void *inside = filled(adapter, 40 * part, 2);
     adapter.endAllocateToPool(0, id);
     assert_int_equal(vramwise_torch_park(region, nullptr, 0, numbers, message, sizeof message), 0);
     assert_true(numbers[0] >= 40 * part);
+    assert_int_equal(numbers[3], 0); // nothing stayed
     assert_int_equal(held, 0);
     assert_true(is_whole(inside, 40 * part, 2)); // in host memory
     void *more = filled(adapter, 100 * part, 3);

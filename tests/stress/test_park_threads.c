@@ -1,9 +1,9 @@
 /* test_park_threads.c - threads that allocate, touch and free, while another parks the pool and a
  * region of it and wakes them again; and no byte is lost.
  *
- * Every block has a pattern. A thread touches its blocks between enter() and leave() of a gate of
- * the test's own, which a safe point closes and parking holds closed: so nobody touches memory that
- * is not there, as the launch gate sees to in a program. Requests wait while the pool is parked.
+ * Every block has a pattern. A thread touches its blocks inside a gate (touch_gate.h), which a
+ * safe point closes and parking holds closed: so nobody touches memory that is not there, as the
+ * launch gate sees to in a program. Requests wait while the pool is parked.
  *
  * stress_run.h says how to repeat a run, and how to make it longer. */
 #include "vramwise/park.h"
@@ -18,6 +18,7 @@
 #include "support/cmocka_here.h"
 #include "support/pool_fixture.h"
 #include "support/stress_run.h"
+#include "support/touch_gate.h"
 
 enum { THREADS = 6, MOST_LIVE = 12, ROUNDS = 3000, PAGE = 4096 };
 
@@ -25,71 +26,7 @@ enum { THREADS = 6, MOST_LIVE = 12, ROUNDS = 3000, PAGE = 4096 };
 
 static const vw_private_id region_id = {3, 3};
 
-/* ---- the gate -------------------------------------------------------------------------------- */
-
-static struct {
-    pthread_mutex_t lock;
-    pthread_cond_t news;
-    unsigned inside;
-    unsigned closers; /* at most one */
-    unsigned holds;
-} gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0};
-
-static void enter_gate(void)
-{
-    pthread_mutex_lock(&gate.lock);
-    while (gate.closers != 0 || gate.holds != 0)
-        pthread_cond_wait(&gate.news, &gate.lock);
-    gate.inside++;
-    pthread_mutex_unlock(&gate.lock);
-}
-
-static void leave_gate(void)
-{
-    pthread_mutex_lock(&gate.lock);
-    gate.inside--;
-    pthread_cond_broadcast(&gate.news);
-    pthread_mutex_unlock(&gate.lock);
-}
-
-static bool close_gate(void *context)
-{
-    (void)context;
-    pthread_mutex_lock(&gate.lock);
-    while (gate.closers != 0)
-        pthread_cond_wait(&gate.news, &gate.lock);
-    gate.closers = 1;
-    while (gate.inside != 0)
-        pthread_cond_wait(&gate.news, &gate.lock);
-    pthread_mutex_unlock(&gate.lock);
-    return true;
-}
-
-static void open_gate(void *context)
-{
-    (void)context;
-    pthread_mutex_lock(&gate.lock);
-    gate.closers = 0;
-    pthread_cond_broadcast(&gate.news);
-    pthread_mutex_unlock(&gate.lock);
-}
-
-static bool hold_gate(void *context)
-{
-    (void)context;
-    pthread_mutex_lock(&gate.lock);
-    gate.holds++;
-    pthread_mutex_unlock(&gate.lock);
-    return true;
-}
-
-static void let_gate_go(void *context)
-{
-    (void)context;
-    pthread_mutex_lock(&gate.lock);
-    gate.holds--;
-    pthread_mutex_unlock(&gate.lock);
-}
+static vw_test_gate gate = VW_TEST_GATE_OPEN;
 
 /* ---- a thread -------------------------------------------------------------------------------- */
 
@@ -141,11 +78,11 @@ static bool has_pattern(const live_block *block)
 
 static void look_at_all(worker *w)
 {
-    enter_gate();
+    vw_test_gate_enter(&gate);
     for (size_t i = 0; i < w->live_count; i++)
         if (!has_pattern(&w->live[i]))
             atomic_fetch_add(&w->all->faults, 1);
-    leave_gate();
+    vw_test_gate_leave(&gate);
 }
 
 static void take_one(worker *w)
@@ -157,9 +94,9 @@ static void take_one(worker *w)
         atomic_fetch_add(&w->all->faults, 1);
         return;
     }
-    enter_gate();
+    vw_test_gate_enter(&gate);
     write_pattern(block);
-    leave_gate();
+    vw_test_gate_leave(&gate);
     w->live_count++;
 }
 
@@ -221,8 +158,10 @@ static void run(const char *engine)
         &all.t, &(vw_test_pool_setup){.engine = engine,
                                       .capacity_bytes = CAPACITY_BYTES,
                                       .on_host = true,
-                                      .safe_point = {close_gate, open_gate, NULL},
-                                      .park_guard = {.hold = hold_gate, .let_go = let_gate_go}});
+                                      .safe_point = {vw_test_gate_close, vw_test_gate_open, &gate},
+                                      .park_guard = {.context = &gate,
+                                                     .hold = vw_test_gate_hold,
+                                                     .let_go = vw_test_gate_let_go}});
     assert_int_equal(vw_pool_set_sink(all.t.pool, NULL), VW_OK); /* it keeps every event */
     hold_region(&all, &in_region);
     for (unsigned i = 0; i < THREADS; i++) {

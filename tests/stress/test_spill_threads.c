@@ -2,14 +2,15 @@
  * and comes back under them all the time, while calls of the device and host allocations fail; and
  * no byte is lost.
  *
- * Every block has a pattern, by address and owner. A thread touches its blocks under a lock that
- * many may have at once; a safe point is to have it alone. So nobody touches a block while it
- * moves, as a program has to promise, and everybody touches all of theirs in between.
+ * Every block has a pattern, by address and owner. A thread touches its blocks inside a gate
+ * (touch_gate.h), which a safe point closes. So nobody touches a block while it moves, as a program
+ * has to promise, and everybody touches all of theirs in between.
  *
  * Busy times, when all take more, and calm ones, when they take little and steps end, take turns:
  * the first make memory leave, the second let it come back, by steps and within them.
  *
  * stress_run.h says how to repeat a run, and how to make it longer. */
+#include "vramwise/park.h"
 #include "vramwise/vramwise.h"
 
 #include <inttypes.h>
@@ -23,6 +24,7 @@
 #include "support/cmocka_here.h"
 #include "support/pool_fixture.h"
 #include "support/stress_run.h"
+#include "support/touch_gate.h"
 
 enum { THREADS = 8, STREAMS = 4, MOST_LIVE = 24, ROUNDS = 600, CHECK_EVERY = 50, SEASON = 300 };
 
@@ -41,7 +43,9 @@ typedef struct shared {
     vw_test_pool t;
     uint64_t rounds;
     bool injects;                /* failures */
-    pthread_rwlock_t touching;   /* many may touch blocks; a safe point is alone */
+    bool parks;                  /* some thread does, now and then */
+    vw_test_gate gate;           /* many may touch blocks; a safe point is alone */
+    _Atomic uint64_t parked;     /* times */
     _Atomic uint64_t operations; /* of all threads */
     _Atomic uint64_t early;      /* returns within a step: by requests */
     _Atomic int is_over;         /* some thread found a fault: all stop */
@@ -75,19 +79,7 @@ static void report(shared *all, const char *what)
             report((self)->all, #claim);                                                           \
     } while (0)
 
-/* ---- the safe point -------------------------------------------------------------------------- */
-
-static bool enter(void *context)
-{
-    shared *all = context;
-    return pthread_rwlock_wrlock(&all->touching) == 0;
-}
-
-static void leave(void *context)
-{
-    shared *all = context;
-    (void)pthread_rwlock_unlock(&all->touching);
-}
+/* ---- the listener ---------------------------------------------------------------------------- */
 
 static _Thread_local bool is_requesting;
 
@@ -114,11 +106,11 @@ static unsigned char mark_of(const live_block *block, uint64_t offset)
 static void write_marks(worker *self, const live_block *block)
 {
     unsigned char *bytes = (unsigned char *)(uintptr_t)block->address;
-    (void)pthread_rwlock_rdlock(&self->all->touching);
+    vw_test_gate_enter(&self->all->gate);
     for (uint64_t offset = 0; offset < block->size_bytes; offset += PAGE)
         bytes[offset] = mark_of(block, offset);
     bytes[block->size_bytes - 1] = mark_of(block, block->size_bytes - 1);
-    (void)pthread_rwlock_unlock(&self->all->touching);
+    vw_test_gate_leave(&self->all->gate);
 }
 
 static bool has_its_marks(worker *self, const live_block *block)
@@ -126,11 +118,11 @@ static bool has_its_marks(worker *self, const live_block *block)
     const unsigned char *bytes = (const unsigned char *)(uintptr_t)block->address;
     uint64_t last = block->size_bytes - 1;
     bool is_same = true;
-    (void)pthread_rwlock_rdlock(&self->all->touching);
+    vw_test_gate_enter(&self->all->gate);
     for (uint64_t offset = 0; offset < last; offset += PAGE)
         is_same &= bytes[offset] == mark_of(block, offset);
     is_same &= bytes[last] == mark_of(block, last);
-    (void)pthread_rwlock_unlock(&self->all->touching);
+    vw_test_gate_leave(&self->all->gate);
     return is_same;
 }
 
@@ -190,6 +182,24 @@ static void order_failure(worker *self)
                                          kinds[dice(self, 2)]) == VW_OK);
 }
 
+/* A park that fails may leave a part of it parked, and says so; nothing else may be wrong with it.
+ */
+static void park_and_wake(worker *self)
+{
+    vw_pool *pool = self->all->t.pool;
+    const vw_park_options options = {.struct_size = sizeof options,
+                                     .folder = dice(self, 4) == 0 ? "/dev/shm" : NULL,
+                                     .wait_ms = UINT64_MAX};
+    vw_status status = vw_pool_park(pool, &options, NULL);
+    EXPECT(self, is_expected(self, status) || (self->all->injects && status == VW_ERR_FILE));
+    if (status == VW_OK)
+        atomic_fetch_add_explicit(&self->all->parked, 1, memory_order_relaxed);
+    EXPECT(self, vw_pool_check(pool) == VW_OK);
+    for (int tries = 0; tries < 100 && (status = vw_pool_wake(pool, NULL, NULL)) != VW_OK; tries++)
+        EXPECT(self, is_expected(self, status) || (self->all->injects && status == VW_ERR_FILE));
+    EXPECT(self, status == VW_OK);
+}
+
 static void do_something(worker *self)
 {
     vw_pool *pool = self->all->t.pool;
@@ -213,6 +223,8 @@ static void do_something(worker *self)
         EXPECT(self, is_expected(self, vw_record_stream(pool, one->address, dice(self, STREAMS))));
     else if (what < 995)
         EXPECT(self, is_expected(self, vw_pool_trim(pool)));
+    else if (self->all->parks)
+        park_and_wake(self);
 }
 
 static void *work(void *context)
@@ -292,11 +304,12 @@ static void finish(shared *all, worker *workers)
         refused += workers[i].refused_count;
     }
     vw_paged_stats paged = paged_stats(all);
-    print_message(
-        "%" PRIu64 " served, %" PRIu64 " refused; %" PRIu64 " spills of %" PRIu64 " MiB, %" PRIu64
-        " returns of %" PRIu64 " MiB, %" PRIu64 " within a step, %" PRIu64 " failed on the host\n",
-        served, refused, paged.spills, paged.all_spilled_bytes / VW_TEST_MIB, paged.returns,
-        paged.returned_bytes / VW_TEST_MIB, atomic_load(&all->early), paged.failed_host_creations);
+    print_message("%" PRIu64 " served, %" PRIu64 " refused; %" PRIu64 " spills of %" PRIu64
+                  " MiB, %" PRIu64 " returns of %" PRIu64 " MiB, %" PRIu64
+                  " within a step, %" PRIu64 " failed on the host; parked %" PRIu64 " times\n",
+                  served, refused, paged.spills, paged.all_spilled_bytes / VW_TEST_MIB,
+                  paged.returns, paged.returned_bytes / VW_TEST_MIB, atomic_load(&all->early),
+                  paged.failed_host_creations, atomic_load(&all->parked));
     assert_true(served > 4 * refused);
     vw_test_trim(&all->t);
     vw_pool_stats stats = vw_test_stats(&all->t);
@@ -305,7 +318,7 @@ static void finish(shared *all, worker *workers)
     assert_int_equal(paged_stats(all).spilled_bytes, 0);
 }
 
-static void run_threads(const char *engine, bool injects)
+static void run_threads(const char *engine, bool injects, bool parks)
 {
     static shared all;
     static worker workers[THREADS];
@@ -315,16 +328,21 @@ static void run_threads(const char *engine, bool injects)
     memset(workers, 0, sizeof workers);
     all.rounds = vw_test_rounds(ROUNDS);
     all.injects = injects;
+    all.parks = parks;
     assert_int_equal(pthread_mutex_init(&all.fault_lock, NULL), 0);
-    assert_int_equal(pthread_rwlock_init(&all.touching, NULL), 0);
-    vw_test_pool_open(&all.t, &(vw_test_pool_setup){.engine = engine,
-                                                    .capacity_bytes = CAPACITY_BYTES,
-                                                    .idle_floor_bytes = 2 * VW_TEST_MIB,
-                                                    .safe_point = {enter, leave, &all},
-                                                    .spill_bytes = SPILL_BYTES,
-                                                    .spill_listener = {&all, listen},
-                                                    .spill_ahead_bytes = SPILL_BYTES / 4,
-                                                    .on_host = true});
+    all.gate = (vw_test_gate)VW_TEST_GATE_OPEN;
+    vw_test_pool_open(&all.t, &(vw_test_pool_setup){
+                                  .engine = engine,
+                                  .capacity_bytes = CAPACITY_BYTES,
+                                  .idle_floor_bytes = 2 * VW_TEST_MIB,
+                                  .safe_point = {vw_test_gate_close, vw_test_gate_open, &all.gate},
+                                  .spill_bytes = SPILL_BYTES,
+                                  .spill_listener = {&all, listen},
+                                  .spill_ahead_bytes = SPILL_BYTES / 4,
+                                  .park_guard = {.hold = vw_test_gate_hold,
+                                                 .let_go = vw_test_gate_let_go,
+                                                 .context = &all.gate},
+                                  .on_host = true});
     vw_test_ok(&all.t, vw_pool_set_sink(all.t.pool, NULL));
     for (unsigned i = 0; i < THREADS; i++) {
         workers[i].all = &all;
@@ -341,21 +359,27 @@ static void run_threads(const char *engine, bool injects)
         assert_int_equal(vw_test_calls(&all.t).in_use_bytes, 0);
     vw_device_destroy(all.t.device);
     free(all.t.events);
-    pthread_rwlock_destroy(&all.touching);
     pthread_mutex_destroy(&all.fault_lock);
 }
 
 static void threads_keep_their_bytes_while_memory_leaves_and_comes_back(void **state)
 {
     (void)state;
-    run_threads("vramwise", false);
+    run_threads("vramwise", false, false);
 }
 
 static void threads_keep_their_bytes_whatever_fails(void **state)
 {
     (void)state;
-    run_threads("vramwise", true);
-    run_threads("vramwise:rescue", true);
+    run_threads("vramwise", true, false);
+    run_threads("vramwise:rescue", true, false);
+}
+
+static void threads_keep_their_bytes_while_all_of_it_is_parked(void **state)
+{
+    (void)state;
+    run_threads("vramwise", false, true);
+    run_threads("vramwise:tight", true, true);
 }
 
 int main(void)
@@ -363,6 +387,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_keep_their_bytes_while_memory_leaves_and_comes_back),
         cmocka_unit_test(threads_keep_their_bytes_whatever_fails),
+        cmocka_unit_test(threads_keep_their_bytes_while_all_of_it_is_parked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

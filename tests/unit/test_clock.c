@@ -51,7 +51,7 @@ static void the_realtime_clock_counts_microseconds_since_1970(void **state)
 static void a_test_can_say_what_time_it_is_and_take_it_back(void **state)
 {
     (void)state;
-    static const vw__clock stopped = {noon_ns, noon_us};
+    static const vw__clock stopped = {noon_ns, noon_us, NULL};
     vw__clock_replace(&stopped);
     uint64_t seen_ns = vw__clock_monotonic_ns();
     uint64_t seen_us = vw__clock_realtime_us();

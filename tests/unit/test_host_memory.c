@@ -141,7 +141,8 @@ static bool takes_three_and_cleans_up(void *context)
     return has_succeeded;
 }
 
-static void *leaked;
+static void *leaked[8];
+static size_t leaked_count;
 
 static bool leaks_when_its_second_allocation_fails(void *context)
 {
@@ -149,7 +150,8 @@ static bool leaks_when_its_second_allocation_fails(void *context)
     void *first = vw__host_alloc(8);
     void *second = first != NULL ? vw__host_alloc(8) : NULL;
     if (first != NULL && second == NULL) {
-        leaked = first;
+        assert_true(leaked_count < sizeof leaked / sizeof *leaked);
+        leaked[leaked_count++] = first;
         return false;
     }
     vw__host_free(first);
@@ -198,7 +200,8 @@ static void a_sweep_sees_leaks_failures_idleness_and_endlessness(void **state)
 {
     (void)state;
     a_sweep_complains_about(leaks_when_its_second_allocation_fails, "allocation 2 failing");
-    vw__host_free(leaked);
+    while (leaked_count > 0)
+        vw__host_free(leaked[--leaked_count]);
     a_sweep_complains_about(never_succeeds, "without any failed allocation");
     a_sweep_complains_about(takes_nothing, "takes no host memory");
     a_sweep_complains_about(goes_on_until_it_fails, "no run without a failure in 100");

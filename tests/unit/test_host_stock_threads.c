@@ -2,6 +2,7 @@
 #include "pool/host_stock.h"
 
 #include <pthread.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/host_memory.h"
@@ -34,7 +35,8 @@ static int close_all(void **state)
 
 static void open_stock(vw_pinned_budget *budget, uint64_t limit_bytes)
 {
-    assert_int_equal(vw__stock_create(device, budget, limit_bytes, &stock), VW_OK);
+    assert_int_equal(vw__stock_create(device, VW__STOCK_HANDLES, budget, limit_bytes, &stock),
+                     VW_OK);
     lender = vw__stock_lender(stock);
 }
 
@@ -130,6 +132,53 @@ static void one_that_cannot_be_made_leaves_no_trace_but_a_count(void **state)
     vw_pinned_budget_destroy(budget);
 }
 
+static void locked_memory_is_copied_to_and_kept_until_the_device_lets_it_go(void **state)
+{
+    (void)state;
+    vw__lender_handle *none = NULL;
+    vw_handle memory;
+    vw_device_ptr there;
+    char byte = 0;
+    vw_device_destroy(device);
+    assert_int_equal(vw_host_device_create(16 * MIB, &device), VW_OK);
+    assert_int_equal(vw__stock_create(device, VW__STOCK_LOCKED, NULL, 64 * MIB, &stock), VW_OK);
+    lender = vw__stock_lender(stock);
+    for (uint64_t n = 1; n <= 2; n++) { /* the piece's record, its memory */
+        vw__host_memory_fail_at(n);
+        assert_int_equal(lender.take(stock, 6 * MIB, &none), VW_ERR_HOST_MEMORY);
+    }
+    vw__host_memory_fail_at(0);
+    vw__lender_handle *piece = take(6 * MIB);
+    assert_int_equal(piece->device_handle, 0);
+    assert_int_equal(calls(VW_DEVICE_CALL_CREATE_ON_HOST), 0);
+
+    assert_int_equal(device->table->create(device->context, 2 * MIB, &memory), VW_OK);
+    assert_int_equal(device->table->reserve(device->context, 2 * MIB, &there), VW_OK);
+    assert_int_equal(device->table->map(device->context, there, 2 * MIB, memory), VW_OK);
+    assert_int_equal(device->table->set_access(device->context, there, 2 * MIB), VW_OK);
+    assert_int_equal(device->table->fill(device->context, there, 7, 2 * MIB, 0), VW_OK);
+    assert_int_equal(
+        device->table->copy(device->context, piece->window + 4 * MIB, there, 2 * MIB, 0), VW_OK);
+    assert_int_equal(((char *)(uintptr_t)piece->window)[6 * MIB - 1], 7);
+    assert_int_equal(
+        device->table->copy(device->context, piece->window + 5 * MIB, there, 2 * MIB, 0),
+        VW_ERR_INVALID_ARGUMENT); /* beyond its end */
+    memset((char *)(uintptr_t)piece->window, 9, 2 * MIB);
+    assert_int_equal(device->table->copy(device->context, there, piece->window, 2 * MIB, 0), VW_OK);
+    assert_int_equal(device->table->read(device->context, &byte, there + 2 * MIB - 1, 1), VW_OK);
+    assert_int_equal(byte, 9);
+    assert_int_equal(device->table->unmap(device->context, there, 2 * MIB), VW_OK);
+    assert_int_equal(device->table->unreserve(device->context, there, 2 * MIB), VW_OK);
+    assert_int_equal(device->table->release(device->context, memory), VW_OK);
+
+    lender.give_back(stock, piece);
+    assert_int_equal(vw_device_fail_call(device, 1, VW_ERR_DEVICE), VW_OK);
+    vw__stock_empty(stock); /* refused: tried again when the stock ends */
+    assert_int_equal(look().held_bytes, 6 * MIB);
+    vw__stock_empty(stock);
+    assert_int_equal(look().held_bytes, 6 * MIB);
+}
+
 static void wishes_are_made_ahead_as_far_as_the_limit_goes(void **state)
 {
     (void)state;
@@ -203,6 +252,7 @@ int main(void)
         TEST(what_is_given_back_is_lent_again),
         TEST(other_sizes_make_room_and_what_is_lent_does_not),
         TEST(one_that_cannot_be_made_leaves_no_trace_but_a_count),
+        TEST(locked_memory_is_copied_to_and_kept_until_the_device_lets_it_go),
         TEST(wishes_are_made_ahead_as_far_as_the_limit_goes),
         TEST(a_wish_that_cannot_be_made_is_given_up_until_the_next),
         TEST(threads_stay_within_the_limit_together),

@@ -192,7 +192,48 @@ static int says_why_it_cannot(void *context)
     return 0;
 }
 
-/* What another user could put there, or somebody careless. */
+/* Where a request to this process is looked for now. */
+static void find_request_path(char *path)
+{
+    uint64_t key = 0;
+    vw_jobs *jobs = live_folder_wait(folder, is_there, NULL);
+    const char *page = vw_jobs_find(jobs, getpid())->path;
+    int file = open(page, O_RDONLY);
+    EXPECT(pread(file, &key, sizeof key, offsetof(vw__page_header, request_key)) == sizeof key);
+    EXPECT(key != 0 && vw__page_request_path(page, key, path, VW__PAGE_PATH_BYTES));
+    close(file);
+    vw_jobs_free(jobs);
+}
+
+/* Folders cannot be unlinked, nor can files of others in a folder with the sticky bit. */
+static int is_reached_though_others_take_names(void *context)
+{
+    (void)context;
+    char path[VW__PAGE_PATH_BYTES], part[VW__PAGE_PATH_BYTES + 16], next[VW__PAGE_PATH_BYTES];
+    vw_job_answer answer;
+    job_pool made = open_pool("vramwise", true);
+    filled(&made, 4 * MIB, 1);
+    vw_jobs *jobs = live_folder_wait(folder, is_there, NULL);
+    EXPECT(vw__page_request_path(vw_jobs_find(jobs, getpid())->path, 0, path, sizeof path));
+    snprintf(part, sizeof part, "%s.%ld", path, (long)getpid());
+    EXPECT(mkdir(path, 0755) == 0 && mkdir(part, 0755) == 0);
+    find_request_path(path);
+    EXPECT(ask(VW_JOB_PARK, NULL, PATIENCE_SECONDS, &answer) == VW_OK);
+    EXPECT(answer.status == VW_OK && in_use_bytes(&made) == 0);
+    find_request_path(next);
+    EXPECT(strcmp(path, next) != 0);
+    EXPECT(mkdir(path, 0755) == 0); /* the last name was there for all to see */
+    EXPECT(ask(VW_JOB_WAKE, NULL, PATIENCE_SECONDS, &answer) == VW_OK);
+    EXPECT(answer.status == VW_OK && in_use_bytes(&made) != 0);
+    EXPECT(rmdir(path) == 0 && rmdir(part) == 0);
+    EXPECT(vw__page_request_path(vw_jobs_find(jobs, getpid())->path, 0, path, sizeof path));
+    EXPECT(rmdir(path) == 0);
+    vw_jobs_free(jobs);
+    close_pool(&made);
+    return 0;
+}
+
+/* What somebody careless could put there. */
 static int listens_to_nobody_else(void *context)
 {
     (void)context;
@@ -201,8 +242,7 @@ static int listens_to_nobody_else(void *context)
     const vw__page_request request = {.magic = VW__PAGE_REQUEST_MAGIC};
     job_pool made = open_pool("vramwise", true);
     filled(&made, 4 * MIB, 1);
-    vw_jobs *jobs = live_folder_wait(folder, is_there, NULL);
-    EXPECT(vw__page_request_path(vw_jobs_find(jobs, getpid())->path, path, sizeof path));
+    find_request_path(path);
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0666);
     EXPECT(file >= 0 && fchmod(file, 0666) == 0);
     EXPECT(write(file, &request, sizeof request) == (ssize_t)sizeof request);
@@ -218,7 +258,6 @@ static int listens_to_nobody_else(void *context)
     while (access(path, F_OK) == 0)
         usleep(1000);
     EXPECT(in_use_bytes(&made) != 0);
-    vw_jobs_free(jobs);
     close_pool(&made);
     return 0;
 }
@@ -267,6 +306,12 @@ static void only_private_files_of_its_own_user_are_requests(void **state)
     run(listens_to_nobody_else);
 }
 
+static void names_that_others_take_keep_no_request_away(void **state)
+{
+    (void)state;
+    run(is_reached_though_others_take_names);
+}
+
 static void a_job_that_does_not_answer_is_not_waited_for_for_ever(void **state)
 {
     (void)state;
@@ -280,6 +325,7 @@ int main(void)
         cmocka_unit_test(a_region_is_asked_for_by_its_name),
         cmocka_unit_test(a_job_that_cannot_says_why_and_parks_nothing),
         cmocka_unit_test(only_private_files_of_its_own_user_are_requests),
+        cmocka_unit_test(names_that_others_take_keep_no_request_away),
         cmocka_unit_test(a_job_that_does_not_answer_is_not_waited_for_for_ever),
     };
     return cmocka_run_group_tests(tests, live_group_set_up, live_group_tear_down);

@@ -183,6 +183,33 @@ static void who_sleeps_in_the_driver_is_waited_for_until_it_leaves(void **state)
     pthread_join(thread, NULL);
 }
 
+/* What harmless calls cost while threads are not known ends before anybody needs a moment. */
+static void it_gets_ready_though_nobody_closes_it(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, sleep_in_driver_then_outside, NULL), 0);
+    wait_for_stage(1);
+    vw__launch_gate_arm();
+    int all = count_enabled();
+    for (int i = 0; i < 20; i++) {
+        vw__launch_gate_arm();
+        usleep(200);
+    }
+    assert_int_equal(gate_state(), VRAMWISE_GATE_ARMING);
+    assert_int_equal(count_enabled(), all);
+    atomic_store(&stage, 2);
+    wait_for_stage(3);
+    for (int i = 0; i < TRIES && gate_state() == VRAMWISE_GATE_ARMING; i++) {
+        vw__launch_gate_arm();
+        usleep(200);
+    }
+    assert_int_equal(gate_state(), VRAMWISE_GATE_ARMED);
+    assert_true(count_enabled() < all);
+    atomic_store(&stage, 4);
+    pthread_join(thread, NULL);
+}
+
 /* A launch that began before the gate came. Nobody tells of its end. */
 static void launch_in_driver(void *unused)
 {
@@ -523,6 +550,7 @@ int main(void)
         cmocka_unit_test_setup(nothing_is_seen_before_it_is_needed, begin_late),
         cmocka_unit_test_setup(with_nobody_inside_it_closes_and_sees_launches_only, begin_late),
         cmocka_unit_test_setup(who_sleeps_in_the_driver_is_waited_for_until_it_leaves, begin_late),
+        cmocka_unit_test_setup(it_gets_ready_though_nobody_closes_it, begin_late),
         cmocka_unit_test_setup(a_launch_under_way_is_waited_for_until_its_thread_ends, begin_late),
         cmocka_unit_test_setup(who_runs_is_not_known_until_it_comes_to_the_entry, begin_late),
         cmocka_unit_test_setup(a_stale_word_is_no_proof_and_a_harmless_call_is, begin_late),

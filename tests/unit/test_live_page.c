@@ -250,6 +250,24 @@ static void a_page_has_room_for_16_devices(void **state)
     vw_live_page_destroy(page);
 }
 
+/* Other processes of the user can write to the page. */
+static void what_others_write_there_leads_nowhere(void **state)
+{
+    (void)state;
+    vw_live_page *page = make_page();
+    uint64_t value = 1;
+    assert_int_equal(vw_live_page_step(page, 0, 1, 1, 1), VW_OK);
+    vw__page_slot *slot = vw__live_slot(page, 0);
+    vw__page_store(&slot->step_stride, 0);
+    assert_int_equal(vw_live_page_step(page, 0, 2, 1, 1), VW_OK);
+    vw__page_store(&slot->step_stride, 1);
+    vw__page_store(&slot->step_count, UINT64_MAX - 1);
+    assert_int_equal(vw_live_page_step(page, 0, 3, 1, 1), VW_OK);
+    vw__page_store(&page->header->slot_count, UINT64_MAX);
+    assert_int_equal(vw_live_page_put(page, 7777, NULL, &value, 1), VW_ERR_INVALID_ARGUMENT);
+    vw_live_page_destroy(page);
+}
+
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 static void put_steps(vw_live_page *page, uint64_t count, uint64_t factor)
@@ -480,6 +498,7 @@ int main(void)
         cmocka_unit_test(values_are_read_as_they_were_put),
         cmocka_unit_test(what_nobody_put_is_not_known_and_what_is_kept_stays),
         cmocka_unit_test(a_page_has_room_for_16_devices),
+        cmocka_unit_test(what_others_write_there_leads_nowhere),
         cmocka_unit_test(a_short_log_has_every_step),
         cmocka_unit_test(a_long_log_has_the_whole_run_at_falling_detail),
         cmocka_unit_test(a_program_may_count_its_steps_as_it_likes),

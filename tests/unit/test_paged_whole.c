@@ -440,6 +440,25 @@ static void engine_torch_makes_plain_segments_of_it(void **state)
     vw_test_pool_close(&s.t);
 }
 
+/* What is parked can leave. */
+static void a_region_has_no_such_segments(void **state)
+{
+    (void)state;
+    scene s;
+    scene_open(&s, VW_TEST_GIB);
+    vw_test_ok(&s.t, vw_private_pool_set_region(s.t.pool, registered, "weights", true));
+    assert_true(vw_test_segment_at(&s.t, take(&s, 30 * VW_TEST_MIB, 0)).is_expandable);
+    vw_test_pool_close(&s.t);
+
+    scene_open(&s, VW_TEST_GIB);
+    vw_device_ptr block = take(&s, 30 * VW_TEST_MIB, 0);
+    vw_test_refused(&s.t, vw_private_pool_set_region(s.t.pool, registered, "weights", true),
+                    VW_ERR_WRONG_STATE);
+    assert_non_null(strstr(vw_last_error(), "segments of one handle"));
+    assert_false(vw_test_segment_at(&s.t, block).is_expandable);
+    vw_test_pool_close(&s.t);
+}
+
 /* A caller that was built before the option existed: what lies behind its struct is not read. */
 static void callers_of_older_headers_get_what_they_got(void **state)
 {
@@ -474,6 +493,7 @@ int main(void)
         cmocka_unit_test(its_parts_go_to_another_process_as_one),
         cmocka_unit_test(a_checkpoint_is_put_back),
         cmocka_unit_test(engine_torch_makes_plain_segments_of_it),
+        cmocka_unit_test(a_region_has_no_such_segments),
         cmocka_unit_test(callers_of_older_headers_get_what_they_got),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

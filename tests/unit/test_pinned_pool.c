@@ -597,7 +597,7 @@ static uint64_t fake_realtime_us(void)
 static void times_in_the_device_are_counted_in_microseconds(void **state)
 {
     (void)state;
-    static const vw__clock fake = {fake_monotonic_ns, fake_realtime_us};
+    static const vw__clock fake = {fake_monotonic_ns, fake_realtime_us, NULL};
     make_pool("");
     vw__clock_replace(&fake);
     fake_step_ns = 5999;

@@ -270,7 +270,7 @@ static unsigned take_until_warned(warned *w)
     return taken;
 }
 
-static void it_is_said_once_when_an_eighth_is_left(void **state)
+static void it_is_said_with_each_miss_once_an_eighth_is_left(void **state)
 {
     (void)state;
     warned w;
@@ -283,7 +283,7 @@ static void it_is_said_once_when_an_eighth_is_left(void **state)
     assert_true(w.reserved_bytes < SPACE_MIB * 7 / 8 * VW_TEST_MIB + VW_TEST_MIB);
     while (vw_alloc(w.pool, VW_TEST_MIB, 0, &address) == VW_OK) {
     }
-    assert_int_equal(w.count, 1);
+    assert_true(w.count > 2);
     vw_pool_destroy(w.pool);
     vw_device_destroy(device);
 }
@@ -335,7 +335,7 @@ int main(void)
         cmocka_unit_test(a_safe_point_is_asked_for_without_the_lock),
         cmocka_unit_test(without_one_the_answer_is_no),
         cmocka_unit_test(half_a_safe_point_is_refused),
-        cmocka_unit_test(it_is_said_once_when_an_eighth_is_left),
+        cmocka_unit_test(it_is_said_with_each_miss_once_an_eighth_is_left),
         cmocka_unit_test(what_others_hold_and_a_limit_count),
         cmocka_unit_test(who_copies_nothing_hears_nothing),
     };

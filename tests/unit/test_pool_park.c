@@ -68,7 +68,7 @@ static uint64_t in_use_bytes(const vw_test_patterns *p)
 
 static uint64_t host_creations(const vw_test_patterns *p)
 {
-    return vw_test_calls(&p->t).count[VW_DEVICE_CALL_CREATE_ON_HOST];
+    return vw_test_calls(&p->t).count[VW_DEVICE_CALL_HOST_TAKE];
 }
 
 /* ---- the whole pool -------------------------------------------------------------------------- */
@@ -160,7 +160,7 @@ static void host_memory_can_be_made_ahead(void **state)
     for (int block = 0; block < 3; block++)
         vw_test_hold(&p, 7 * MIB, 0);
     vw_test_ok(&p.t, vw_pool_park_ahead(p.t.pool, 21 * MIB));
-    vw__lender host = vw__stock_lender(p.t.pool->parking.stock);
+    vw__lender host = vw__stock_lender(p.t.pool->parking.tape);
     vw__lender_numbers numbers = {.ready_bytes = 0};
     for (int i = 0; i < 10000 && numbers.ready_bytes < 21 * MIB; i++) {
         usleep(1000);

@@ -68,8 +68,8 @@ static void four_threads_lose_no_increment(void **state)
     assert_int_equal(atomic_load(&all.mutex.is_held), 0);
 }
 
-/* `owes_wake` says when a waiter is about to sleep; two milliseconds later it and the others do.
- * Each must then be woken, or the test hangs until its time limit. */
+/* `owes_wake` says when the lookout is about to sleep; two milliseconds later it does, and the
+ * others wait for its place. Each must then be woken, or the test hangs until its time limit. */
 static void waiters_that_fell_asleep_are_all_woken(void **state)
 {
     (void)state;
@@ -86,7 +86,24 @@ static void waiters_that_fell_asleep_are_all_woken(void **state)
         vw__mutex_unlock(&all.mutex);
         join(threads);
         assert_int_equal(all.counter, THREAD_COUNT * 10);
+        assert_int_equal(atomic_load(&all.mutex.lookout), 0);
     }
+}
+
+/* Waiters come while one looks and another sleeps for its place: none is forgotten. */
+static void those_who_wait_for_the_lookouts_place_all_get_it(void **state)
+{
+    (void)state;
+    shared all = {.mutex = VW__MUTEX_INIT(VW__LOCK_POOL), .rounds = 1};
+    pthread_t threads[THREAD_COUNT];
+    vw__mutex_lock(&all.mutex);
+    start(threads, &all);
+    while (atomic_load(&all.mutex.lookout) != 2) /* awaited by another one */
+        sched_yield();
+    vw__mutex_unlock(&all.mutex);
+    join(threads);
+    assert_int_equal(all.counter, THREAD_COUNT);
+    assert_int_equal(atomic_load(&all.mutex.lookout), 0);
 }
 
 /* An owner that locks again at once, until each of the others has had the lock some times: the lock
@@ -206,6 +223,7 @@ int main(void)
         cmocka_unit_test(a_free_lock_is_taken_and_dropped),
         cmocka_unit_test(four_threads_lose_no_increment),
         cmocka_unit_test(waiters_that_fell_asleep_are_all_woken),
+        cmocka_unit_test(those_who_wait_for_the_lookouts_place_all_get_it),
         cmocka_unit_test(others_get_the_lock_from_one_that_locks_again_at_once),
         cmocka_unit_test(locks_may_be_taken_in_rising_rank),
         cmocka_unit_test(taking_locks_in_any_other_order_stops_a_checked_build),

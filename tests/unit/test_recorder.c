@@ -20,7 +20,7 @@ static uint64_t ten_past(void)
 static void events_are_kept_in_order_with_all_they_say(void **state)
 {
     (void)state;
-    static const vw__clock clock = {ten_past, ten_past};
+    static const vw__clock clock = {ten_past, ten_past, NULL};
     vw_test_recorded r;
     vw__clock_replace(&clock);
     vw_test_recorded_open_stacks(&r, VW_STACKS_NONE);

@@ -28,6 +28,23 @@ static void what_is_no_size_is_refused_by_name_and_changes_nothing(void **state)
     assert_int_equal(size_bytes, 77);
 }
 
+static void a_memory_size_without_its_unit_is_refused(void **state)
+{
+    uint64_t size_bytes = 77;
+    (void)state;
+    assert_int_equal(vw_parse_memory_size("24", &size_bytes), VW_ERR_INVALID_ARGUMENT);
+    assert_string_equal(vw_last_error(),
+                        "expected a size with a unit, such as 24GiB, not '24', which is in bytes");
+    assert_int_equal(vw_parse_memory_size("0", &size_bytes), VW_ERR_INVALID_ARGUMENT);
+    assert_string_equal(vw_last_error(), "expected more than 0 bytes");
+    assert_int_equal(vw_parse_memory_size("24 elephants", &size_bytes), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_parse_memory_size(NULL, &size_bytes), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_parse_memory_size("1GiB", NULL), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(size_bytes, 77);
+    assert_int_equal(vw_parse_memory_size("1024", &size_bytes), VW_OK);
+    assert_int_equal(size_bytes, VW_LEAST_MEMORY_BYTES);
+}
+
 static uint64_t read_of(const char *text, uint64_t whole_bytes)
 {
     uint64_t size_bytes = 77;
@@ -78,6 +95,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_size_is_read_with_its_unit),
         cmocka_unit_test(what_is_no_size_is_refused_by_name_and_changes_nothing),
+        cmocka_unit_test(a_memory_size_without_its_unit_is_refused),
         cmocka_unit_test(a_share_is_a_part_of_the_whole_and_a_size_is_itself),
         cmocka_unit_test(what_is_neither_size_nor_share_is_refused),
         cmocka_unit_test(a_size_is_written_by_the_one_rule),

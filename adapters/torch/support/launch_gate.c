@@ -26,7 +26,10 @@
 
 #define SECOND_NS UINT64_C(1000000000)
 
-enum { BACK_OFF_FACTOR = 10 };
+enum {
+    BACK_OFF_FACTOR = 10,
+    LOOK_PAUSE_FACTOR = 20, /* a look takes a twentieth of the time at most */
+};
 
 /* CUresult of cuStreamEndCapture() after which the capture is over. */
 enum {
@@ -57,7 +60,8 @@ static pthread_mutex_t closing = PTHREAD_MUTEX_INITIALIZER;
 /* Guarded by `closing`. */
 static uint32_t installation_count;
 static uint64_t closed_at_ns;
-static uint64_t not_before_ns; /* when closing is tried again */
+static uint64_t not_before_ns;      /* when closing is tried again */
+static uint64_t look_not_before_ns; /* when the census goes on though nobody needs it yet */
 static uint64_t threads_out_bound_ns = SECOND_NS;
 static uint64_t devices_idle_bound_ns = 10 * SECOND_NS;
 
@@ -370,8 +374,22 @@ static void back_off(uint64_t begin_ns)
     not_before_ns = end_ns + BACK_OFF_FACTOR * (end_ns - begin_ns);
 }
 
-/* With `closing` held, and the gate not shut. Once all threads were outside, launches are all that
- * has to be seen. */
+/* With `closing` held. Once all threads were outside, launches are all that has to be seen: what
+ * harmless calls cost more meanwhile ends. */
+static bool look_once(void)
+{
+    uint64_t begin_ns = now_ns();
+    bool is_done = vw__census_look(is_seen) == 0;
+    uint64_t end_ns = now_ns();
+    look_not_before_ns = end_ns + LOOK_PAUSE_FACTOR * (end_ns - begin_ns);
+    if (!is_done)
+        return false;
+    atomic_store(&census, 0);
+    vw__gate_show_harmless(false);
+    return true;
+}
+
+/* With `closing` held, and the gate not shut. */
 static bool is_census_done(void)
 {
     static const struct timespec pause = {0, 200000};
@@ -379,7 +397,7 @@ static bool is_census_done(void)
     uint64_t most_ns = begin_ns >= not_before_ns ? threads_out_bound_ns : 0;
     if (atomic_load(&census) == 0)
         return true;
-    while (vw__census_look(is_seen) != 0) {
+    while (!look_once()) {
         if (now_ns() - begin_ns >= most_ns) {
             if (most_ns != 0)
                 back_off(begin_ns);
@@ -387,8 +405,6 @@ static bool is_census_done(void)
         }
         nanosleep(&pause, NULL);
     }
-    atomic_store(&census, 0);
-    vw__gate_show_harmless(false);
     return true;
 }
 
@@ -600,11 +616,25 @@ static void put_up_late(void)
         vw__refusal_set(message);
         return;
     }
-    (void)vw__census_look(is_seen);
+    (void)look_once();
+}
+
+/* Nobody waits for a census that is not needed yet. */
+static void go_on_with_census(void)
+{
+    if (atomic_load(&census) == 0 || own.is_closer || pthread_mutex_trylock(&closing) != 0)
+        return;
+    if (atomic_load(&census) != 0 && now_ns() >= look_not_before_ns)
+        (void)look_once();
+    pthread_mutex_unlock(&closing);
 }
 
 void vw__launch_gate_arm(void)
 {
+    if (atomic_load(&installation) != 0) {
+        go_on_with_census();
+        return;
+    }
     if (own.is_closer || !lock_closing(threads_out_bound_ns))
         return;
     if (comes_late && atomic_load(&installation) == 0) {

@@ -29,7 +29,9 @@
 bool vw__launch_gate_close(void);
 
 /* Puts the gate up now where it comes late (vramwise_launch_gate_come_late()) and does not stand
- * yet. Where it cannot be, a line says so, once. */
+ * yet. Where it cannot be, a line says so, once. Where it stands, and some thread is not known to
+ * have been outside the driver since, those that are left are looked at, unless that was just done.
+ */
 void vw__launch_gate_arm(void);
 
 /* After a true answer, by the same thread. Does not block. */

@@ -64,7 +64,8 @@ VW_API const char *vramwise_launch_gate_state_name(vramwise_launch_gate_state st
  * on a GPU, Python's among them. */
 VW_API vw_safe_point vramwise_safe_moments(void);
 
-/* For vw_pool_options.prepare_safe_point: memory gets short, a moment may be asked for soon. */
+/* For vw_pool_options.prepare_safe_point: memory gets short, a moment may be asked for soon. Cheap
+ * once the gate can be closed. */
 VW_API void vramwise_prepare_safe_moment(void *context);
 
 /* For vw_pool_options: holds launches at the gate while a pool is parked. A thread that launches

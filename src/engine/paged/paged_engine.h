@@ -216,9 +216,10 @@ typedef struct vw__paged_engine {
     uint64_t call;            /* misses and trims so far: marks are shared within one */
     uint64_t survey;
     bool drops_ghosts; /* a window may cover ghosts of handles in use, since the last survey */
-    double fineness; /* how much smaller handles are made than at first: 1 or more */
+    double fineness;   /* how much smaller handles are made than at first: 1 or more */
     uint64_t
         look_ahead_bytes; /* held, at which to see whether memory gets short (paged_moment.c) */
+    bool is_short;        /* it is: the owner was told */
 
     vw__paged_handle *handles;
     vw__paged_place *spare_places;

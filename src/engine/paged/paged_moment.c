@@ -41,9 +41,13 @@ static bool is_any_stream_captured(const vw__paged_engine *engine)
 
 /* ---- before it is needed --------------------------------------------------------------------- */
 
+/* Memory is short when less than an eighth is left: long before a moment is needed, since a gate
+ * that comes late may have to wait until every thread has moved on
+ * (docs/design/007-safe-moments.md). */
+
 enum {
-    SHORT_OF_PARTS = 8, /* memory is short when less than one part in so many is left */
-    LEAST_WAY_PARTS = 64,
+    SHORT_OF_PARTS = 8,
+    LEAST_WAY_PARTS = 64, /* of what can be had, between two looks at the device */
 };
 
 void vw__paged_begin_looking_ahead(vw__paged_engine *engine)
@@ -51,6 +55,7 @@ void vw__paged_begin_looking_ahead(vw__paged_engine *engine)
     bool may_need = engine->mode != VW__PAGED_MOVES || engine->spill != NULL;
     bool is_wanted = may_need && engine->base.owner.prepare_safe_point != NULL;
     engine->look_ahead_bytes = is_wanted ? 0 : UINT64_MAX;
+    engine->is_short = false;
 }
 
 /* The most the pool could hold, as others leave it now; its limit where the device does not say. */
@@ -66,22 +71,26 @@ static uint64_t reachable_bytes(const vw__paged_engine *engine)
 
 /* The device is asked on the way to that point, and again half way from there, a few times in all:
  * others may take memory meanwhile. */
+static void see_if_short(vw__paged_engine *engine, uint64_t held_bytes)
+{
+    uint64_t most_bytes = reachable_bytes(engine);
+    uint64_t short_bytes = most_bytes - most_bytes / SHORT_OF_PARTS;
+    engine->is_short = held_bytes >= short_bytes;
+    if (engine->is_short)
+        return;
+    uint64_t way_bytes = (short_bytes - held_bytes) / 2;
+    bool is_near = way_bytes < most_bytes / LEAST_WAY_PARTS;
+    engine->look_ahead_bytes = is_near ? short_bytes : held_bytes + way_bytes;
+}
+
 bool vw__paged_look_ahead(vw__paged_engine *engine, uint64_t size_bytes)
 {
     uint64_t held_bytes = vw__paged_on_device_bytes(engine) + size_bytes;
-    if (held_bytes < engine->look_ahead_bytes)
-        return false;
-    uint64_t most_bytes = reachable_bytes(engine);
-    uint64_t short_bytes = most_bytes - most_bytes / SHORT_OF_PARTS;
-    if (held_bytes < short_bytes) {
-        uint64_t way_bytes = (short_bytes - held_bytes) / 2;
-        bool is_near = way_bytes < most_bytes / LEAST_WAY_PARTS;
-        engine->look_ahead_bytes = is_near ? short_bytes : held_bytes + way_bytes;
-        return false;
-    }
-    engine->look_ahead_bytes = UINT64_MAX;
-    engine->base.owner.prepare_safe_point(engine->base.owner.context);
-    return true;
+    if (!engine->is_short && held_bytes >= engine->look_ahead_bytes)
+        see_if_short(engine, held_bytes);
+    if (engine->is_short)
+        engine->base.owner.prepare_safe_point(engine->base.owner.context);
+    return engine->is_short;
 }
 
 /* ---- entering it ----------------------------------------------------------------------------- */

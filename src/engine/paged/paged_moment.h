@@ -22,9 +22,9 @@ vw_status vw__paged_copy_back(vw__paged_engine *engine, const vw__paged_handle *
 /* From here on vw__paged_look_ahead() looks anew: the limit is another. */
 void vw__paged_begin_looking_ahead(vw__paged_engine *engine);
 
-/* For each miss: tells the owner, once, that it may be asked for a moment soon, because the pool
- * would hold seven eighths of all it can have. Returns whether it did, with the lock dropped
- * meanwhile. */
+/* For each miss: tells the owner that it may be asked for a moment soon, because the pool would
+ * hold seven eighths of all it can have; from then on with each miss, so that what takes time to
+ * prepare goes on. Returns whether it did, with the lock dropped meanwhile. */
 bool vw__paged_look_ahead(vw__paged_engine *engine, uint64_t size_bytes);
 
 /* A moment in which nobody touches live data, with the lock dropped meanwhile: until

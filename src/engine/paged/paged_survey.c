@@ -127,11 +127,18 @@ static bool can_be_dropped(const vw__paged_engine *engine, const vw__block *bloc
     return engine->drops_ghosts && ghost != ghost->handle->home && ghost->mark->is_complete;
 }
 
+/* Without a look at a ghost's handle. */
+static bool may_be_usable(const vw__block *block)
+{
+    return block->state == VW__BLOCK_FREE || block->state == VW__BLOCK_UNMAPPED ||
+           block->state == VW__BLOCK_GHOST;
+}
+
 static bool is_usable(const vw__paged_engine *engine, const vw__block *block)
 {
     if (block->state == VW__BLOCK_GHOST)
         return can_be_revived(engine, block) || can_be_dropped(engine, block);
-    return block->state == VW__BLOCK_FREE || block->state == VW__BLOCK_UNMAPPED;
+    return may_be_usable(block);
 }
 
 bool vw__paged_is_inside(const vw__paged_engine *engine, const vw__paged_window *window,
@@ -285,18 +292,63 @@ static vw__block *consider_around(vw__paged_engine *engine, vw__block *gap, uint
     return next_gap(last_gap);
 }
 
+/* The blocks around a gap that are not in use, whatever their handles are: no range of usable
+ * blocks is larger than such a run. A look at a ghost's handle takes four cache misses, and most
+ * runs are too small for most requests. */
+typedef struct run {
+    uint64_t size_bytes;
+    vw__block *last_gap;
+} run;
+
+static run measure_run(vw__block *first_gap_of_run)
+{
+    run found = {0, first_gap_of_run};
+    vw__block *block = first_gap_of_run;
+    if (block->previous != NULL && block->previous->state == VW__BLOCK_FREE)
+        block = block->previous;
+    for (; block != NULL && may_be_usable(block); block = block->next) {
+        found.size_bytes += block->size_bytes;
+        if (block->state != VW__BLOCK_FREE)
+            found.last_gap = block;
+    }
+    return found;
+}
+
+/* From `gap` on, the first gap of a run that is as large as the request; NULL if there is none.
+ * `*last_gap` is the run's last. */
+static vw__block *skip_small_runs(vw__block *gap, uint64_t size_bytes, vw__block **last_gap)
+{
+    while (gap != NULL) {
+        run found = measure_run(gap);
+        *last_gap = found.last_gap;
+        if (found.size_bytes >= size_bytes)
+            return gap;
+        gap = next_gap(found.last_gap);
+    }
+    return NULL;
+}
+
+static void consider_gaps(vw__paged_engine *engine, const vw__lane *lane, uint64_t size_bytes,
+                          vw__paged_window *best)
+{
+    vw__block *last_gap = NULL; /* of a run that is large enough; NULL: not known of `gap`'s run */
+    for (vw__block *gap = first_gap(lane); gap != NULL;) {
+        if (last_gap == NULL && (gap = skip_small_runs(gap, size_bytes, &last_gap)) == NULL)
+            return;
+        gap =
+            is_usable(engine, gap) ? consider_around(engine, gap, size_bytes, best) : next_gap(gap);
+        if (gap != NULL && gap->address > last_gap->address)
+            last_gap = NULL;
+    }
+}
+
 bool vw__paged_choose_window(vw__paged_engine *engine, const vw__lane *lane, uint64_t size_bytes,
                              bool at_end_only, vw__paged_window *out)
 {
     *out = (vw__paged_window){.segment = NULL};
-    for (vw__block *gap = first_gap(lane); gap != NULL;) {
-        if (!at_end_only && is_usable(engine, gap)) {
-            gap = consider_around(engine, gap, size_bytes, out);
-            continue;
-        }
-        if (at_end_only)
-            consider_end(engine, gap, size_bytes, out);
-        gap = next_gap(gap);
-    }
+    if (!at_end_only)
+        consider_gaps(engine, lane, size_bytes, out);
+    for (vw__block *gap = first_gap(lane); at_end_only && gap != NULL; gap = next_gap(gap))
+        consider_end(engine, gap, size_bytes, out);
     return out->segment != NULL;
 }
