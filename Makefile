@@ -24,8 +24,8 @@ c_files = $(shell find include src cli adapters examples tests bench -name '*.[c
 
 .PHONY: all program run setup test test-quick test-release test-viewer test-viewer-beside test-clang \
 	test-asan test-tsan test-sanitized release-program \
-	checks cards mutants bench bench-plan bench-plan-from bench-viewer doctor-accuracy fuzz crafted crash-safety campaign viewer viewer-packages \
-	check-viewer check-adapter site install wheel test-wheel sdist deb test-deb test-debian13-torch test-traced \
+	checks cards mutants bench bench-plan bench-plan-from bench-viewer doctor-accuracy fuzz crafted soak crash-safety campaign viewer viewer-packages \
+	check-viewer check-adapter test-fleet site install wheel test-wheel sdist deb test-deb test-debian13-torch test-traced \
 	release \
 	uninstall format check-format tidy clean help
 
@@ -134,6 +134,20 @@ checks:
 	@if [ -n "$$VRAMWISE_TORCH_HEADERS" ]; then $(MAKE) --no-print-directory check-adapter \
 		TORCH_HEADERS="$$VRAMWISE_TORCH_HEADERS" ONLY=2.5,2.8,2.13,2.15; fi
 
+## make test-fleet  docs/fleet on this machine: the scripts on a real Slurm and a real Dask, a day of 64 ranks in a
+##                  real Prometheus, the manifests as a node runs them. Needs root, and Debian's slurm-wlm, munge,
+##                  python3-distributed, python3-yaml and prometheus. GRAFANA_SCHEMAS, KUBERNETES_SCHEMAS: folders
+##                  of schemas, if they are to be checked (tools/check_schemas.py)
+test-fleet: program
+	@$(CMAKE) --preset release --log-level=WARNING
+	@$(call build_in,build) --target live_job
+	tests/fleet/test_history.py build/vramwise build/tests/live_job
+	tests/fleet/test_kubernetes.py build/vramwise build/tests/live_job
+	$(if $(GRAFANA_SCHEMAS)$(KUBERNETES_SCHEMAS),tools/check_schemas.py $(if $(GRAFANA_SCHEMAS),--grafana \
+		"$(GRAFANA_SCHEMAS)") $(if $(KUBERNETES_SCHEMAS),--kubernetes "$(KUBERNETES_SCHEMAS)"))
+	tests/fleet/test_slurm.py build/vramwise build/tests/live_job
+	tests/fleet/test_dask.py build/vramwise
+
 ## make check-adapter  compiles the adapter against the headers of every PyTorch in TORCH_HEADERS,
 ##                  and for ROCm too where HIP's headers are
 check-adapter:
@@ -184,6 +198,13 @@ fuzz:
 	@$(CMAKE) --preset fuzz --log-level=WARNING
 	@$(call build_in,build-fuzz) --target $(if $(TARGETS),$(addprefix fuzz_,$(TARGETS)),fuzz_targets)
 	@tools/fuzz.py build-fuzz $(FUZZ_SECONDS) $(TARGETS)
+
+## make soak        churn with threads, spilling, parking and failures for SOAK_SECONDS (3600)
+SOAK_SECONDS ?= 3600
+soak: program
+	@$(CMAKE) --preset release --log-level=WARNING
+	@$(call build_in,build) --target threads_tests
+	@tools/soak.py build $(SOAK_SECONDS)
 
 ## make crash-safety  kill -9 at KILLS (1000) random moments of writing: the old file or the new one is there
 KILLS ?= 1000

@@ -58,9 +58,6 @@ bool arguments_read_number(const char *text, uint64_t *number);
 bool arguments_read_process(const char *command_name, const char *option, const char *text,
                             long *process);
 
-/* No card and no budget is smaller: who types 24 means GiB. */
-enum { ARGUMENTS_LEAST_SIZE_BYTES = 1024 };
-
 /* The name nearest to `word`, or NULL if none is near enough to be what was meant. */
 const char *arguments_nearest(const char *word, const char *const *names, size_t name_count);
 

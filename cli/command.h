@@ -17,11 +17,27 @@ enum {
     EXIT_COULD_NOT = 3,        /* unreadable file, no device, no room for the output */
 };
 
+/* What somebody has who needs the command: the list is grouped by it, in this order. */
+typedef enum command_have {
+    COMMAND_HAVE_ERROR,
+    COMMAND_HAVE_PROGRAM,
+    COMMAND_HAVE_MODEL,
+    COMMAND_HAVE_RECORDING,
+    COMMAND_HAVE_FOLDER,
+    COMMAND_HAVE_JOBS,
+    COMMAND_HAVE_ASSISTANT,
+    COMMAND_HAVE_NOTHING,
+    COMMAND_HAVE_COUNT
+} command_have;
+
 /* One command. All texts are static. */
 typedef struct command {
     const char *name;
     const char *summary; /* for the list: a few words, no full stop */
-    const char *usage;   /* for `vramwise help NAME`: ends with a newline, 80 columns at most */
+    command_have have;
+    const char *usage;    /* for `vramwise help NAME`: ends with a newline, 80 columns at most */
+    const char *examples; /* the same, below it: one command line per line; the manual has them, too
+                           */
 
     /* argv[0] is the command's name. Returns one of the numbers above; `run`, the status of the
      * command it ran. main() has dealt with
@@ -34,6 +50,13 @@ typedef struct command {
 
     /* Reads recordings, and so takes --max-memory, which main() deals with. */
     bool reads_files;
+
+    /* Its report has a table, and so takes --csv. */
+    bool has_table;
+
+    /* The words after its own options are another program's: it deals with what all commands take
+     * by itself. */
+    bool runs_another;
 } command;
 
 int command_check(int argc, char **argv);

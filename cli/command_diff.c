@@ -6,6 +6,7 @@
 
 #include "arguments.h"
 #include "command.h"
+#include "progress.h"
 #include "recording_command.h"
 
 typedef struct diff_order {
@@ -19,7 +20,10 @@ static int show_report(const char *command_name, const diff_order *order,
 {
     vw_diff_report *report;
     int exit_status = EXIT_DONE;
+    progress line;
+    progress_begin_counting(&line, "comparing");
     vw_status status = vw_recordings_diff(before, after, &report);
+    progress_end(&line);
     if (status == VW_OK) {
         vw_report_form form = recording_command_form(order->before_path, order->has_json);
         form.other_file = recording_command_name(order->after_path);

@@ -8,7 +8,10 @@
 #include "command.h"
 #include "plan_arguments.h"
 #include "plan_trace.h"
+#include "progress.h"
 #include "recording_command.h"
+
+#define PLANNING "planning"
 
 static int show_list(const char *command_name, const plan_order *order)
 {
@@ -31,7 +34,10 @@ static vw_status show_plan(const plan_order *order, const vw_plan_model *model, 
 {
     vw_plan *plan;
     vw_report_form form = recording_command_form(order->model, order->has_json);
+    progress line;
+    progress_begin_counting(&line, PLANNING);
     vw_status status = vw_plan_make(model, &order->settings, NULL, &plan);
+    progress_end(&line);
     if (status != VW_OK)
         return status;
     form.most_rows = order->most_rows;
@@ -67,7 +73,10 @@ static int plan_from(const char *command_name, const plan_order *order)
     int exit_status = recording_command_open(command_name, order->from, &recording);
     if (exit_status != EXIT_DONE)
         return exit_status;
+    progress line;
+    progress_begin_counting(&line, PLANNING);
     vw_status status = vw_plan_from_recording(recording, &order->scaling, &scaled);
+    progress_end(&line);
     exit_status = show_scaled(command_name, order, order->from, status, scaled);
     vw_recording_close(recording);
     return exit_status;
@@ -77,12 +86,16 @@ static int plan_from(const char *command_name, const plan_order *order)
 static int plan_traced(const char *command_name, const plan_order *order, const char *path,
                        const char *name)
 {
-    vw_plan_traced *traced;
+    vw_plan_traced *traced = NULL;
     vw_plan_scaled *scaled = NULL;
+    progress line;
+    progress_begin_counting(&line, PLANNING);
     vw_status status = vw_plan_traced_open(path, order->settings.card_name, &traced);
-    if (status != VW_OK)
+    if (status == VW_OK)
+        status = vw_plan_from_traced(traced, &order->scaling, &scaled);
+    progress_end(&line);
+    if (traced == NULL)
         return recording_command_fail(command_name, name, status);
-    status = vw_plan_from_traced(traced, &order->scaling, &scaled);
     int exit_status = show_scaled(command_name, order, name, status, scaled);
     if (order->write != NULL && exit_status <= EXIT_SOMETHING_TO_SEE) {
         status = vw_plan_traced_write(traced, order->write);

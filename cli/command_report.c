@@ -1,4 +1,5 @@
-/* command_report.c - `vramwise report DIR`: the recordings and logs of one job, rank by rank. */
+/* command_report.c - `vramwise report`: the recordings and logs of one job, rank by rank, or of
+ * many (report_jobs.c). */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,6 +14,8 @@
 #include "command.h"
 #include "progress.h"
 #include "recording_command.h"
+#include "report_jobs.h"
+#include "report_output.h"
 #include "safe_print.h"
 #include "view_file.h"
 
@@ -23,41 +26,6 @@ typedef struct report_order {
     size_t most_rows;
     bool has_json;
 } report_order;
-
-static bool is_standard_output(const char *page_name)
-{
-    return page_name != NULL && strcmp(page_name, "-") == 0;
-}
-
-static int fail_to_write(const char *command_name, const char *name, const char *reason)
-{
-    fprintf(stderr, "vramwise %s: ", command_name);
-    safe_print(stderr, name);
-    fprintf(stderr, ": %s\n", reason);
-    return EXIT_COULD_NOT;
-}
-
-/* EXIT_DONE, or what is wrong with the place is said. A file that is no page may be one of the
- * recordings: it stays. */
-static int check_place(const char *command_name, const char *name, view_place place)
-{
-    switch (place) {
-    case VIEW_PLACE_FOLDER:
-        return fail_to_write(command_name, name, "expected a file, found a folder");
-    case VIEW_PLACE_UNKNOWN:
-        return fail_to_write(command_name, name, strerror(errno));
-    case VIEW_PLACE_FILE:
-    case VIEW_PLACE_RECORDING:
-        return fail_to_write(command_name, name,
-                             "exists, and is not a page that vramwise wrote; choose another "
-                             "name with -o");
-    case VIEW_PLACE_FREE:
-    case VIEW_PLACE_PAGE:
-    case VIEW_PLACE_STREAM:
-        break;
-    }
-    return EXIT_DONE;
-}
 
 static vw_status examine(const report_order *order, vw_ranks_report **report)
 {
@@ -76,23 +44,9 @@ static vw_status examine(const report_order *order, vw_ranks_report **report)
 
 /* ---- the page -------------------------------------------------------------------------------- */
 
-static int put_page(const char *command_name, const report_order *order, const vw_view *view,
-                    view_place place)
+static vw_status write_view(const void *made, const vw_output *output)
 {
-    char text[VW_SIZE_TEXT_BYTES];
-    uint64_t size_bytes = 0;
-    if (is_standard_output(order->page_name)) {
-        vw_status status = vw_view_write_page(view, &recording_command_output);
-        return status == VW_OK ? EXIT_DONE
-                               : recording_command_fail(command_name, order->folder, status);
-    }
-    if (!view_file_write(view, order->page_name, place, true, &size_bytes))
-        return fail_to_write(command_name, order->page_name, strerror(errno));
-    if (!order->has_json) {
-        safe_print(stdout, order->page_name);
-        printf("  %s\n\n", vw_format_size(size_bytes, text));
-    }
-    return EXIT_DONE;
+    return vw_view_write_page(made, output);
 }
 
 static int write_page(const char *command_name, const report_order *order,
@@ -102,7 +56,12 @@ static int write_page(const char *command_name, const report_order *order,
     vw_status status = vw_view_make_ranks(report, order->folder, &view);
     if (status != VW_OK)
         return recording_command_fail(command_name, order->folder, status);
-    int exit_status = put_page(command_name, order, view, place);
+    const view_file_content content = {view, write_view};
+    int exit_status = report_output_put(command_name, &content,
+                                        &(report_output){.name = order->page_name,
+                                                         .source = order->folder,
+                                                         .place = place,
+                                                         .is_quiet = order->has_json});
     vw_view_free(view);
     return exit_status;
 }
@@ -115,7 +74,7 @@ static int show_report(const char *command_name, const report_order *order,
     int exit_status = EXIT_DONE;
     if (order->page_name != NULL)
         exit_status = write_page(command_name, order, report, place);
-    if (exit_status == EXIT_DONE && !is_standard_output(order->page_name)) {
+    if (exit_status == EXIT_DONE && !report_output_is_standard(order->page_name)) {
         vw_report_form form = recording_command_form(order->folder, order->has_json);
         form.most_rows = order->most_rows;
         vw_status status = vw_report_ranks(report, &form, &recording_command_output);
@@ -132,9 +91,9 @@ static int report_on(const char *command_name, const report_order *order)
 {
     view_place place = VIEW_PLACE_FREE;
     vw_ranks_report *report = NULL;
-    if (order->page_name != NULL && !is_standard_output(order->page_name)) {
+    if (order->page_name != NULL && !report_output_is_standard(order->page_name)) {
         place = view_file_look(order->page_name, NULL, NULL);
-        int exit_status = check_place(command_name, order->page_name, place);
+        int exit_status = report_output_check(command_name, order->page_name, place);
         if (exit_status != EXIT_DONE)
             return exit_status;
     }
@@ -146,26 +105,48 @@ static int report_on(const char *command_name, const report_order *order)
     return exit_status;
 }
 
+/* Does the user mean many jobs? What only they have says so. */
+static bool is_about_jobs(const report_jobs_order *jobs)
+{
+    return jobs->is_wanted || fleet_order_is_about_jobs(&jobs->jobs) ||
+           (jobs->output_name != NULL && report_jobs_is_table_name(jobs->output_name));
+}
+
 int command_report(int argc, char **argv)
 {
-    report_order order = {.folder = NULL};
+    report_jobs_order jobs = {.is_wanted = false};
+    fleet_order *fleet = &jobs.jobs;
     const char *top = NULL;
+    int first;
     const argument_option options[] = {
-        {.name = "json", .is_given = &order.has_json},
-        {.name = "output", .letter = 'o', .value = &order.page_name},
+        {.name = "jobs", .is_given = &jobs.is_wanted},
+        {.name = "json", .is_given = &jobs.has_json},
+        {.name = "merge", .is_given = &fleet->is_merge},
+        {.name = "output", .letter = 'o', .value = &jobs.output_name},
+        {.name = "share", .value = &fleet->share},
+        {.name = "state", .value = &fleet->state_folder},
         {.name = "top", .value = &top},
-        {.name = "torch", .value = &order.torch_version},
+        {.name = "torch", .value = &fleet->torch_version},
     };
-    if (!arguments_parse_one(options, sizeof options / sizeof options[0], argc, argv, "folder",
-                             &order.folder))
+    if (!arguments_parse(options, sizeof options / sizeof options[0], argc, argv, &first))
         return EXIT_WRONG_USAGE;
-    if (order.folder[0] == '\0') /* as an unset variable in a script leaves it */
-        return arguments_refuse(argv[0], "the name of the folder is empty");
-    if (order.page_name != NULL && order.page_name[0] == '\0')
+    fleet->sources = (const char *const *)argv + first;
+    fleet->source_count = (size_t)(argc - first);
+    int exit_status = fleet_order_check_sources(argv[0], fleet);
+    if (exit_status != EXIT_DONE)
+        return exit_status;
+    if (jobs.output_name != NULL && jobs.output_name[0] == '\0')
         return arguments_refuse(argv[0], "-o: the name of the page is empty");
-    if (order.has_json && is_standard_output(order.page_name))
+    if (jobs.has_json && report_output_is_standard(jobs.output_name))
         return arguments_refuse(argv[0], "--json and the page of -o - both go to standard output");
-    if (!recording_command_read_top(argv[0], top, &order.most_rows))
+    if (!recording_command_read_top(argv[0], top, &jobs.most_rows))
         return EXIT_WRONG_USAGE;
+    if (is_about_jobs(&jobs))
+        return report_jobs(argv[0], &jobs);
+    const report_order order = {.folder = fleet->sources[0],
+                                .page_name = jobs.output_name,
+                                .torch_version = fleet->torch_version,
+                                .most_rows = jobs.most_rows,
+                                .has_json = jobs.has_json};
     return report_on(argv[0], &order);
 }

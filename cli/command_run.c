@@ -10,6 +10,7 @@
 
 #include "arguments.h"
 #include "command.h"
+#include "common_options.h"
 #include "vramwise/status.h"
 #include "vramwise/units.h"
 #include "run_environment.h"
@@ -209,12 +210,13 @@ static int find_end_of_options(int argc, char **argv)
 
 int command_run(int argc, char **argv)
 {
-    const char *leak_word = leak_modes[RUN_LEAK_WARN], *metrics_text = NULL;
+    const char *leak_word = leak_modes[RUN_LEAK_WARN], *metrics_text = NULL, *color = "auto";
     run_leak_mode on_leak;
     run_metrics metrics;
     run_wishes wishes = {.allocator = NULL};
     const argument_option options[] = {
         {.name = "allocator", .value = &wishes.allocator},
+        {.name = "color", .value = &color},
         {.name = "history", .value = &wishes.history},
         {.name = "keep-free", .value = &wishes.keep_free},
         {.name = "record", .value = &wishes.record},
@@ -229,7 +231,7 @@ int command_run(int argc, char **argv)
     if (first_operand != end || program >= argc || argv[program][0] == '\0')
         return arguments_refuse(argv[0],
                                 "expected a command, as in 'vramwise run python train.py'");
-    if (!are_wishes_sound(argv[0], &wishes) || !read_leak_mode(argv[0], leak_word, &on_leak))
+    if (!common_options_color(argv[0], color) || !are_wishes_sound(argv[0], &wishes) || !read_leak_mode(argv[0], leak_word, &on_leak))
         return EXIT_WRONG_USAGE;
     if (metrics_text != NULL && !serve_address_parse(metrics_text, &metrics.address))
         return arguments_refuse(argv[0], "--metrics: expected " SERVE_ADDRESS_EXPECTED ", not '%s'",

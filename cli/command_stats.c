@@ -7,6 +7,7 @@
 
 #include "arguments.h"
 #include "command.h"
+#include "progress.h"
 #include "recording_command.h"
 
 typedef struct stats_order {
@@ -29,7 +30,10 @@ static int show_stats(const char *command_name, const stats_order *order)
         .most_usages = order->most_rows == SIZE_MAX ? 0 : order->most_rows,
         .without_summary = order->has_no_summary,
     };
+    progress line;
+    progress_begin_counting(&line, "counting");
     vw_status status = vw_recording_stats_make(recording, &options, &stats);
+    progress_end(&line);
     if (status == VW_OK) {
         vw_report_form form = recording_command_form(order->path, order->has_json);
         form.most_rows = order->most_rows;

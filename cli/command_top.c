@@ -145,7 +145,7 @@ static int run_top(const top_command *order)
     int exit_status;
     if (order->process != 0 && !has_process(first, order->process)) {
         exit_status = refuse_process(order, first);
-    } else if (order->is_once || order->has_json) {
+    } else if (order->is_once || order->has_json || recording_command_is_csv()) {
         exit_status = show_once(order, first);
     } else {
         const top_wish wish = {order->name, order->interval_seconds, order->process};

@@ -389,7 +389,7 @@ int command_view(int argc, char **argv)
         {.name = "serve",
          .is_given = &order.is_served,
          .value = &order.serve_text,
-         .is_value = serve_address_is_one},
+         .is_value = serve_address_looks_like_one},
         {.name = "no-what-if", .is_given = &order.without_what_if},
         {.name = "torch", .value = &order.torch_version},
     };

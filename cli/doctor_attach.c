@@ -68,7 +68,6 @@ bool doctor_attach_is_refused(const vw_process *process, const doctor_attach_rig
                               char reason[DOCTOR_ATTACH_REASON_BYTES])
 {
     const size_t capacity = DOCTOR_ATTACH_REASON_BYTES;
-    const bool is_own = process->user == rights->user;
     if (process->python_major == 0)
         snprintf(reason, capacity,
                  "expected a Python program, found %.500s; only Python 3.%d and newer let "
@@ -88,9 +87,12 @@ bool doctor_attach_is_refused(const vw_process *process, const doctor_attach_rig
     else if (process->is_elsewhere)
         snprintf(reason, capacity,
                  "it runs in a container; expected vramwise to run in the same one");
-    else if (!is_own && !rights->may_trace_all)
-        snprintf(reason, capacity, "it belongs to user %lu; entering it needs CAP_SYS_PTRACE",
-                 process->user);
+    else if (process->user !=
+             rights->user) /* its interpreter and its files are not ours to trust */
+        snprintf(reason, capacity,
+                 "it belongs to user %lu, and only that user's vramwise enters it: try it with "
+                 "'sudo -u #%lu'",
+                 process->user, process->user);
     else if (rights->ptrace_scope >= 3)
         snprintf(reason, capacity,
                  "this system lets no process be entered "
@@ -155,8 +157,8 @@ static bool write_farewell(const doctor_attach *attach)
     return write_file(attach, "ask.py", script);
 }
 
-/* In /tmp, which every process of this machine sees; the process's own user can write in it. */
-static bool make_folder(doctor_attach *attach, const vw_process *process)
+/* In /tmp, which every process of this machine sees. */
+static bool make_folder(doctor_attach *attach)
 {
     snprintf(attach->folder, sizeof attach->folder, "/tmp/vramwise-attach.XXXXXX");
     if (mkdtemp(attach->folder) == NULL) { /* mode 0700 */
@@ -164,8 +166,7 @@ static bool make_folder(doctor_attach *attach, const vw_process *process)
         return false;
     }
     snprintf(attach->snapshot, sizeof attach->snapshot, "%s/snapshot.pickle", attach->folder);
-    return process->user == geteuid() ||
-           chown(attach->folder, (uid_t)process->user, (gid_t)-1) == 0;
+    return true;
 }
 
 void doctor_attach_end(doctor_attach *attach)
@@ -174,7 +175,6 @@ void doctor_attach_end(doctor_attach *attach)
                                         "part"};
     if (attach->folder[0] == '\0')
         return;
-    /* The folder may be another user's, who could put a link in its place. */
     const int folder = open(attach->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     for (size_t i = 0; folder >= 0 && i < sizeof names / sizeof names[0]; i++)
         (void)unlinkat(folder, names[i], 0);
@@ -330,7 +330,7 @@ bool doctor_attach_begin(doctor_attach *attach, const vw_process *process)
         return false;
     }
     snprintf(code, sizeof code, "%s/../_attach.py", hook);
-    if (!make_folder(attach, process) || !write_question(attach, code)) {
+    if (!make_folder(attach) || !write_question(attach, code)) {
         snprintf(attach->reason, sizeof attach->reason, "no private folder in /tmp: %s",
                  strerror(errno));
         return false;

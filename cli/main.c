@@ -13,12 +13,12 @@
 #include <sys/mman.h> /* madvise */
 #include <unistd.h>   /* sysconf */
 
-#include "vramwise/analysis.h" /* vw_reading_limit_set */
-#include "vramwise/version.h"  /* vw_version_string */
+#include "vramwise/version.h" /* vw_version_string */
 
 #include "arguments.h" /* arguments_refuse, arguments_nearest */
 #include "command.h"
-#include "recording_command.h" /* recording_command_read_size */
+#include "common_options.h"
+#include "help.h"
 #include "safe_print.h"
 #include "terminal.h" /* terminal_finish */
 
@@ -28,6 +28,7 @@ static const command commands[] = {
     {
         .name = "check",
         .summary = "has memory grown since a baseline? a guard for CI",
+        .have = COMMAND_HAVE_RECORDING,
         .usage =
             "usage: vramwise check FILE --baseline FILE.json [--max-growth GROWTH] [--json]\n"
             "                      [--top N]\n"
@@ -45,16 +46,17 @@ static const command commands[] = {
             "                          peak=0,reserved=2%,allocations=2%,leak=0,card=2%\n"
             "  --write-baseline FILE   measure, write a baseline and compare nothing\n"
             "  --json                  the comparison, as one JSON object\n"
-            "  --top N                 the N functions that grew most; default 10, 0 for all\n"
-            "\n"
-            "  vramwise check main.pickle --write-baseline memory.json\n"
-            "  vramwise check run.pickle --baseline memory.json --max-growth 2%\n",
+            "  --top N                 the N functions that grew most; default 10, 0 for all\n",
+        .examples = "  vramwise check main.pickle --write-baseline memory.json\n"
+                    "  vramwise check run.pickle --baseline memory.json --max-growth 2%\n",
         .run = command_check,
+        .has_table = true,
         .reads_files = true,
     },
     {
         .name = "demo",
         .summary = "watch the allocator at work; needs no GPU",
+        .have = COMMAND_HAVE_NOTHING,
         .usage =
             "usage: vramwise demo [--summary | --json]\n"
             "       vramwise demo techniques [--json]\n"
@@ -69,11 +71,14 @@ static const command commands[] = {
             "\n"
             "  --summary   also torch.cuda.memory_summary() at the failure\n"
             "  --json      the numbers, as one JSON object\n",
+        .examples = "  vramwise demo\n"
+                    "  vramwise demo techniques\n",
         .run = command_demo,
     },
     {
         .name = "diff",
         .summary = "what grew and what shrank between two recordings",
+        .have = COMMAND_HAVE_RECORDING,
         .usage =
             "usage: vramwise diff FILE FILE [--json] [--stacks] [--top N]\n"
             "\n"
@@ -84,12 +89,16 @@ static const command commands[] = {
             "  --json      the numbers, as one JSON object\n"
             "  --stacks    also the innermost frames of each\n"
             "  --top N     the N largest changes; default 10, 0 for all\n",
+        .examples = "  vramwise diff before.pickle after.pickle\n"
+                    "  vramwise diff before.pickle after.pickle --top 0 --csv > changes.csv\n",
         .run = command_diff,
+        .has_table = true,
         .reads_files = true,
     },
     {
         .name = "doctor",
         .summary = "which kind of out-of-memory it is, and what gives the bytes back",
+        .have = COMMAND_HAVE_ERROR,
         .usage =
             "usage: vramwise doctor [FILE|-|--pid PID [--attach]] [--all] [--card CARD]\n"
             "                       [--torch VERSION] [--json]\n"
@@ -113,33 +122,51 @@ static const command commands[] = {
             "                    instead of a file\n"
             "  --torch VERSION   use the rules of that version, such as 2.4\n"
             "  --json            the diagnosis, as one JSON object\n",
+        .examples = "  vramwise doctor train.log\n"
+                    "  python train.py 2>&1 | vramwise doctor\n"
+                    "  vramwise doctor run.pickle --card rtx4090 --all\n"
+                    "  vramwise doctor --pid 4711\n",
         .run = command_doctor,
+        .has_table = true,
         .reads_files = true,
     },
     {
         .name = "exporter",
         .summary = "serve the memory of running jobs to Prometheus",
-        .usage = "usage: vramwise exporter [--listen ADDR]\n"
-                 "\n"
-                 "Serves the GPU memory of this user's jobs on this machine as metrics for\n"
-                 "Prometheus, at /metrics, until Ctrl-C or SIGTERM. Prints the address. Only this\n"
-                 "machine can connect, unless ADDR is an address that others can reach.\n"
-                 "\n"
-                 "  --listen ADDR     a port, or an address and a port, such as 0.0.0.0:17470; 0\n"
-                 "                    is a free port. Default: port 17470 of 127.0.0.1 and ::1\n",
+        .have = COMMAND_HAVE_JOBS,
+        .usage =
+            "usage: vramwise exporter [--listen ADDR] [--token-file FILE]\n"
+            "                         [--all-users [--pod-logs DIR]]\n"
+            "\n"
+            "Serves the GPU memory of this user's jobs on this machine as metrics for\n"
+            "Prometheus, at /metrics, until Ctrl-C or SIGTERM. Prints the address. Only this\n"
+            "machine can connect, unless ADDR is an address that others can reach.\n"
+            "\n"
+            "  --listen ADDR      a port, or an address and a port, such as 0.0.0.0:17470; 0\n"
+            "                     is a free port. Default: port 17470 of 127.0.0.1 and ::1\n"
+            "  --token-file FILE  clients must send the token that is in FILE\n"
+            "  --all-users        the jobs of all users that publish in /run/vramwise, as far\n"
+            "                     as this user may read them\n"
+            "  --pod-logs DIR     names of pods are found there. Default: /var/log/pods\n",
+        .examples = "  vramwise exporter\n"
+                    "  vramwise exporter --listen 0.0.0.0:17470\n"
+                    "  vramwise exporter --all-users --token-file /etc/vramwise/token\n",
         .run = command_exporter,
     },
     {
         .name = "help",
         .summary = "how to use a command",
+        .have = COMMAND_HAVE_NOTHING,
         .usage = "usage: vramwise help [COMMAND]\n"
                  "\n"
                  "Shows how to use COMMAND; without COMMAND, lists the commands.\n",
+        .examples = "  vramwise help doctor\n",
         .run = command_help,
     },
     {
         .name = "park",
         .summary = "a running job gives its GPU memory to others for a while",
+        .have = COMMAND_HAVE_JOBS,
         .usage =
             "usage: vramwise park PID [REGION] [--timeout SECONDS] [--json]\n"
             "\n"
@@ -150,14 +177,14 @@ static const command commands[] = {
             "must be this user's, and run with allocator vramwise.\n"
             "\n"
             "  --timeout SECONDS   how long to wait for the job's answer; default 60\n"
-            "  --json              what was moved, as one JSON object\n"
-            "\n"
-            "  vramwise park 4711 && ./other_job; vramwise wake 4711\n",
+            "  --json              what was moved, as one JSON object\n",
+        .examples = "  vramwise park 4711 && ./other_job; vramwise wake 4711\n",
         .run = command_park,
     },
     {
         .name = "plan",
         .summary = "what a training run will take, and what makes it fit",
+        .have = COMMAND_HAVE_MODEL,
         .usage =
             "usage: vramwise plan --model MODEL [OPTION...]\n"
             "       vramwise plan --from FILE --batch-now N [--batch N] [OPTION...]\n"
@@ -205,13 +232,20 @@ static const command commands[] = {
             "  --traced FILE        the same, from the file of a trace\n"
             "  --top N              the N fastest choices; default 10, 0 for all\n"
             "  --json               the plan, as one JSON object\n",
+        .examples =
+            "  vramwise plan --model llama-3-8b --batch 4 --seq 2048 --card h200\n"
+            "  vramwise plan --model ./config.json --precision bf16 --lora 16 --card 24GiB\n"
+            "  vramwise plan --from run.pickle --batch-now 8 --batch 16 --card a100-80g\n"
+            "  vramwise plan --trace train.py --card rtx4090 -- --epochs 1\n",
         .run = command_plan,
+        .has_table = true,
         .reads_files = true,
         .has_sparse_tables = true,
     },
     {
         .name = "replay",
         .summary = "the same requests under other settings, on other cards",
+        .have = COMMAND_HAVE_RECORDING,
         .usage = "usage: vramwise replay FILE [OPTION...]\n"
                  "\n"
                  "Plays the requests of a PyTorch memory snapshot through the allocator again, on\n"
@@ -232,13 +266,21 @@ static const command commands[] = {
                  "  --torch VERSION   use the rules of that version, such as 2.4\n"
                  "  --device N        which device; default: the one with the most events\n"
                  "  --json            the numbers, as one JSON object\n",
+        .examples = "  vramwise replay run.pickle\n"
+                    "  vramwise replay run.pickle --policy expandable,vramwise --card 24GiB\n"
+                    "  vramwise replay run.pickle --conf max_split_size_mb:128 --smallest-card\n",
         .run = command_replay,
+        .has_table = true,
         .reads_files = true,
     },
     {
         .name = "report",
         .summary = "the recordings and logs of a job, rank by rank",
+        .have = COMMAND_HAVE_FOLDER,
         .usage = "usage: vramwise report DIR [-o PAGE.html] [--json] [--top N] [--torch VERSION]\n"
+                 "       vramwise report --jobs DIR | LIST | - [--state DIR [--share K/N]]\n"
+                 "                       [-o PAGE.html|FILE.sqlite] [--json] [--top N]\n"
+                 "       vramwise report --merge STATE... [-o PAGE.html|FILE.sqlite] [--json]\n"
                  "\n"
                  "Reads what the ranks of one job left in a folder: snapshots, step logs, what\n"
                  "they printed. Shows what each rank held and what the doctor finds, and across\n"
@@ -247,16 +289,28 @@ static const command commands[] = {
                  "name (rank3), its folder, or the labels of its lines; 'vramwise run', torchrun\n"
                  "and Slurm write such files.\n"
                  "\n"
+                 "Of many jobs, it shows the worst first, failures that several share, and the\n"
+                 "days. LIST has a file or a job's folder on each line, or columns path and job.\n"
+                 "\n"
+                 "  --jobs            DIR has many jobs: each folder in it is one\n"
                  "  --json            the numbers, as one JSON object\n"
-                 "  --output PAGE     also write a page to PAGE (also -o); - is standard output\n"
+                 "  --merge           make the report of the states of all shares\n"
+                 "  --output FILE     also write a page to FILE (also -o); - is standard output.\n"
+                 "                    FILE.sqlite is a table of many jobs\n"
+                 "  --share K/N       examine only the K-th of N shares of the files\n"
+                 "  --state DIR       keep results in DIR; what is there is not read again\n"
                  "  --top N           the N lines that differ most; default 10, 0 for all\n"
                  "  --torch VERSION   use the rules of that version, such as 2.4\n",
+        .examples = "  vramwise report logs/\n"
+                    "  vramwise report logs/ -o job.html\n",
         .run = command_report,
+        .has_table = true,
         .reads_files = true,
     },
     {
         .name = "run",
         .summary = "run a program, and have the doctor there if memory runs out",
+        .have = COMMAND_HAVE_PROGRAM,
         .usage = "usage: vramwise run [OPTION...] [--] COMMAND [ARGUMENT...]\n"
                  "\n"
                  "Runs COMMAND as it is, with a history of its GPU memory kept in each process\n"
@@ -279,11 +333,16 @@ static const command commands[] = {
                  "                    FILE with .rank3 before its ending\n"
                  "  --spill SIZE      where a GPU is full, let so much live data go to host\n"
                  "                    memory: slower, but no error. With --allocator vramwise\n",
+        .examples = "  vramwise run python train.py\n"
+                    "  vramwise run --record run.pickle torchrun --nproc-per-node 8 train.py\n"
+                    "  vramwise run --allocator vramwise --spill 32GiB python train.py\n",
         .run = command_run,
+        .runs_another = true,
     },
     {
         .name = "stats",
         .summary = "what is in a recording: peaks, and who used the memory",
+        .have = COMMAND_HAVE_RECORDING,
         .usage =
             "usage: vramwise stats FILE [--json] [--stacks] [--top N] [--torch VERSION]\n"
             "                      [--no-summary]\n"
@@ -297,12 +356,16 @@ static const command commands[] = {
             "  --stacks          also the innermost frames of each user\n"
             "  --top N           the N largest users; default 10, 0 for all\n"
             "  --torch VERSION   use the rules of that version for the summary, such as 2.4\n",
+        .examples = "  vramwise stats run.pickle\n"
+                    "  vramwise stats run.pickle --top 0 --csv > users.csv\n",
         .run = command_stats,
+        .has_table = true,
         .reads_files = true,
     },
     {
         .name = "top",
         .summary = "GPUs and jobs as they are now: who holds what, and who leaks",
+        .have = COMMAND_HAVE_JOBS,
         .usage = "usage: vramwise top [PID] [--interval SECONDS] [--once] [--json]\n"
                  "\n"
                  "Shows the GPUs of this machine and the processes on them; for those that run\n"
@@ -313,29 +376,52 @@ static const command commands[] = {
                  "  --interval SECONDS   time between two looks; default 1\n"
                  "  --once               no screen: one table, as text\n"
                  "  --json               no screen: the numbers, as one JSON object\n",
+        .examples = "  vramwise top\n"
+                    "  vramwise top --once\n"
+                    "  vramwise top 4711\n",
         .run = command_top,
+        .has_table = true,
     },
     {
         .name = "tune",
         .summary = "the allocator settings with which a recording fits a card",
+        .have = COMMAND_HAVE_RECORDING,
         .usage =
             "usage: vramwise tune FILE --card CARD [--torch VERSION] [--device N] [--json]\n"
+            "       vramwise tune --all DIR | LIST | - --card CARD [--torch VERSION] [--json]\n"
+            "                     [--state DIR [--share K/N]] [--top N]\n"
+            "       vramwise tune --merge STATE... [--json] [--top N]\n"
             "\n"
             "Tries settings of PYTORCH_CUDA_ALLOC_CONF on the requests of a PyTorch memory\n"
             "snapshot, each by a replay, and names the best for a card with SIZE for PyTorch;\n"
             "where none fits, vramwise's own engine if that does. Exits with 1 if that does\n"
             "not fit either.\n"
             "\n"
+            "With --all it finds one setting for all jobs of a folder, and one for each kind\n"
+            "of job: how many fit, what it saves, which jobs it would break. LIST has a file\n"
+            "or a job's folder on each line, or columns path, job and kind. Exits with 1 if a\n"
+            "job does not fit with the setting for all, or cannot be replayed.\n"
+            "\n"
+            "  --all             DIR has many jobs: each folder in it is one\n"
             "  --card CARD       the memory to fit into: 24GiB, or a card such as rtx4090\n"
-            "  --torch VERSION   use the rules of that version, such as 2.4\n"
             "  --device N        which device; default: the one with the most events\n"
-            "  --json            the numbers, as one JSON object\n",
+            "  --json            the numbers, as one JSON object\n"
+            "  --merge           show what the states of all shares come to\n"
+            "  --share K/N       try only the K-th of N shares of the recordings\n"
+            "  --state DIR       keep results in DIR; what is there is not tried again\n"
+            "  --top N           the N best settings, and jobs; default 10, 0 for all\n"
+            "  --torch VERSION   use the rules of that version, such as 2.4\n",
+        .examples = "  vramwise tune run.pickle --card 24GiB\n"
+                    "  vramwise tune run.pickle --card rtx4090 --json | jq -r .best.conf\n"
+                    "  vramwise tune --all /shared/jobs --card 80GiB --state tuned\n",
         .run = command_tune,
+        .has_table = true,
         .reads_files = true,
     },
     {
         .name = "verify",
         .summary = "prove the replay on a recording, event by event",
+        .have = COMMAND_HAVE_RECORDING,
         .usage =
             "usage: vramwise verify FILE [--torch VERSION] [--expect FILE.json] [--json]\n"
             "\n"
@@ -346,12 +432,14 @@ static const command commands[] = {
             "  --expect FILE     what PyTorch said at the end, as JSON, to compare as well\n"
             "  --torch VERSION   use the rules of that version, such as 2.4\n"
             "  --json            the result, as one JSON object\n",
+        .examples = "  vramwise verify run.pickle\n",
         .run = command_verify,
         .reads_files = true,
     },
     {
         .name = "view",
         .summary = "look at a recording, or at two, in the browser",
+        .have = COMMAND_HAVE_RECORDING,
         .usage =
             "usage: vramwise view FILE [FILE] [-o PAGE.html | --serve [ADDR]] [--no-what-if]\n"
             "                     [--torch VERSION]\n"
@@ -367,12 +455,16 @@ static const command commands[] = {
             "                    free port, or at ADDR: a port, or an address and a port\n"
             "  --no-what-if      without replays under other allocators, which take a while\n"
             "  --torch VERSION   use the rules of that version, such as 2.4\n",
+        .examples = "  vramwise view run.pickle\n"
+                    "  vramwise view before.pickle after.pickle -o page.html\n"
+                    "  vramwise view run.pickle --serve 8080\n",
         .run = command_view,
         .reads_files = true,
     },
     {
         .name = "wake",
         .summary = "a parked job gets its GPU memory back, and goes on",
+        .have = COMMAND_HAVE_JOBS,
         .usage =
             "usage: vramwise wake PID [REGION] [--timeout SECONDS] [--json]\n"
             "\n"
@@ -382,6 +474,7 @@ static const command commands[] = {
             "\n"
             "  --timeout SECONDS   how long to wait for the job's answer; default 60\n"
             "  --json              what was moved, as one JSON object\n",
+        .examples = "  vramwise wake 4711\n",
         .run = command_wake,
     },
 };
@@ -394,18 +487,6 @@ static const command *find_command(const char *name)
         if (strcmp(commands[i].name, name) == 0)
             return &commands[i];
     return NULL;
-}
-
-static void print_commands(FILE *to)
-{
-    fputs("usage: vramwise COMMAND [ARGUMENT...]\n"
-          "\n",
-          to);
-    for (size_t i = 0; i < COMMAND_COUNT; i++)
-        fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].summary);
-    fputs("\n"
-          "'vramwise help COMMAND' says more; 'vramwise --version' prints the version.\n",
-          to);
 }
 
 static int refuse_unknown_command(const char *name)
@@ -421,16 +502,6 @@ static int refuse_unknown_command(const char *name)
     return EXIT_WRONG_USAGE;
 }
 
-static void print_usage(const command *subject)
-{
-    fputs(subject->usage, stdout);
-    if (subject->reads_files)
-        fputs("\n"
-              "--max-memory SIZE lets reading a file take so much memory; by default a quarter\n"
-              "of what is free, and at most 16GiB.\n",
-              stdout);
-}
-
 static int command_help(int argc, char **argv)
 {
     int first_operand = 0;
@@ -439,13 +510,13 @@ static int command_help(int argc, char **argv)
     if (argc - first_operand > 1)
         return arguments_refuse(argv[0], "one command at a time, not %d", argc - first_operand);
     if (first_operand == argc) {
-        print_commands(stdout);
+        help_print_commands(stdout, commands, COMMAND_COUNT);
         return EXIT_DONE;
     }
     const command *subject = find_command(argv[first_operand]);
     if (subject == NULL)
         return refuse_unknown_command(argv[first_operand]);
-    print_usage(subject);
+    help_print_usage(subject);
     return EXIT_DONE;
 }
 
@@ -456,38 +527,6 @@ static bool wants_help(int argc, char **argv)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             return true;
     return false;
-}
-
-/* Takes --max-memory SIZE out of the arguments, which end at `--`, and sets the limit. false: the
- * message is on standard error. */
-static bool take_max_memory(int *argc, char **argv)
-{
-    static const char name[] = "--max-memory";
-    int kept = 1;
-    for (int i = 1; i < *argc; i++) {
-        uint64_t limit_bytes;
-        const char *value = argv[i] + strlen(name);
-        if (strcmp(argv[i], "--") == 0) {
-            for (; i < *argc; i++)
-                argv[kept++] = argv[i];
-            break;
-        }
-        if (strncmp(argv[i], name, strlen(name)) != 0 || (*value != '=' && *value != '\0')) {
-            argv[kept++] = argv[i];
-            continue;
-        }
-        if (*value == '\0' && i + 1 == *argc) {
-            arguments_refuse(argv[0], "option '%s' needs a value", name);
-            return false;
-        }
-        value = *value == '=' ? value + 1 : argv[++i];
-        if (!recording_command_read_size(argv[0], name + 2, value, &limit_bytes))
-            return false;
-        vw_reading_limit_set(limit_bytes);
-    }
-    argv[kept] = NULL;
-    *argc = kept;
-    return true;
 }
 
 /* A command makes large arrays, gives them back and makes others, then ends. Left to itself, malloc
@@ -520,10 +559,10 @@ static int run_command(int argc, char **argv)
     if (chosen == NULL)
         return refuse_unknown_command(argv[0]);
     if (wants_help(argc, argv)) {
-        print_usage(chosen);
+        help_print_usage(chosen);
         return EXIT_DONE;
     }
-    if (chosen->reads_files && !take_max_memory(&argc, argv))
+    if (!chosen->runs_another && !common_options_take(&argc, argv, chosen))
         return EXIT_WRONG_USAGE;
     if (!chosen->has_sparse_tables)
         keep_memory();
@@ -533,7 +572,7 @@ static int run_command(int argc, char **argv)
 static int run_program(int argc, char **argv)
 {
     if (argc < 2) {
-        print_commands(stderr);
+        help_print_commands(stderr, commands, COMMAND_COUNT);
         return EXIT_WRONG_USAGE;
     }
     if (strcmp(argv[1], "--version") == 0) {
@@ -541,7 +580,7 @@ static int run_program(int argc, char **argv)
         return EXIT_DONE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        print_commands(stdout);
+        help_print_commands(stdout, commands, COMMAND_COUNT);
         return EXIT_DONE;
     }
     if (argv[1][0] == '-') {

@@ -1,27 +1,22 @@
 /* metrics_site.c - see metrics_site.h. */
 #include "metrics_site.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "vramwise/status.h"
-#include "vramwise/watch.h"
+#define HEALTH_PATH "/-/healthy"
 
 static bool write_to_stream(void *context, const char *bytes, size_t size_bytes)
 {
     return fwrite(bytes, 1, size_bytes, context) == size_bytes;
 }
 
-/* In memory that is the caller's to free. NULL: vw_last_error() says why, or there was no memory
- * for it. */
-static char *make_metrics(const char *run, size_t *size_bytes)
+/* In memory that is the caller's to free. NULL: there was no memory for it, or vw_last_error() says
+ * why. */
+static char *write_metrics(const vw_jobs *jobs, const char *run, size_t *size_bytes)
 {
-    vw_jobs *jobs = NULL;
     char *text = NULL;
-    if (vw_jobs_read(NULL, &jobs) != VW_OK)
-        return NULL;
     FILE *stream = open_memstream(&text, size_bytes);
     bool is_made = false;
     if (stream != NULL) {
@@ -29,11 +24,59 @@ static char *make_metrics(const char *run, size_t *size_bytes)
         is_made = vw_jobs_metrics(jobs, run, &output) == VW_OK;
         is_made = fclose(stream) == 0 && is_made;
     }
-    vw_jobs_free(jobs);
     if (is_made)
         return text;
     free(text);
     return NULL;
+}
+
+/* Reads the jobs of all users into `last`. Under the lock. */
+static bool read_all(metrics_source *source)
+{
+    const vw_jobs_shared options = {
+        .struct_size = sizeof options, .pod_folder = source->pod_folder, .before = source->last};
+    vw_jobs *jobs = NULL;
+    if (vw_jobs_read_shared(NULL, &options, &jobs) != VW_OK)
+        return false;
+    vw_jobs_free(source->last);
+    source->last = jobs;
+    return true;
+}
+
+static char *make_metrics_of_all(metrics_source *source, size_t *size_bytes)
+{
+    char *text = NULL;
+    (void)pthread_mutex_lock(&source->lock);
+    if (read_all(source))
+        text = write_metrics(source->last, NULL, size_bytes);
+    (void)pthread_mutex_unlock(&source->lock);
+    return text;
+}
+
+static char *make_metrics(metrics_source *source, size_t *size_bytes)
+{
+    vw_jobs *jobs = NULL;
+    if (source->is_of_all_users)
+        return make_metrics_of_all(source, size_bytes);
+    if (vw_jobs_read(NULL, &jobs) != VW_OK)
+        return NULL;
+    char *text = write_metrics(jobs, source->run, size_bytes);
+    vw_jobs_free(jobs);
+    return text;
+}
+
+bool metrics_site_try(metrics_source *source)
+{
+    size_t size_bytes = 0;
+    char *text = make_metrics(source, &size_bytes);
+    free(text);
+    return text != NULL;
+}
+
+void metrics_site_end(metrics_source *source)
+{
+    vw_jobs_free(source->last);
+    (void)pthread_mutex_destroy(&source->lock);
 }
 
 /* Prometheus then marks the target as down, and shows the status. */
@@ -51,10 +94,10 @@ static serve_answer unavailable(void)
     return answer;
 }
 
-static serve_answer find_metrics(const char *run)
+static serve_answer find_metrics(metrics_source *source)
 {
     size_t size_bytes = 0;
-    const char *text = make_metrics(run, &size_bytes);
+    const char *text = make_metrics(source, &size_bytes);
     if (text == NULL)
         return unavailable();
     return (serve_answer){SERVE_OK, VW_METRICS_CONTENT_TYPE, text, size_bytes, true};
@@ -66,7 +109,7 @@ static serve_answer find(void *context, const char *path)
                                      "<p>vramwise: <a href=\"metrics\">metrics</a>\n";
     if (strcmp(path, "/metrics") == 0)
         return find_metrics(context);
-    if (strcmp(path, "/-/healthy") == 0)
+    if (strcmp(path, HEALTH_PATH) == 0)
         return serve_answer_text(SERVE_OK, "vramwise is healthy.\n");
     if (strcmp(path, "/") == 0)
         return (serve_answer){SERVE_OK, "text/html; charset=utf-8", front_page, strlen(front_page),
@@ -74,10 +117,14 @@ static serve_answer find(void *context, const char *path)
     return serve_answer_not_found();
 }
 
-serve_site metrics_site(const char *run)
+serve_site metrics_site(metrics_source *source)
 {
     return (serve_site){
-        .context = (void *)(uintptr_t)run, .find = find, .has_any_name = true, /* by DNS */
+        .context = source,
+        .find = find,
+        .has_any_name = true, /* by DNS */
+        .token = source->token,
+        .open_path = HEALTH_PATH,
     };
 }
 

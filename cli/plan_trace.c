@@ -244,6 +244,16 @@ static char **make_words(const plan_trace_order *order, const plan_trace_file *f
     return words;
 }
 
+/* Importing PyTorch alone takes seconds, and a bar would be torn by what the script prints. */
+static void announce(const plan_trace_order *order)
+{
+    if (isatty(STDERR_FILENO) != 1)
+        return;
+    fputs("tracing ", stderr);
+    safe_print(stderr, order->script);
+    fputs(" on tensors without data; what it prints follows\n", stderr);
+}
+
 static int trace(const char *command_name, const plan_trace_order *order,
                  const plan_trace_file *file)
 {
@@ -253,6 +263,7 @@ static int trace(const char *command_name, const plan_trace_order *order,
         free(words);
         return fail(command_name, PYTHON, strerror(ENOMEM));
     }
+    announce(order);
     int error = run_python(words, &ended);
     free(words);
     if (error == ENOENT)

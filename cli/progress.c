@@ -1,6 +1,11 @@
 /* progress.c - when to write the line, and what is in it. */
 #include "progress.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,9 +27,44 @@ void progress_begin_on(progress *line, const char *what, FILE *to, uint64_t (*no
     *line = (progress){.what = what, .to = to, .now_ns = now_ns, .began_ns = now_ns()};
 }
 
+/* The pipe of the variable; NULL where there is none. It stays open as long as the program. */
+static FILE *pipe_for_lines(void)
+{
+    static FILE *pipe;
+    const char *text = secure_getenv(PROGRESS_VARIABLE);
+    if (pipe == NULL && text != NULL) {
+        const long number = strtol(text, NULL, 10);
+        if (number > STDERR_FILENO && number <= INT_MAX &&
+            fcntl((int)number, F_SETFD, FD_CLOEXEC) == 0)
+            pipe = fdopen((int)number, "w");
+    }
+    return pipe;
+}
+
 void progress_begin(progress *line, const char *what)
 {
-    progress_begin_on(line, what, isatty(STDERR_FILENO) == 1 ? stderr : NULL, clock_ns);
+    FILE *lines = pipe_for_lines();
+    FILE *terminal = isatty(STDERR_FILENO) == 1 ? stderr : NULL;
+    progress_begin_on(line, what, lines != NULL ? lines : terminal, clock_ns);
+    line->has_lines = lines != NULL;
+}
+
+/* "reading [#########                     ]  30 %" */
+static void draw_bar(const progress *line, double done)
+{
+    static const char full[] = "##############################",
+                      empty[] = "                              ";
+    const int bar_columns = (int)sizeof full - 1, filled = (int)(done * bar_columns);
+    fprintf(line->to, CLEAR_LINE "%s [%.*s%.*s] %3d %%", line->what, filled, full,
+            bar_columns - filled, empty, (int)(done * 100));
+}
+
+static void write_line(const progress *line, double done)
+{
+    if (done >= 0 && done <= 1)
+        fprintf(line->to, "%s %.3f\n", line->what, done);
+    else
+        fprintf(line->to, "%s\n", line->what);
 }
 
 bool progress_show(void *context, double done)
@@ -38,8 +78,10 @@ bool progress_show(void *context, double done)
     if (line->shown_ns != 0 && now_ns - line->shown_ns < PAUSE_NS)
         return true;
     line->shown_ns = now_ns;
-    if (done >= 0 && done <= 1)
-        fprintf(line->to, CLEAR_LINE "%s: %d %%", line->what, (int)(done * 100));
+    if (line->has_lines)
+        write_line(line, done);
+    else if (done >= 0 && done <= 1)
+        draw_bar(line, done);
     else
         fprintf(line->to, CLEAR_LINE "%s: %d s", line->what,
                 (int)((now_ns - line->began_ns) / 1000000000));
@@ -47,9 +89,60 @@ bool progress_show(void *context, double done)
     return true;
 }
 
+/* ---- beside work that tells nothing ---------------------------------------------------------- */
+
+/* Waits until the end, or until it is time to look again. */
+static bool has_ended(progress *line)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += (long)PAUSE_NS;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    while (sem_timedwait(&line->end, &until) != 0)
+        if (errno != EINTR)
+            return false;
+    return true;
+}
+
+static void *count(void *context)
+{
+    while (!has_ended(context))
+        (void)progress_show(context, -1);
+    return NULL;
+}
+
+/* Signals are for the thread that works. Without a thread nothing is shown. */
+void progress_count(progress *line)
+{
+    sigset_t all, before;
+    if (line->to == NULL || sem_init(&line->end, 0, 0) != 0)
+        return;
+    sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    line->is_counting = pthread_create(&line->counter, NULL, count, line) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!line->is_counting)
+        (void)sem_destroy(&line->end);
+}
+
+void progress_begin_counting(progress *line, const char *what)
+{
+    progress_begin(line, what);
+    progress_count(line);
+}
+
 void progress_end(progress *line)
 {
-    if (line->shown_ns != 0) {
+    if (line->is_counting) {
+        (void)sem_post(&line->end);
+        (void)pthread_join(line->counter, NULL);
+        (void)sem_destroy(&line->end);
+        line->is_counting = false;
+    }
+    if (line->shown_ns != 0 && !line->has_lines) {
         fputs(CLEAR_LINE, line->to);
         fflush(line->to);
     }

@@ -81,6 +81,18 @@ int recording_command_fail(const char *command_name, const char *path, vw_status
     return EXIT_COULD_NOT;
 }
 
+static bool is_csv_chosen; /* by --csv */
+
+void recording_command_choose_csv(void)
+{
+    is_csv_chosen = true;
+}
+
+bool recording_command_is_csv(void)
+{
+    return is_csv_chosen;
+}
+
 vw_report_form recording_command_form(const char *path, bool is_json)
 {
     const terminal output = terminal_look();
@@ -91,6 +103,7 @@ vw_report_form recording_command_form(const char *path, bool is_json)
         .has_utf8 = output.has_utf8,
         .width_columns = output.width_columns,
         .file = recording_command_name(path),
+        .is_csv = is_csv_chosen,
     };
 }
 
@@ -110,24 +123,10 @@ const vw_output recording_command_output = {NULL, write_to_standard_output};
 bool recording_command_read_size(const char *command_name, const char *option, const char *text,
                                  uint64_t *size_bytes)
 {
-    uint64_t size;
-    if (vw_parse_size(text, &size) != VW_OK) {
-        arguments_refuse(command_name, "--%s: %s", option, vw_last_error());
-        return false;
-    }
-    if (size == 0) {
-        arguments_refuse(command_name, "--%s: expected more than 0 bytes", option);
-        return false;
-    }
-    if (size < ARGUMENTS_LEAST_SIZE_BYTES) {
-        arguments_refuse(command_name,
-                         "--%s: expected a size with a unit, such as 24GiB, not '%s', which is in "
-                         "bytes",
-                         option, text);
-        return false;
-    }
-    *size_bytes = size;
-    return true;
+    if (vw_parse_memory_size(text, size_bytes) == VW_OK)
+        return true;
+    arguments_refuse(command_name, "--%s: %s", option, vw_last_error());
+    return false;
 }
 
 bool recording_command_read_card(const char *command_name, const char *text, uint64_t *size_bytes,
@@ -140,9 +139,7 @@ bool recording_command_read_card(const char *command_name, const char *text, uin
         arguments_refuse(command_name, "--card: %s", vw_last_error());
         return false;
     }
-    if (card == NULL)
-        return recording_command_read_size(command_name, "card", text, size_bytes);
-    if (name != NULL)
+    if (name != NULL && card != NULL)
         *name = card->name;
     return true;
 }

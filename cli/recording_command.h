@@ -27,6 +27,10 @@ const char *recording_command_name(const char *path);
  * command line asked for and is not there (a setting, a version, a device) is wrong usage. */
 int recording_command_fail(const char *command_name, const char *path, vw_status status);
 
+/* From here on reports are to be CSV. */
+void recording_command_choose_csv(void);
+bool recording_command_is_csv(void);
+
 /* How a report on `path` is to look on standard output as it is now. */
 vw_report_form recording_command_form(const char *path, bool is_json);
 

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "vramwise/doctor.h"
@@ -73,6 +74,24 @@ static void print_process(const run_process *process)
 
 /* ---- the doctor's process -------------------------------------------------------------------- */
 
+/* A message may name anything. What is no plain file may keep who reads it waiting for ever. */
+static bool is_plain_file(const char *path)
+{
+    struct stat facts;
+    return stat(path, &facts) == 0 && S_ISREG(facts.st_mode);
+}
+
+static vw_diagnosis *diagnose_snapshot(const char *path)
+{
+    vw_diagnosis *diagnosis = NULL;
+    if (!is_plain_file(path))
+        run_report_say("the doctor cannot read the snapshot: %s is not there, or no plain file",
+                       path);
+    else if (vw_doctor_file(path, NULL, &diagnosis) != VW_OK)
+        run_report_say("the doctor cannot read the snapshot: %s", vw_last_error());
+    return diagnosis;
+}
+
 /* The error's words and the steps, in one text: the doctor weighs them together. NULL: neither. */
 static char *tell_story(const run_process *process, size_t *size_bytes)
 {
@@ -85,7 +104,8 @@ static char *tell_story(const run_process *process, size_t *size_bytes)
         return NULL;
     memcpy(story, words != NULL ? words : "", length);
     story[length++] = '\n';
-    FILE *steps = process->steps != NULL ? fopen(process->steps, "rb") : NULL;
+    bool has_steps = process->steps != NULL && is_plain_file(process->steps);
+    FILE *steps = has_steps ? fopen(process->steps, "rb") : NULL;
     if (steps != NULL) {
         length += fread(story + length, 1, MOST_STEP_LOG_BYTES, steps);
         fclose(steps);
@@ -160,8 +180,8 @@ static int examine(const run_process *process)
     vw_diagnosis *snapshot = NULL, *story = NULL;
     size_t size_bytes = 0;
     char *text = tell_story(process, &size_bytes);
-    if (process->file != NULL && vw_doctor_file(process->file, NULL, &snapshot) != VW_OK)
-        run_report_say("the doctor cannot read the snapshot: %s", vw_last_error());
+    if (process->file != NULL)
+        snapshot = diagnose_snapshot(process->file);
     if (text != NULL && size_bytes > 1 && vw_doctor_text(text, size_bytes, NULL, &story) != VW_OK)
         run_report_say("the doctor cannot read the error: %s", vw_last_error());
     int result = print_diagnoses(process, snapshot, story);
@@ -217,11 +237,9 @@ static const char *place_of_leak(const vw_diagnosis *diagnosis)
 
 static int write_place(const char *snapshot, int to)
 {
-    vw_diagnosis *diagnosis = NULL;
-    if (vw_doctor_file(snapshot, NULL, &diagnosis) != VW_OK) {
-        run_report_say("the doctor cannot read the snapshot: %s", vw_last_error());
+    vw_diagnosis *diagnosis = diagnose_snapshot(snapshot);
+    if (diagnosis == NULL)
         return RUN_REPORT_FAILED;
-    }
     const char *place = place_of_leak(diagnosis);
     size_t length = strnlen(place, RUN_REPORT_PLACE_BYTES - 1);
     bool is_written = write(to, place, length) == (ssize_t)length;

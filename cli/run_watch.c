@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,6 +56,7 @@ typedef struct job {
     uint64_t doctor_limit_ms;
     char *message;         /* room for one */
     serve_server *metrics; /* NULL: none */
+    metrics_source source; /* of `metrics` */
 } job;
 
 /* ---- starting -------------------------------------------------------------------------------- */
@@ -277,7 +279,9 @@ static void serve_metrics(job *watched)
     run_metrics *metrics = watched->options->metrics;
     if (metrics == NULL)
         return;
-    const serve_site site = metrics_site(watched->options->folder->path);
+    watched->source =
+        (metrics_source){.run = watched->options->folder->path, .lock = PTHREAD_MUTEX_INITIALIZER};
+    const serve_site site = metrics_site(&watched->source);
     watched->metrics = serve_start(&site, &metrics->address, &metrics->doors);
     if (watched->metrics == NULL) {
         run_report_say("there are no metrics: %s", strerror(errno));
@@ -360,13 +364,25 @@ static void say_the_rest(job *watched)
     say_what_was_missed(watched);
 }
 
+/* As python/vramwise/_files.py names what it has not finished: messages come from the job, and
+ * could name anything. */
+static bool is_part(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+    const size_t length = strlen(name);
+    struct stat found;
+    return strncmp(name, ".vramwise-", 10) == 0 && length > 15 &&
+           strcmp(name + length - 5, ".part") == 0 && lstat(path, &found) == 0 &&
+           S_ISREG(found.st_mode) && found.st_uid == geteuid();
+}
+
 /* A process that was killed while it wrote has left a part of a file. */
 static void remove_parts(const run_news *news)
 {
     for (size_t i = 0; i < news->process_count; i++) {
         const run_process *process = &news->processes[i];
         bool is_gone = kill((pid_t)process->id, 0) != 0 && errno == ESRCH;
-        if (process->part != NULL && is_gone)
+        if (process->part != NULL && is_gone && is_part(process->part))
             (void)unlink(process->part);
     }
 }

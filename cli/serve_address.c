@@ -106,10 +106,11 @@ bool serve_address_parse(const char *text, serve_address *out)
     return true;
 }
 
-bool serve_address_is_one(const char *text)
+bool serve_address_looks_like_one(const char *text)
 {
-    serve_address ignored;
-    return serve_address_parse(text, &ignored);
+    const char *colon = strrchr(text, ':');
+    const char *port = colon != NULL ? colon + 1 : text;
+    return port[0] != '\0' && port[strspn(port, "0123456789")] == '\0';
 }
 
 /* ---- Host headers ---------------------------------------------------------------------------- */

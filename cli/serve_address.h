@@ -37,8 +37,9 @@ typedef struct serve_address {
  * for anything else, with `*out` untouched. */
 bool serve_address_parse(const char *text, serve_address *out);
 
-/* Is it one of the above? For a value that may be left out. */
-bool serve_address_is_one(const char *text);
+/* Is it written like one of the above, whether or not there is such a port? For a value that may be
+ * left out: what looks like an address is refused as one, and not taken for a file. */
+bool serve_address_looks_like_one(const char *text);
 
 /* Is a request with that Host header ("127.0.0.1:8080"; NULL: none) meant for `address`? */
 bool serve_address_is_meant(const serve_address *address, const char *host_header);

@@ -9,9 +9,9 @@ struct serve_client {
     serve_client *next, *previous; /* in the order of connecting */
     int socket;
     struct in6_addr address;
-    bool is_answered; /* now */
     bool is_leaving;  /* was shut down, and will be closed */
-    uint64_t due_ms;  /* the end of its next request */
+    uint64_t due_ms;  /* the end of its next request; UINT64_MAX: it is being answered */
+    uint64_t turn_ms; /* when others come: the lowest loses its place first */
 };
 
 void serve_clients_init(serve_clients *clients)
@@ -51,14 +51,35 @@ static void send_away(serve_clients *clients, serve_client *client)
     (void)shutdown(client->socket, SHUT_RDWR);
 }
 
-/* Makes the client that is due first leave, of one address or, with NULL, of all. */
+static size_t count_of(const serve_clients *clients, const struct in6_addr *address)
+{
+    size_t count = 0;
+    for (const serve_client *client = clients->first; client != NULL; client = client->next)
+        count += !client->is_leaving && is_same(&client->address, address);
+    return count;
+}
+
+/* The address with most clients: the first of several. Somebody is connected. */
+static struct in6_addr fullest_address(const serve_clients *clients)
+{
+    struct in6_addr fullest = IN6ADDR_ANY_INIT;
+    size_t most = 0;
+    for (const serve_client *client = clients->first; client != NULL; client = client->next) {
+        size_t count = client->is_leaving ? 0 : count_of(clients, &client->address);
+        if (count > most) {
+            most = count;
+            fullest = client->address;
+        }
+    }
+    return fullest;
+}
+
 static void send_one_away(serve_clients *clients, const struct in6_addr *address)
 {
     serve_client *chosen = NULL;
     for (serve_client *client = clients->first; client != NULL; client = client->next)
-        if (!client->is_leaving && !client->is_answered &&
-            (address == NULL || is_same(&client->address, address)) &&
-            (chosen == NULL || client->due_ms < chosen->due_ms))
+        if (!client->is_leaving && is_same(&client->address, address) &&
+            (chosen == NULL || client->turn_ms < chosen->turn_ms))
             chosen = client;
     if (chosen != NULL)
         send_away(clients, chosen);
@@ -66,19 +87,22 @@ static void send_one_away(serve_clients *clients, const struct in6_addr *address
 
 static void make_room(serve_clients *clients, const struct in6_addr *address, uint64_t now_ms)
 {
-    size_t of_address = 0;
-    for (serve_client *client = clients->first; client != NULL; client = client->next) {
-        if (client->is_leaving)
-            continue;
-        if (!client->is_answered && client->due_ms <= now_ms)
+    for (serve_client *client = clients->first; client != NULL; client = client->next)
+        if (!client->is_leaving && client->due_ms <= now_ms)
             send_away(clients, client);
-        else
-            of_address += is_same(&client->address, address);
-    }
-    if (of_address >= SERVE_CLIENTS_MOST_OF_ADDRESS)
+    if (count_of(clients, address) >= SERVE_CLIENTS_MOST_OF_ADDRESS)
         send_one_away(clients, address);
-    if (clients->count >= SERVE_CLIENTS_MOST)
-        send_one_away(clients, NULL);
+    if (clients->count >= SERVE_CLIENTS_MOST) {
+        struct in6_addr fullest = fullest_address(clients);
+        send_one_away(clients, &fullest);
+    }
+}
+
+/* The client is waited for, from now on and for so long. */
+static void wait_for(serve_client *client, uint64_t now_ms, unsigned seconds)
+{
+    client->due_ms = now_ms + UINT64_C(1000) * seconds;
+    client->turn_ms = now_ms;
 }
 
 serve_client *serve_clients_enter(serve_clients *clients, int socket,
@@ -89,7 +113,7 @@ serve_client *serve_clients_enter(serve_clients *clients, int socket,
         return NULL;
     client->socket = socket;
     client->address = address_of(address);
-    client->due_ms = now_ms + UINT64_C(1000) * SERVE_CLIENTS_REQUEST_SECONDS;
+    wait_for(client, now_ms, SERVE_CLIENTS_REQUEST_SECONDS);
     (void)pthread_mutex_lock(&clients->lock);
     make_room(clients, &client->address, now_ms);
     client->previous = clients->last;
@@ -103,12 +127,13 @@ serve_client *serve_clients_enter(serve_clients *clients, int socket,
     return client;
 }
 
-void serve_clients_begin_answer(serve_clients *clients, serve_client *client)
+void serve_clients_begin_answer(serve_clients *clients, serve_client *client, uint64_t now_ms)
 {
     if (client == NULL)
         return;
     (void)pthread_mutex_lock(&clients->lock);
-    client->is_answered = true;
+    client->due_ms = UINT64_MAX;
+    client->turn_ms = now_ms + UINT64_C(1000) * SERVE_CLIENTS_ANSWER_SECONDS;
     (void)pthread_mutex_unlock(&clients->lock);
 }
 
@@ -117,8 +142,7 @@ void serve_clients_end_answer(serve_clients *clients, serve_client *client, uint
     if (client == NULL)
         return;
     (void)pthread_mutex_lock(&clients->lock);
-    client->is_answered = false;
-    client->due_ms = now_ms + UINT64_C(1000) * SERVE_CLIENTS_BETWEEN_SECONDS;
+    wait_for(client, now_ms, SERVE_CLIENTS_BETWEEN_SECONDS);
     (void)pthread_mutex_unlock(&clients->lock);
 }
 

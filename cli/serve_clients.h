@@ -1,10 +1,16 @@
 /* serve_clients.h - who is connected to a server, and who has to go when others want to be heard.
  *
  * A client is waited for from when it connects, and again from the end of each answer, until its
- * next request is complete. One that sends a byte now and then is never idle, so without this a few
- * hundred of them would hold every place. Places are limited, in all and for each address; where
- * one is needed, the client that has been waited for longest loses its own. One that is being
- * answered never does. Whoever is overdue goes as soon as anybody connects.
+ * next request is complete. One that sends a byte now and then is never idle, and neither is one
+ * that takes a byte of a large answer now and then, so without this a few hundred of them would
+ * hold every place. Places are limited, in all and for each address. Where one is needed, somebody
+ * of that address loses its own; if all are taken, somebody of the address that has most. It is
+ * whoever has been at the same thing for longest (connecting, taking an answer, thinking about the
+ * next request), and an answer has SERVE_CLIENTS_ANSWER_SECONDS more than the others. So the last
+ * who came has the best chance: one that asks and reads is gone before its turn comes.
+ *
+ * Whoever is overdue with a request goes as soon as anybody connects. An answer has no end by which
+ * it must be taken: a page over a slow line may take long, as long as there is room.
  *
  * Safe from any thread. */
 #ifndef VRAMWISE_CLI_SERVE_CLIENTS_H
@@ -21,6 +27,7 @@ enum {
     SERVE_CLIENTS_MOST_OF_ADDRESS = 64,  /* of one address */
     SERVE_CLIENTS_REQUEST_SECONDS = 10,  /* from connecting to the end of the headers */
     SERVE_CLIENTS_BETWEEN_SECONDS = 120, /* from an answer to the end of the next headers */
+    SERVE_CLIENTS_ANSWER_SECONDS = 10,   /* an answer is safe for so long: Prometheus's patience */
 };
 
 typedef struct serve_client serve_client;
@@ -43,7 +50,7 @@ serve_client *serve_clients_enter(serve_clients *clients, int socket,
 
 /* A request of the client is complete and will be answered; the answer has been sent. NULL does
  * nothing, here and below. */
-void serve_clients_begin_answer(serve_clients *clients, serve_client *client);
+void serve_clients_begin_answer(serve_clients *clients, serve_client *client, uint64_t now_ms);
 void serve_clients_end_answer(serve_clients *clients, serve_client *client, uint64_t now_ms);
 
 void serve_clients_leave(serve_clients *clients, serve_client *client);

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "serve_clients.h"
+#include "serve_token.h"
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
@@ -53,11 +54,21 @@ static bool is_meant(const serve_server *server, const char *host)
            serve_address_is_meant(&server->address, host);
 }
 
-static serve_answer find_answer(const serve_server *server, const char *host, const char *method,
-                                const char *path)
+static bool is_let_in(const serve_site *site, struct MHD_Connection *connection, const char *path)
 {
-    if (!is_meant(server, host))
+    return site->token == NULL || strcmp(path, site->open_path) == 0 ||
+           serve_token_is_in(
+               MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization"),
+               site->token);
+}
+
+static serve_answer find_answer(const serve_server *server, struct MHD_Connection *connection,
+                                const char *method, const char *path)
+{
+    if (!is_meant(server, MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host")))
         return serve_answer_text(MHD_HTTP_FORBIDDEN, "Not under this name.\n");
+    if (!is_let_in(&server->site, connection, path))
+        return serve_answer_text(MHD_HTTP_UNAUTHORIZED, "Not without the token.\n");
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
         return serve_answer_text(MHD_HTTP_METHOD_NOT_ALLOWED, "GET and HEAD only.\n");
     return server->site.find(server->site.context, path);
@@ -77,6 +88,8 @@ static bool add_headers(struct MHD_Response *response, const serve_answer *what)
         is_done = MHD_add_response_header(response, fixed[i][0], fixed[i][1]) == MHD_YES;
     if (is_done && what->status == MHD_HTTP_METHOD_NOT_ALLOWED)
         is_done = MHD_add_response_header(response, "Allow", "GET, HEAD") == MHD_YES;
+    if (is_done && what->status == MHD_HTTP_UNAUTHORIZED)
+        is_done = MHD_add_response_header(response, "WWW-Authenticate", "Bearer") == MHD_YES;
     return is_done;
 }
 
@@ -134,9 +147,8 @@ static enum MHD_Result reply(void *context, struct MHD_Connection *connection, c
 {
     serve_server *server = context;
     (void)version, (void)upload_data, (void)upload_data_size, (void)request_state;
-    serve_clients_begin_answer(&server->clients, client_of(connection));
-    const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host");
-    serve_answer what = find_answer(server, host, method, path);
+    serve_clients_begin_answer(&server->clients, client_of(connection), now_ms());
+    serve_answer what = find_answer(server, connection, method, path);
     void *bytes = (void *)(uintptr_t)what.bytes;
     struct MHD_Response *response = MHD_create_response_from_buffer(
         what.size_bytes, bytes, what.is_owned ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);

@@ -37,6 +37,10 @@ typedef struct serve_site {
     /* At an address that others reach: may it be asked for under any name? At one that only this
      * machine reaches, never. */
     bool has_any_name;
+
+    /* What a request must have (serve_token.h); NULL: nothing. `open_path` is answered without. */
+    const char *token;
+    const char *open_path;
 } serve_site;
 
 typedef struct serve_server serve_server;

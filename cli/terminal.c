@@ -1,6 +1,7 @@
 /* terminal.c - asks the terminal, the environment and the locale.
  *
- * Colour follows no-color.org: any value of NO_COLOR that is not empty switches it off. */
+ * Colour follows no-color.org: any value of NO_COLOR that is not empty switches it off; but what
+ * the command line says comes first. */
 #include "terminal.h"
 
 #include <errno.h>
@@ -19,6 +20,13 @@
 #define USUAL_WIDTH_COLUMNS 80
 #define SMALLEST_WIDTH_COLUMNS 20
 #define LARGEST_WIDTH_COLUMNS 1000
+
+static terminal_colour chosen_colour; /* by --color */
+
+void terminal_choose_colour(terminal_colour choice)
+{
+    chosen_colour = choice;
+}
 
 static bool is_set(const char *variable)
 {
@@ -52,7 +60,9 @@ terminal terminal_look(void)
 {
     terminal output;
     output.is_terminal = isatty(STDOUT_FILENO) == 1;
-    output.has_colour = output.is_terminal && !is_set("NO_COLOR") && !terminal_is_dumb();
+    output.has_colour = chosen_colour == TERMINAL_COLOUR_ALWAYS ||
+                        (chosen_colour == TERMINAL_COLOUR_AUTO && output.is_terminal &&
+                         !is_set("NO_COLOR") && !terminal_is_dumb());
     output.has_utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
     output.width_columns = output.is_terminal ? window_width() : USUAL_WIDTH_COLUMNS;
     return output;

@@ -9,10 +9,19 @@
 
 typedef struct terminal {
     bool is_terminal;
-    bool has_colour;        /* a terminal, and neither NO_COLOR nor TERM=dumb */
+    bool has_colour;        /* a terminal, and neither NO_COLOR nor TERM=dumb; or as was chosen */
     bool has_utf8;          /* by the locale; otherwise keep to ASCII */
     unsigned width_columns; /* of the window; 80 where that is not known */
 } terminal;
+
+typedef enum terminal_colour {
+    TERMINAL_COLOUR_AUTO,
+    TERMINAL_COLOUR_ALWAYS, /* in a pipe, too, and whatever NO_COLOR says */
+    TERMINAL_COLOUR_NEVER,
+} terminal_colour;
+
+/* From here on. */
+void terminal_choose_colour(terminal_colour choice);
 
 /* How standard output is now. Looks again at each call: a window may have been resized. The locale
  * must have been set (main() does). */

@@ -163,19 +163,25 @@ static int widest_name(const top_screen *screen, const vw_machine *machine)
     return widest;
 }
 
-/* What the letters of a bar mean. */
-static void draw_legend(const top_screen *screen, int line)
+/* What the letters of a bar mean; with a GPU, how much each is, and what is free. */
+static void draw_legend(const top_screen *screen, int line, const vw_gpu *gpu)
 {
     static const char *const names[GPU_PARTS] = {"live", "idle", "others"};
     static const vw_gpu none;
     top_part parts[GPU_PARTS];
+    top_number size;
     int at = 2;
-    parts_of(&none, parts);
+    parts_of(gpu != NULL ? gpu : &none, parts);
     for (size_t i = 0; i < GPU_PARTS; i++) {
         at += top_screen_put(screen, line, at, 1, parts[i].style,
                              screen->has_utf8 ? parts[i].letter : parts[i].ascii_letter);
-        at += 3 + top_screen_put(screen, line, at + 1, 8, TOP_FAINT, names[i]);
+        at += 3 + top_screen_print(screen, line, at + 1, screen->columns - at - 1, TOP_FAINT,
+                                   "%s%s%s", names[i], gpu != NULL ? " " : "",
+                                   gpu != NULL ? top_size(parts[i].bytes, size) : "");
     }
+    if (gpu != NULL)
+        top_screen_print(screen, line, at, screen->columns - at, TOP_FAINT, "free %s",
+                         top_size(gpu->free_bytes, size));
 }
 
 /* Returns the line below them. */
@@ -190,13 +196,20 @@ static int draw_gpus(const top_screen *screen, const top_state *state, int line)
                          machine->gpu_trouble);
         return line + 1;
     }
-    for (size_t i = 0; i < shown; i++)
+    /* A window that has no room beside the bar may have it below. */
+    const bool is_split = screen->columns < WIDE_COLUMNS && 2 * machine->gpu_count <= most;
+    for (size_t i = 0; i < shown; i++) {
         draw_gpu(screen, line++, &machine->gpus[i], name_columns);
+        if (is_split)
+            draw_legend(screen, line++, &machine->gpus[i]);
+    }
+    if (is_split)
+        return line;
     if (shown < machine->gpu_count)
         top_screen_print(screen, line++, 0, screen->columns, TOP_FAINT, "%zu more GPUs",
                          machine->gpu_count - shown);
     else if (shown > 0)
-        draw_legend(screen, line++);
+        draw_legend(screen, line++, NULL);
     return line;
 }
 
@@ -252,6 +265,17 @@ static top_style style_of_cell(const top_row *row, top_column column, bool is_se
     return column == TOP_TREND ? TOP_GREEN : TOP_PLAIN;
 }
 
+/* The program as a branch of its job. */
+static void branch_text(const top_screen *screen, const top_row *row, char cell[TOP_CELL_BYTES])
+{
+    char name[TOP_CELL_BYTES];
+    const char *branch = row->is_last_of_group ? "`-" : "|-";
+    if (screen->has_utf8)
+        branch = row->is_last_of_group ? "\u2514\u2500" : "\u251C\u2500";
+    top_column_cell(TOP_PROGRAM, row, name);
+    (void)snprintf(cell, TOP_CELL_BYTES, "%s%.100s", branch, name);
+}
+
 static void draw_row(const top_screen *screen, const top_state *state, int line, const top_row *row,
                      bool is_selected)
 {
@@ -265,6 +289,8 @@ static void draw_row(const top_screen *screen, const top_state *state, int line,
             continue;
         if (column == TOP_TREND)
             top_trend_text(row, screen->has_utf8, cell);
+        else if (column == TOP_PROGRAM && row->group_count > 1)
+            branch_text(screen, row, cell);
         else
             top_column_cell(column, row, cell);
         draw_cell(screen, line, at, width, top_column_is_text(column),
@@ -273,16 +299,72 @@ static void draw_row(const top_screen *screen, const top_state *state, int line,
     }
 }
 
-/* The selected row is among those that are shown, and no line is wasted. */
-static void scroll(top_state *state, size_t selected)
+/* Lines that stand above a row: of its place, where that changes, and of its job. At the top of the
+ * page both are repeated. */
+static bool has_place_line(const top_state *state, size_t i)
 {
-    size_t count = state->rows.count, page = state->page_rows;
+    const top_rows *rows = &state->rows;
+    return i == rows->on_gpu_count || (i == state->first && i > rows->on_gpu_count);
+}
+
+static bool has_job_line(const top_state *state, size_t i)
+{
+    const top_row *row = &state->rows.items[i];
+    return row->group_count > 1 && (row->is_first_of_group || i == state->first);
+}
+
+/* How many rows there is room for, from `first` on. */
+static size_t rows_that_fit(const top_state *state, size_t first, int room)
+{
+    top_state from = *state;
+    size_t i = first;
+    from.first = first;
+    for (; i < state->rows.count; i++) {
+        room -= 1 + has_place_line(&from, i) + has_job_line(&from, i);
+        if (room < 0)
+            break;
+    }
+    return i - first;
+}
+
+/* The selected row is among those that are shown, and no line is wasted. */
+static void scroll(top_state *state, size_t selected, int room)
+{
+    const size_t count = state->rows.count;
+    if (state->first >= count)
+        state->first = count > 0 ? count - 1 : 0;
     if (selected < state->first)
         state->first = selected;
-    if (page > 0 && selected >= state->first + page)
-        state->first = selected - page + 1;
-    if (state->first + page > count)
-        state->first = count > page ? count - page : 0;
+    while (state->first < selected &&
+           state->first + rows_that_fit(state, state->first, room) <= selected)
+        state->first++;
+    while (state->first > 0 &&
+           state->first - 1 + rows_that_fit(state, state->first - 1, room) >= count)
+        state->first--;
+    state->page_rows = rows_that_fit(state, state->first, room);
+}
+
+/* "job 1234: 8 ranks, live 48.0G, reserved 64.0G": of the rows that are shown. */
+static void draw_job(const top_screen *screen, const top_state *state, int line, size_t i)
+{
+    const top_rows *rows = &state->rows;
+    uint64_t live_bytes = 0, reserved_bytes = 0;
+    char name[VW_JOB_TEXT_BYTES * 2];
+    top_number live, reserved;
+    while (!rows->items[i].is_first_of_group)
+        i--;
+    const top_row *first = &rows->items[i];
+    const vw_job *job = first->row->job;
+    for (size_t k = i; k < i + first->group_count; k++) {
+        const vw_job_device *device = rows->items[k].row->device;
+        live_bytes += device != NULL ? known_or_0(device->values[VW_LIVE_LIVE_BYTES]) : 0;
+        reserved_bytes += device != NULL ? known_or_0(device->values[VW_LIVE_RESERVED_BYTES]) : 0;
+    }
+    vw_show_text(job->job[0] != '\0' ? job->job : job->run, screen->has_utf8,
+                 (size_t)screen->columns / 2, name, sizeof name);
+    top_screen_print(screen, line, 0, screen->columns, TOP_BOLD,
+                     "job %s: %zu processes, live %s, reserved %s", name, first->group_count,
+                     top_size(live_bytes, live), top_size(reserved_bytes, reserved));
 }
 
 static void draw_nothing(const top_screen *screen, const top_state *state, int line)
@@ -295,22 +377,20 @@ static void draw_nothing(const top_screen *screen, const top_state *state, int l
                        "no jobs: start one with 'vramwise run -- COMMAND'");
 }
 
-/* Rows from `line` to before `end`; a heading stands above those without a GPU. Returns the line
- * below them. */
+/* Rows from `line` to before `end`; headings stand above the rows of a job, and above those without
+ * a GPU. Returns the line below them. */
 static int draw_rows(const top_screen *screen, top_state *state, int line, int end)
 {
     const top_rows *rows = &state->rows;
     size_t selected = top_selected(state);
-    bool has_heading = rows->on_gpu_count < rows->count;
-    int room = end - line - (has_heading ? 1 : 0);
-    state->page_rows = room > 0 ? (size_t)room : 0;
-    scroll(state, selected);
+    scroll(state, selected, end - line);
     if (rows->count == 0)
         draw_nothing(screen, state, line);
-    for (size_t i = state->first; i < rows->count && i < state->first + state->page_rows; i++) {
-        if (has_heading &&
-            (i == rows->on_gpu_count || (i == state->first && i > rows->on_gpu_count)))
+    for (size_t i = state->first; i < state->first + state->page_rows; i++) {
+        if (has_place_line(state, i))
             top_screen_put(screen, line++, 0, screen->columns, TOP_BOLD, "without a GPU");
+        if (has_job_line(state, i))
+            draw_job(screen, state, line++, i);
         draw_row(screen, state, line++, &rows->items[i], i == selected);
     }
     return line;
@@ -348,7 +428,7 @@ static void draw_keys(const top_screen *screen, const top_state *state)
 {
     static const char *const keys[][2] = {
         {"q", "Quit"}, {"h", "Help"}, {"Enter", "Details"}, {"/", "Filter"},
-        {"s", "Sort"}, {"r", "Turn"}, {"p", "Pause"},       {"+-", "Pace"},
+        {"s", "Sort"}, {"t", "Tree"}, {"p", "Pause"},       {"+-", "Pace"},
     };
     static const char *const filter_keys[][2] = {{"Enter", "Keep"}, {"Esc", "Take away"}};
     static const char *const details_keys[][2] = {
@@ -384,6 +464,7 @@ static const char *const keys[][2] = {
     {"/", "filter: program, PID, job, gpu0, note"},
     {"s, S, F6", "sort by the next column, or back"},
     {"r", "turn the order round"},
+    {"t", "tree: the ranks of a job below it, or not"},
     {"p, space", "pause, and go on"},
     {"+, -", "look more often, or less"},
     {"h, ?, F1", "this help"},

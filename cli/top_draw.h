@@ -19,6 +19,7 @@ typedef struct top_state {
     top_mode mode;
     top_column sort;
     bool is_falling;
+    bool is_tree; /* the ranks of a job stand below it */
     char filter[TOP_FILTER_BYTES];
     bool is_filtering; /* keys go into the filter */
     bool is_paused;

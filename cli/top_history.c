@@ -9,7 +9,9 @@ struct top_past {
     uint64_t started_us;
     int device;
     bool is_there; /* in the latest reading */
-    size_t count;  /* of the points ever added; the last TOP_HISTORY_POINTS are kept, in a ring */
+    bool has_outlook;
+    vw_job_outlook outlook;
+    size_t count; /* of the points ever added; the last TOP_HISTORY_POINTS are kept, in a ring */
     top_point points[TOP_HISTORY_POINTS];
     uint64_t read_ns[TOP_HISTORY_POINTS]; /* of the same places */
 };
@@ -45,6 +47,7 @@ static top_past *find_or_make(top_history *history, const vw_machine_row *row)
     past->process = row->process;
     past->started_us = row->job->started_us;
     past->device = row->device->index;
+    past->has_outlook = false;
     past->count = 0;
     return past;
 }
@@ -85,6 +88,32 @@ bool top_history_add(top_history *history, const vw_machine *machine)
     }
     forget_the_gone(history);
     return has_room;
+}
+
+/* ---- outlooks -------------------------------------------------------------------------------- */
+
+const vw_job_outlook *top_history_outlook(const top_history *history, const vw_machine_row *row,
+                                          bool *is_fresh)
+{
+    enum { SHARE = 64 };
+    const top_past *past = row->device != NULL ? find(history, row) : NULL;
+    if (past == NULL || !past->has_outlook)
+        return NULL;
+    const size_t count = row->device->step_count;
+    const uint64_t last_step = count > 0 ? row->device->steps[count - 1].step : 0;
+    *is_fresh = last_step >= past->outlook.last_step &&
+                last_step - past->outlook.last_step <= count / SHARE;
+    return &past->outlook;
+}
+
+void top_history_keep_outlook(top_history *history, const vw_machine_row *row,
+                              const vw_job_outlook *outlook)
+{
+    top_past *past = row->device != NULL ? find(history, row) : NULL;
+    if (past == NULL)
+        return;
+    past->has_outlook = true;
+    past->outlook = *outlook;
 }
 
 void top_history_free(top_history *history)

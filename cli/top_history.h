@@ -28,6 +28,13 @@ typedef struct top_history {
 
 /* Adds what `machine` says of each row with a device. false: no memory; what was there stays. */
 bool top_history_add(top_history *history, const vw_machine *machine);
+/* The outlook of a row as it was found before; NULL: it was not. `*is_fresh`: it is as good as new,
+ * a sixty-fourth of the row's log has come since, at most. */
+const vw_job_outlook *top_history_outlook(const top_history *history, const vw_machine_row *row,
+                                          bool *is_fresh);
+void top_history_keep_outlook(top_history *history, const vw_machine_row *row,
+                              const vw_job_outlook *outlook);
+
 void top_history_free(top_history *history);
 
 /* The past of a row in at most `capacity` points, oldest first, each the most of its time: by its

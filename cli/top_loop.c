@@ -54,7 +54,8 @@ static void arrange(top_run *top)
 {
     top_state *state = &top->state;
     const vw_machine *before = top->reading_count > 1 ? top->readings[0] : NULL;
-    const top_order order = {top_column_compare, (int)state->sort, state->is_falling};
+    const top_order order = {top_column_compare, (int)state->sort, state->is_falling,
+                             state->is_tree};
     vw_status status = top_rows_fill(&state->rows, before, state->now, &top->history);
     if (status != VW_OK)
         say_trouble(top, status);
@@ -239,6 +240,9 @@ static void obey(top_run *top, int key)
     case 'r':
         state->is_falling = !state->is_falling;
         break;
+    case 't':
+        state->is_tree = !state->is_tree;
+        break;
     case 'p':
     case ' ':
         state->is_paused = !state->is_paused;
@@ -300,7 +304,8 @@ static void begin_with(top_run *top, long process)
 
 int top_loop(const top_wish *wish, vw_machine *first)
 {
-    top_run top = {.state = {.sort = TOP_GPU, .interval_seconds = wish->interval_seconds}};
+    top_run top = {
+        .state = {.sort = TOP_GPU, .is_tree = true, .interval_seconds = wish->interval_seconds}};
     top.state.history = &top.history;
     if (!top_screen_begin(&top.screen, wish->command_name)) {
         vw_machine_free(first);

@@ -20,6 +20,12 @@ typedef struct top_row {
     size_t note_count;
     top_point trend[TOP_TREND_POINTS];
     size_t trend_count;
+
+    /* In the tree: how many rows its job has, of which this is the first, or the last; and by what
+     * the job stands where it does. */
+    size_t group_count;
+    bool is_first_of_group, is_last_of_group;
+    size_t place, group_place;
 } top_row;
 
 typedef struct top_rows {
@@ -29,6 +35,7 @@ typedef struct top_rows {
     size_t on_gpu_count;  /* of those shown */
     size_t job_count;     /* of all: processes with a page */
     size_t warning_count; /* of all: rows with an urgent note */
+    size_t turn;          /* counts readings: whose trend is found anew */
 } top_rows;
 
 /* The order: how to compare two rows by a column, and which way. */
@@ -36,11 +43,12 @@ typedef struct top_order {
     int (*compare)(int column, const top_row *one, const top_row *other);
     int column;
     bool is_falling;
+    bool is_tree; /* rows of one job stand together, by rank, where the first of them would */
 } top_order;
 
 /* Replaces the rows by those of `now`. VW_ERR_HOST_MEMORY: there are none then. */
 vw_status top_rows_fill(top_rows *rows, const vw_machine *before, const vw_machine *now,
-                        const top_history *history);
+                        top_history *history);
 void top_rows_free(top_rows *rows);
 
 /* Keeps those that `filter` is found in (the program, the process, the job, the GPU as "gpu0", a

@@ -119,7 +119,7 @@ static bool write_part(void *context, const char *bytes, size_t size_bytes)
 }
 
 /* Takes `descriptor` over. */
-static bool write_to(const vw_view *view, int descriptor, uint64_t *size_bytes)
+static bool write_to(const view_file_content *content, int descriptor, uint64_t *size_bytes)
 {
     page_file page = {.file = fdopen(descriptor, "wb")};
     const vw_output output = {&page, write_part};
@@ -130,7 +130,7 @@ static bool write_to(const vw_view *view, int descriptor, uint64_t *size_bytes)
         return false;
     }
     errno = 0;
-    vw_status status = vw_view_write_page(view, &output);
+    vw_status status = content->write(content->made, &output);
     int reason = status == VW_ERR_HOST_MEMORY ? ENOMEM : errno;
     if (fclose(page.file) != 0 && status == VW_OK) {
         reason = errno;
@@ -152,8 +152,7 @@ static mode_t permissions_of(const char *name)
     return ALL_MAY_USE & ~mask;
 }
 
-/* In the folder of `name`. -1: errno says why. */
-static int open_draft(const char *name, char draft[PATH_MAX])
+int view_file_open_draft(const char *name, char draft[PATH_MAX])
 {
     int length = snprintf(draft, PATH_MAX, "%.*s" DRAFT_NAME, (int)folder_length(name), name);
     if (length < 0 || length >= PATH_MAX) {
@@ -166,13 +165,13 @@ static int open_draft(const char *name, char draft[PATH_MAX])
     return descriptor;
 }
 
-static bool write_draft(const vw_view *view, const char *name, uint64_t *size_bytes)
+static bool write_draft(const view_file_content *content, const char *name, uint64_t *size_bytes)
 {
     char draft[PATH_MAX];
-    int descriptor = open_draft(name, draft);
+    int descriptor = view_file_open_draft(name, draft);
     if (descriptor < 0)
         return false;
-    if (write_to(view, descriptor, size_bytes) && rename(draft, name) == 0)
+    if (write_to(content, descriptor, size_bytes) && rename(draft, name) == 0)
         return true;
     int reason = errno;
     (void)unlink(draft);
@@ -182,7 +181,8 @@ static bool write_draft(const vw_view *view, const char *name, uint64_t *size_by
 
 /* What would end the program waits until no draft is left behind. A file that may not grow is an
  * error of writing. */
-static bool write_and_rename(const vw_view *view, const char *name, uint64_t *size_bytes)
+static bool write_and_rename(const view_file_content *content, const char *name,
+                             uint64_t *size_bytes)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     sigset_t ending, before;
@@ -191,7 +191,7 @@ static bool write_and_rename(const vw_view *view, const char *name, uint64_t *si
         sigaddset(&ending, signals[i]);
     (void)sigprocmask(SIG_BLOCK, &ending, &before);
     (void)signal(SIGXFSZ, SIG_IGN);
-    bool is_written = write_draft(view, name, size_bytes);
+    bool is_written = write_draft(content, name, size_bytes);
     int reason = errno;
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
     errno = reason;
@@ -199,26 +199,38 @@ static bool write_and_rename(const vw_view *view, const char *name, uint64_t *si
 }
 
 /* The stream may have become a file since it was looked at: that is not written to. */
-static bool write_stream(const vw_view *view, const char *name, uint64_t *size_bytes)
+static bool write_stream(const view_file_content *content, const char *name, uint64_t *size_bytes)
 {
     struct stat found;
     int descriptor = open(name, O_WRONLY | O_CLOEXEC | O_NOCTTY);
     if (descriptor < 0)
         return false;
     if (fstat(descriptor, &found) == 0 && !S_ISREG(found.st_mode))
-        return write_to(view, descriptor, size_bytes);
+        return write_to(content, descriptor, size_bytes);
     close(descriptor);
     errno = EEXIST;
     return false;
 }
 
-bool view_file_write(const vw_view *view, const char *name, view_place place, bool follows_link,
-                     uint64_t *size_bytes)
+bool view_file_put(const view_file_content *content, const char *name, view_place place,
+                   bool follows_link, uint64_t *size_bytes)
 {
     char target[PATH_MAX];
     if (place == VIEW_PLACE_STREAM)
-        return write_stream(view, name, size_bytes);
+        return write_stream(content, name, size_bytes);
     if (place == VIEW_PLACE_FREE || !follows_link) /* a link that leads nowhere is replaced */
-        return write_and_rename(view, name, size_bytes);
-    return realpath(name, target) != NULL && write_and_rename(view, target, size_bytes);
+        return write_and_rename(content, name, size_bytes);
+    return realpath(name, target) != NULL && write_and_rename(content, target, size_bytes);
+}
+
+static vw_status write_view(const void *made, const vw_output *output)
+{
+    return vw_view_write_page(made, output);
+}
+
+bool view_file_write(const vw_view *view, const char *name, view_place place, bool follows_link,
+                     uint64_t *size_bytes)
+{
+    const view_file_content content = {view, write_view};
+    return view_file_put(&content, name, place, follows_link, size_bytes);
 }

@@ -33,11 +33,25 @@ typedef enum view_place {
 /* `path` and `other_path` may be NULL. */
 view_place view_file_look(const char *name, const char *path, const char *other_path);
 
-/* Writes the page of `view` to `name`, which is one of the first four. If `name` is a symbolic
+/* What a page is made of, and how it is written. */
+typedef struct view_file_content {
+    const void *made;
+    vw_status (*write)(const void *made, const vw_output *output);
+} view_file_content;
+
+/* Makes a new file in the folder of `name`, under a name that nobody can know beforehand, with the
+ * permissions that `name` has or would get. -1: errno says why. */
+int view_file_open_draft(const char *name, char draft[PATH_MAX]);
+
+/* Writes a page to `name`, which is one of the first four. If `name` is a symbolic
  * link, the page goes where it leads with `follows_link`, and replaces the link without. Links may
  * be followed only if the user has chosen the name: anybody who can write to the folder can have
  * put a link there. false: errno says why, and what was there before still is, unless it is a
  * stream. */
+bool view_file_put(const view_file_content *content, const char *name, view_place place,
+                   bool follows_link, uint64_t *size_bytes);
+
+/* The same for the page of `view`. */
 bool view_file_write(const vw_view *view, const char *name, view_place place, bool follows_link,
                      uint64_t *size_bytes);
 

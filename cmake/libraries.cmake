@@ -45,6 +45,7 @@ vw_library(lzma liblzma lzma.h lzma "files compressed with xz are not read")
 vw_library(zstd libzstd zstd.h zstd "files compressed with zstd are not read")
 vw_library(microhttpd libmicrohttpd microhttpd.h microhttpd
   "view --serve, exporter and run --metrics are not built")
+vw_library(sqlite sqlite3 sqlite3.h sqlite3 "report writes no SQLite files")
 vw_library(ncurses ncursesw curses.h "ncursesw;tinfo" "top has no screen, only --once")
 
 # What reads files: a target, and the names of its libraries for linkers and for pkg-config.

@@ -32,8 +32,9 @@ _vramwise_policies() {
 
 # The processes with a page, by the names of those: vramwise-live-USER-PROCESS-...
 _vramwise_jobs() {
-    local page
-    for page in "${VRAMWISE_LIVE_DIR:-/dev/shm}"/vramwise-live-*; do
+    local page pages=(/run/vramwise/vramwise-live-* /dev/shm/vramwise-live-*)
+    [[ $VRAMWISE_LIVE_DIR ]] && pages=("$VRAMWISE_LIVE_DIR"/vramwise-live-*)
+    for page in "${pages[@]}"; do
         page=${page##*/vramwise-live-}
         page=${page#*-}
         [[ ${page%%-*} != *[!0-9]* ]] && echo "${page%%-*}"
@@ -44,7 +45,7 @@ _vramwise() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command='' index
     local versions='1.6 1.7 1.8 1.9 1.10 1.11 1.12 1.13 2.0 2.1 2.2 2.3 2.4 2.5 2.6 2.7 2.8 2.9 2.10 2.11 2.12 2.13 2.14 2.15'
     local cards='8GiB 12GiB 16GiB 24GiB 32GiB 40GiB 48GiB 80GiB'
-    local commands='check demo diff doctor exporter help park plan replay report run stats top tune verify view wake' options=''
+    local commands='check demo diff doctor exporter help mcp park plan replay report run stats top tune verify view wake' options=''
     COMPREPLY=()
     for ((index = 1; index < COMP_CWORD; index++)); do
         if [[ ${COMP_WORDS[index]} != -* ]]; then
@@ -55,31 +56,33 @@ _vramwise() {
     case $command in
     '') _vramwise_words "$word" "$commands --help --version"; return ;;
     help) _vramwise_words "$word" "$commands"; return ;;
-    demo) _vramwise_words "$word" 'techniques --help --json --summary'; return ;;
-    check) options='--baseline --help --json --max-growth --max-memory --top --write-baseline' ;;
-    diff) options='--help --json --max-memory --stacks --top' ;;
-    doctor) options='--all --attach --card --help --json --max-memory --pid --torch' ;;
-    exporter) options='--help --listen' ;;
-    park | wake) options='--help --json --timeout' ;;
+    demo) _vramwise_words "$word" 'techniques --color --help --json --summary'; return ;;
+    check) options='--baseline --color --csv --help --json --max-growth --max-memory --top --write-baseline' ;;
+    diff) options='--color --csv --help --json --max-memory --stacks --top' ;;
+    doctor) options='--all --attach --card --color --csv --help --json --max-memory --pid --torch' ;;
+    exporter) options='--all-users --color --help --listen --pod-logs --token-file' ;;
+    mcp) options='--color --help' ;;
+    park | wake) options='--color --help --json --timeout' ;;
     plan) options='--accumulation --attention --batch --batch-now --card --checkpointing --from --fsdp
-        --fused-loss --generate --gpus --head --help --image --inference --json --keep-graph --kv-dtype --list --lora --lora-targets --loss-chunks --master-weights --max-memory
+        --fused-loss --generate --gpus --head --color --csv --help --image --inference --json --keep-graph --kv-dtype --list --lora --lora-targets --loss-chunks --master-weights --max-memory
         --model --offload --optimizer --padding --precision --qlora --seq --seq-now --share --static-cache --step --steps --top --trace --traced --without-loss --write-trace
         --zero' ;;
-    replay) options='--card --conf --device --empty-cache --help --json --max-memory --policy
+    replay) options='--card --conf --device --empty-cache --color --csv --help --json --max-memory --policy
         --smallest-card --spill --torch' ;;
-    report) options='--help --json --max-memory --output --top --torch' ;;
-    run) options='--allocator --help --history --keep-free --metrics --on-leak --record --spill' ;;
-    stats) options='--help --json --max-memory --no-summary --stacks --top --torch' ;;
-    top) options='--help --interval --json --once' ;;
-    tune) options='--card --device --help --json --max-memory --torch' ;;
-    verify) options='--expect --help --json --max-memory --torch' ;;
-    view) options='--help --max-memory --no-what-if --output --serve --torch' ;;
+    report) options='--color --csv --help --jobs --json --max-memory --merge --output --share --state --top --torch' ;;
+    run) options='--allocator --color --help --history --keep-free --metrics --on-leak --record --spill' ;;
+    stats) options='--color --csv --help --json --max-memory --no-summary --stacks --top --torch' ;;
+    top) options='--color --csv --help --interval --json --once' ;;
+    tune) options='--all --card --device --color --csv --help --json --max-memory --merge --share --state --top --torch' ;;
+    verify) options='--expect --color --help --json --max-memory --torch' ;;
+    view) options='--color --help --max-memory --no-what-if --output --serve --torch' ;;
     *) return ;;
     esac
     [[ $word == : ]] && before=: word='' # bash cuts words at colons
     case $before in
     :) _vramwise_words "$word" 'rescue tight' ;; # of vramwise:rescue
     --allocator) _vramwise_words "$word" 'pytorch torch vramwise vramwise:rescue vramwise:tight' ;;
+    --color) _vramwise_words "$word" 'auto always never' ;;
     --attention) _vramwise_words "$word" 'eager sdpa flash' ;;
     --card)
         cards+=" $(_vramwise_listed cards)"

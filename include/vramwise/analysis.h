@@ -370,12 +370,15 @@ typedef struct vw_tune_options {
     int device; /* VW_BUSIEST_DEVICE */
     vw_progress progress;
     void *progress_context;
+    uint64_t context_bytes; /* what CUDA's context takes: of card_bytes if it is of a whole card,
+                               beside it otherwise, which is said; 0 = not to be thought of */
+    bool is_whole_card;
 } vw_tune_options;
 
 typedef struct vw_tune_report {
     int device;
     uint64_t event_count;
-    uint64_t card_bytes;
+    uint64_t card_bytes; /* for PyTorch */
     uint64_t peak_live_bytes;
     bool is_possible; /* live bytes never exceed the card; blocks that only wait for other streams
                          do not count */

@@ -194,6 +194,10 @@ typedef struct vw_plan_known_model {
 } vw_plan_known_model;
 VW_API const vw_plan_known_model *vw_plan_known(size_t number);
 
+/* The built-in model of a name: its own, or the one that it is published under, whatever the
+ * organisation. NULL: none. Opens no file. */
+VW_API const vw_plan_known_model *vw_plan_known_find(const char *name);
+
 typedef struct vw_plan_card_info {
     const char *name;            /* "rtx4090" */
     uint64_t total_bytes;        /* as the driver reports it */
@@ -204,6 +208,9 @@ typedef struct vw_plan_card_info {
  * writes it, is "a100-80g". NULL: unknown. */
 VW_API const vw_plan_card_info *vw_plan_card(const char *name);
 VW_API const vw_plan_card_info *vw_plan_card_number(size_t number); /* NULL after the last */
+
+/* What CUDA's context takes of a card, outside PyTorch: a rule of thumb, as plans have it. */
+VW_API uint64_t vw_plan_card_context_bytes(void);
 
 /* Reads a card's name or its size ("24GiB"), as every `--card` takes them. `*card` is NULL for a
  * size. VW_ERR_INVALID_ARGUMENT: neither; the message has the nearest name. */

@@ -98,6 +98,12 @@ typedef struct vw_rank {
 
     const char *conf;    /* NULL = not recorded */
     uint64_t card_bytes; /* VW_UNKNOWN */
+
+    int64_t last_time_us; /* of the recording's last event, since 1970 */
+    /* The stack of the request that failed, from the program's innermost frame outwards; of a text
+     * the one line that its traceback names. 0: unknown. */
+    const vw_frame *failed_frames;
+    size_t failed_frame_count;
 } vw_rank;
 
 typedef struct vw_rank_outlier {

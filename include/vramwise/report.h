@@ -1,8 +1,11 @@
 /* report.h - the results of analysis.h, check.h, doctor.h, plan.h, ranks.h and watch.h as text for
- * people or as JSON for programs.
+ * people, as JSON for programs, or its table as CSV for spreadsheets.
  *
  * JSON is one object on one line, with "schema": 1; unknown values are null; sizes are bytes. Its
  * fields are documented in the manual page of the command of the same name, and are stable.
+ *
+ * CSV is a line of names and a line for each row of the table of a report, with the names and
+ * values of JSON; what is null there is empty.
  *
  * Link with -lvramwise-analysis. */
 #ifndef VRAMWISE_REPORT_H
@@ -14,6 +17,7 @@
 #include "vramwise/analysis.h"
 #include "vramwise/check.h"
 #include "vramwise/doctor.h"
+#include "vramwise/fleet.h"
 #include "vramwise/output.h" /* vw_output */
 #include "vramwise/plan.h"
 #include "vramwise/ranks.h"
@@ -37,6 +41,7 @@ typedef struct vw_report_form {
     size_t most_lines;      /* doctor, text: as many lines at most, the best of it; 0 = the whole */
     const char *rest;       /* doctor: what shows the lines that were left out ("--all"), for the
                                last line; NULL = the line does not say */
+    bool is_csv; /* the report's table as comma-separated values, in place of text and JSON */
 } vw_report_form;
 
 /* Writes a name as one shell word, in quotes if needed. false: `write` stopped it. */
@@ -80,6 +85,19 @@ VW_API VW_MUST_CHECK vw_status vw_report_doctor(const vw_diagnosis *diagnosis,
 /* `form->file` is the folder, as the user wrote it: the printed commands use it. */
 VW_API VW_MUST_CHECK vw_status vw_report_ranks(const vw_ranks_report *report,
                                                const vw_report_form *form, const vw_output *output);
+
+/* Many jobs, worst first. form->most_rows of each table. */
+VW_API VW_MUST_CHECK vw_status vw_report_fleet(const vw_fleet_report *report,
+                                               const vw_report_form *form, const vw_output *output);
+
+/* The same as a page of HTML, complete in itself. */
+VW_API VW_MUST_CHECK vw_status vw_report_fleet_page(const vw_fleet_report *report,
+                                                    const vw_output *output);
+
+/* The setting for many jobs. form->most_rows of each table; CSV has the settings. */
+VW_API VW_MUST_CHECK vw_status vw_report_fleet_tune(const vw_fleet_tuning *tuning,
+                                                    const vw_report_form *form,
+                                                    const vw_output *output);
 
 /* ---- a machine ------------------------------------------------------------------------------- */
 

@@ -1,8 +1,9 @@
 /* watch.h - reads the pages of running jobs.
  *
  * Every process with libvramwise has a page in shared memory (live.h). These functions find and
- * read the pages: the jobs of this user on this machine, each as it was at one instant. Reading
- * costs the job nothing. Jobs that end meanwhile are left out, and stale pages are removed.
+ * read the pages: the jobs of this user on this machine, or of all users, each as it was at one
+ * instant. Reading costs the job nothing. Jobs that end meanwhile are left out, and stale pages are
+ * removed.
  *
  * Results are owned by the library: read-only, freed with the function named beside them. Unknown
  * values are VW_LIVE_UNKNOWN, never a guess.
@@ -48,6 +49,14 @@ typedef struct vw_job_device {
     size_t step_count;
 } vw_job_device;
 
+/* The container that a process runs in, from the path of its cgroup. "" = unknown, or in none. */
+typedef struct vw_job_container {
+    char id[65];                     /* 64 hexadecimal digits */
+    char pod_uid[VW_JOB_TEXT_BYTES]; /* of Kubernetes, as kube_pod_info has it */
+    char pod[254];                   /* its name; may hold any bytes, as may the next */
+    char pod_namespace[VW_JOB_TEXT_BYTES];
+} vw_job_container;
+
 typedef enum vw_job_state {
     VW_JOB_RUNNING,
     VW_JOB_OTHER_VERSION, /* made by a vramwise with another format: process and user only */
@@ -56,8 +65,8 @@ typedef enum vw_job_state {
 
 typedef struct vw_job {
     vw_job_state state;
-    long process; /* in its own namespace */
-    unsigned long user;
+    long process;        /* in its own namespace */
+    unsigned long user;  /* the owner of the page */
     uint64_t started_us; /* realtime */
     int rank;            /* -1 = none */
     int local_rank;      /* -1 */
@@ -71,20 +80,39 @@ typedef struct vw_job {
     const char *path; /* of the page */
     const vw_job_device *devices;
     size_t device_count;
+    const vw_job_container *container; /* NULL: unknown; vw_jobs_read() does not look */
 } vw_job;
 
 typedef struct vw_jobs {
     uint64_t read_ns;   /* monotonic */
-    const vw_job *jobs; /* by process number */
+    const vw_job *jobs; /* by user, then by process number */
     size_t job_count;
     size_t stale_count;   /* pages of ended processes, removed or left to their owner */
     size_t refused_count; /* files named like a page that are invalid or unreadable */
-    const char *folder;   /* the one that was read */
+    const char *folder;   /* the one that was read; the last, of two */
+    bool is_shared;       /* by vw_jobs_read_shared() */
 } vw_jobs;
 
-/* Reads every page of this user in `folder`; NULL is VRAMWISE_LIVE_DIR, or /dev/shm. There may be
- * no pages. VW_ERR_FILE: there is no such folder. VW_ERR_HOST_MEMORY. */
+/* Reads every page of this user in `folder`; NULL is VRAMWISE_LIVE_DIR, or /run/vramwise and
+ * /dev/shm. There may be no pages. VW_ERR_FILE: there is no such folder. VW_ERR_HOST_MEMORY. */
 VW_API VW_MUST_CHECK vw_status vw_jobs_read(const char *folder, vw_jobs **out);
+
+/* How the pages of all users are read. */
+typedef struct vw_jobs_shared {
+    size_t struct_size;     /* caller sets to sizeof(vw_jobs_shared) */
+    const char *pod_folder; /* where the kubelet keeps logs, by which pods have names; NULL:
+                               /var/log/pods */
+    const vw_jobs *before;  /* an earlier reading: containers known there are not looked for again.
+                               NULL: none */
+} vw_jobs_shared;
+
+/* Reads the pages of all users in `folder`, as far as this process may open them; NULL is
+ * VRAMWISE_LIVE_DIR, or /run/vramwise. What pages say, the process number and the run included, is
+ * the claim of their owners: only `user` and `container` come from the kernel. Of one user at most
+ * 1024 pages and devices are read; the others count as refused. `options` may be NULL. Errors as
+ * vw_jobs_read(). */
+VW_API VW_MUST_CHECK vw_status vw_jobs_read_shared(const char *folder,
+                                                   const vw_jobs_shared *options, vw_jobs **out);
 VW_API void vw_jobs_free(vw_jobs *jobs); /* NULL does nothing */
 
 /* The job of that process, or NULL. */
@@ -136,6 +164,9 @@ VW_API VW_MUST_CHECK vw_status vw_job_outlook_find(const vw_job_device *device,
 VW_API VW_MUST_CHECK vw_status vw_job_outlook_find_firm(const vw_job_device *device,
                                                         vw_job_outlook *out);
 
+/* Brings the last step, the room and the end of an outlook up to date; its trend stays. */
+VW_API void vw_job_outlook_renew(const vw_job_device *device, vw_job_outlook *outlook);
+
 /* Returns whether the process belongs to the `vramwise run` with that folder. A page keeps the end
  * of the folder's name. */
 VW_API bool vw_job_is_of_run(const vw_job *job, const char *run);
@@ -143,7 +174,8 @@ VW_API bool vw_job_is_of_run(const vw_job *job, const char *run);
 /* Writes what `vramwise exporter` serves: the numbers of all jobs, or of those of one run (NULL:
  * all), in the text format of Prometheus, version 0.0.4. The families are the fields of live.h;
  * counters end in _total, and times are seconds. Unknown values are left out, and texts are
- * escaped. Calls `write` once.
+ * escaped. Those of vw_jobs_read_shared() have the labels uid, container_id, pod_uid, pod and
+ * namespace as well. Calls `write` once.
  *
  * VW_ERR_FILE: `write` stopped it. VW_ERR_HOST_MEMORY. */
 #define VW_METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
@@ -242,6 +274,14 @@ typedef struct vw_job_figures {
  * VW_ERR_HOST_MEMORY. */
 VW_API VW_MUST_CHECK vw_status vw_job_figures_find(const vw_machine *before, const vw_machine *now,
                                                    const vw_machine_row *row, vw_job_figures *out);
+
+/* The same with the outlook of an earlier reading, renewed: finding a trend takes most of the time.
+ * NULL: it is found. */
+VW_API VW_MUST_CHECK vw_status vw_job_figures_find_with(const vw_machine *before,
+                                                        const vw_machine *now,
+                                                        const vw_machine_row *row,
+                                                        const vw_job_outlook *outlook,
+                                                        vw_job_figures *out);
 
 #ifdef __cplusplus
 }

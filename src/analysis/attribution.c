@@ -243,19 +243,58 @@ static uint8_t judge_native(const char *function)
     return NO_CATEGORY | IS_LIBRARY;
 }
 
-static uint8_t judge_frame(const char *function, const char *file)
+/* What a file's name says, whatever the function: a bit for each rule whose path is in it, and the
+ * bits below. Many frames share a file, so a recording's are judged once each. */
+#define FILE_IS_JUDGED (UINT64_C(1) << 63)
+#define FILE_IS_NATIVE (UINT64_C(1) << 62)
+#define FILE_IS_LIBRARY (UINT64_C(1) << 61)
+
+_Static_assert(COUNT_OF(frame_rules) <= 61, "the rules fit their bits");
+
+static uint64_t judge_file(const char *file)
 {
     if (is_native(file))
+        return FILE_IS_JUDGED | FILE_IS_NATIVE;
+    uint64_t facts = FILE_IS_JUDGED | (is_library(file) ? FILE_IS_LIBRARY : 0);
+    for (size_t i = 0; i < COUNT_OF(frame_rules); i++)
+        if (frame_rules[i].path == NULL || vw__attribution_path_has(file, frame_rules[i].path))
+            facts |= UINT64_C(1) << i;
+    return facts;
+}
+
+/* `file` is what judge_file() made of it. */
+static uint8_t judge_frame(const char *function, uint64_t file)
+{
+    if ((file & FILE_IS_NATIVE) != 0)
         return judge_native(function);
-    unsigned flags = is_library(file) ? IS_LIBRARY : 0;
+    unsigned flags = (file & FILE_IS_LIBRARY) != 0 ? IS_LIBRARY : 0;
     for (size_t i = 0; i < COUNT_OF(frame_rules); i++) {
         const frame_rule *rule = &frame_rules[i];
-        if ((rule->function == NULL || strcmp(rule->function, function) == 0) &&
-            (rule->path == NULL || vw__attribution_path_has(file, rule->path)))
+        if ((file & UINT64_C(1) << i) != 0 &&
+            (rule->function == NULL || strcmp(rule->function, function) == 0))
             return (uint8_t)((unsigned)rule->category | flags |
                              (rule->is_override ? IS_OVERRIDE : 0u));
     }
     return (uint8_t)(NO_CATEGORY | flags);
+}
+
+/* Fills `kinds`, by frame. false: no memory. */
+static bool judge_frames(const vw__model *model, uint8_t *kinds)
+{
+    size_t string_count = vw__string_table_count(&model->strings);
+    uint64_t *files = vw__host_alloc_zeroed(string_count + 1, sizeof *files); /* by string */
+    if (files == NULL)
+        return false;
+    for (size_t i = 0; i < model->frame_count; i++) {
+        const vw__model_frame *frame = &model->frames[i];
+        bool has_file = frame->filename != VW__MODEL_NO_STRING;
+        uint64_t *file = &files[has_file ? frame->filename : string_count];
+        if (*file == 0)
+            *file = judge_file(vw__model_string(model, frame->filename));
+        kinds[i] = judge_frame(vw__model_string(model, frame->name), *file);
+    }
+    vw__host_free(files);
+    return true;
 }
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
@@ -296,15 +335,11 @@ vw_status vw__attribution_init(vw__attribution *attribution, const vw__model *mo
         .stack_categories = vw__host_alloc(model->stack_count),
         .is_in_optimizer = vw__host_alloc_zeroed(model->stack_count, sizeof(bool)),
     };
-    if (made.frame_kinds == NULL || made.stack_categories == NULL || made.is_in_optimizer == NULL) {
+    if (made.frame_kinds == NULL || made.stack_categories == NULL || made.is_in_optimizer == NULL ||
+        !judge_frames(model, made.frame_kinds)) {
         vw__attribution_deinit(&made);
         return vw__fail_host_memory(model->frame_count + 2 * model->stack_count,
                                     "what the stacks mean");
-    }
-    for (size_t i = 0; i < model->frame_count; i++) {
-        const vw__model_frame *frame = &model->frames[i];
-        made.frame_kinds[i] = judge_frame(vw__model_string(model, frame->name),
-                                          vw__model_string(model, frame->filename));
     }
     for (size_t i = 0; i < model->stack_count; i++) {
         made.stack_categories[i] = (uint8_t)judge_stack(&made, model->stacks[i]);
@@ -343,7 +378,7 @@ bool vw__attribution_is_users(const vw__attribution *attribution, uint32_t frame
 
 vw__attribution_frame vw__attribution_judge(const char *function, const char *file)
 {
-    unsigned kind = judge_frame(function, file), category = kind & CATEGORY_BITS;
+    unsigned kind = judge_frame(function, judge_file(file)), category = kind & CATEGORY_BITS;
     return (vw__attribution_frame){
         .is_users = (kind & IS_LIBRARY) == 0,
         .category = category == NO_CATEGORY ? VW__CATEGORY_OTHER : (vw__category)category,

@@ -20,6 +20,7 @@
 
 #include "analysis/array.h"
 #include "analysis/live_bytes.h"
+#include "analysis/ordered_list.h"
 #include "analysis/script_events.h" /* vw__script_segments_of, vw__script_segment_at */
 #include "base/address_map.h"
 #include "base/checked_math.h"
@@ -30,7 +31,7 @@
 
 /* Memory that is held in one piece. */
 typedef struct held_run {
-    uint64_t begin, end; /* end > begin */
+    uint64_t begin, end; /* end > begin; begin is the key in the list below */
     uint32_t context;
     uint16_t stream, pool;
     bool is_expandable;
@@ -49,9 +50,8 @@ typedef struct used_block {
 typedef struct follower {
     const vw__model *model;
     const vw__model_trace *trace;
-    held_run *runs; /* owned; by address, apart from each other */
-    size_t run_count, run_capacity;
-    used_block *blocks; /* owned */
+    vw__ordered_list runs; /* held_run; apart from each other */
+    used_block *blocks;    /* owned */
     size_t block_count, block_capacity;
     uint32_t first_unused;
     vw__address_map places; /* address to place in `blocks` plus 1 */
@@ -62,50 +62,15 @@ typedef struct follower {
 } follower;
 
 enum { NO_BLOCK = 0 };
-enum { MOST_RUNS = 32768 }; /* at once; no program holds so many, and they are kept in order */
 
 /* ---- held memory ----------------------------------------------------------------------------- */
-
-/* How many runs begin at or below `address`. */
-static size_t count_up_to(const follower *state, uint64_t address)
-{
-    size_t low = 0, high = state->run_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (state->runs[middle].begin <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
 
 /* Returns whether one run holds all of [begin, end). */
 static bool is_held(const follower *state, uint64_t begin, uint64_t end)
 {
-    size_t place = count_up_to(state, begin);
-    return place > 0 && end <= state->runs[place - 1].end;
-}
-
-static vw_status insert_run(follower *state, size_t place, const held_run *run)
-{
-    if (state->run_count == MOST_RUNS)
-        return vw__fail(VW_ERR_UNSUPPORTED, "expected at most %d segments at once, found more",
-                        MOST_RUNS);
-    VW__TRY(vw__array_make_room(&state->runs, &state->run_capacity, state->run_count,
-                                sizeof *state->runs, "the segments of an instant"));
-    memmove(state->runs + place + 1, state->runs + place,
-            (state->run_count - place) * sizeof *state->runs);
-    state->runs[place] = *run;
-    state->run_count++;
-    return VW_OK;
-}
-
-static void remove_run(follower *state, size_t place)
-{
-    state->run_count--;
-    memmove(state->runs + place, state->runs + place + 1,
-            (state->run_count - place) * sizeof *state->runs);
+    const held_run *run =
+        vw__ordered_list_before(&state->runs, vw__ordered_list_up_to(&state->runs, begin));
+    return run != NULL && end <= run->end;
 }
 
 /* Pages of one expandable segment; events before 2.12 do not say of which pool. */
@@ -126,23 +91,24 @@ static void join(held_run *low, const held_run *high)
 
 static vw_status add_run(follower *state, const held_run *run)
 {
-    size_t place = count_up_to(state, run->begin);
-    held_run *before = place > 0 ? &state->runs[place - 1] : NULL;
-    held_run *behind = place < state->run_count ? &state->runs[place] : NULL;
+    vw__ordered_list_place place = vw__ordered_list_up_to(&state->runs, run->begin);
+    held_run *before = vw__ordered_list_before(&state->runs, place);
+    const held_run *behind = vw__ordered_list_behind(&state->runs, place);
     if (run->end <= run->begin || (before != NULL && before->end > run->begin) ||
         (behind != NULL && behind->begin < run->end)) {
         state->has_contradiction = true;
         return VW_OK;
     }
     if (before == NULL || !can_join(before, run)) {
-        VW__TRY(insert_run(state, place, run));
-        before = &state->runs[place++];
+        VW__TRY(vw__ordered_list_insert(&state->runs, &place, run));
+        before = vw__ordered_list_before(&state->runs, place);
+        behind = vw__ordered_list_behind(&state->runs, place);
     } else {
         join(before, run);
     }
-    if (place < state->run_count && can_join(before, &state->runs[place])) {
-        join(before, &state->runs[place]);
-        remove_run(state, place);
+    if (behind != NULL && can_join(before, behind)) {
+        join(before, behind);
+        vw__ordered_list_remove_behind(&state->runs, &place);
     }
     return VW_OK;
 }
@@ -150,8 +116,8 @@ static vw_status add_run(follower *state, const held_run *run)
 /* A plain segment goes whole, an expandable one in any part of a run. */
 static vw_status cut_run(follower *state, uint64_t begin, uint64_t end, bool is_expandable)
 {
-    size_t place = count_up_to(state, begin);
-    held_run *run = place > 0 ? &state->runs[place - 1] : NULL;
+    vw__ordered_list_place place = vw__ordered_list_up_to(&state->runs, begin);
+    held_run *run = vw__ordered_list_before(&state->runs, place);
     if (run == NULL || end <= begin || run->end < end || run->is_expandable != is_expandable ||
         (!is_expandable && (run->begin != begin || run->end != end))) {
         state->has_contradiction = true;
@@ -161,13 +127,13 @@ static vw_status cut_run(follower *state, uint64_t begin, uint64_t end, bool is_
     rest.begin = end;
     if (run->begin == begin) {
         if (rest.begin == rest.end)
-            remove_run(state, place - 1);
+            vw__ordered_list_remove_before(&state->runs, &place);
         else
             run->begin = end;
         return VW_OK;
     }
     run->end = begin;
-    return rest.begin < rest.end ? insert_run(state, place, &rest) : VW_OK;
+    return rest.begin < rest.end ? vw__ordered_list_insert(&state->runs, &place, &rest) : VW_OK;
 }
 
 /* Takes the memory of an event, or gives it back. */
@@ -317,6 +283,7 @@ static void follower_init(follower *state, const vw__model *model, const vw__mod
 {
     bool has_completions = false;
     *state = (follower){.model = model, .trace = trace};
+    vw__ordered_list_init(&state->runs, sizeof(held_run), "the segments of an instant");
     vw__address_map_init(&state->places);
     for (size_t i = 0; i < trace->event_count; i++) {
         has_completions = has_completions || trace->events[i].action == VW_ACTION_FREE_COMPLETED;
@@ -330,7 +297,7 @@ static void follower_init(follower *state, const vw__model *model, const vw__mod
 
 static void follower_deinit(follower *state)
 {
-    vw__host_free(state->runs);
+    vw__ordered_list_deinit(&state->runs);
     vw__host_free(state->blocks);
     vw__address_map_deinit(&state->places);
     *state = (follower){.model = NULL};
@@ -508,15 +475,18 @@ static vw_status lay_out(follower *state, vw__layout *out)
     vw__layout layout = {.segments = NULL};
     size_t most_blocks, next = 0;
     sort_blocks(state);
-    most_blocks = 2 * state->block_count + state->run_count;
-    layout.segments = vw__host_alloc_zeroed(state->run_count, sizeof *layout.segments);
+    most_blocks = 2 * state->block_count + state->runs.count;
+    layout.segments = vw__host_alloc_zeroed(state->runs.count, sizeof *layout.segments);
     layout.blocks = vw__host_alloc_zeroed(most_blocks, sizeof *layout.blocks);
     if (layout.segments == NULL || layout.blocks == NULL) {
         vw__layout_deinit(&layout);
         return vw__fail_host_memory(most_blocks * sizeof *layout.blocks, "an instant's memory");
     }
-    for (size_t i = 0; i < state->run_count; i++)
-        lay_run(state, &state->runs[i], &next, &layout);
+    vw__ordered_list_place place = vw__ordered_list_begin();
+    const held_run *run;
+    for (; (run = vw__ordered_list_behind(&state->runs, place)) != NULL;
+         place = vw__ordered_list_next(&state->runs, place))
+        lay_run(state, run, &next, &layout);
     *out = layout;
     return VW_OK;
 }
@@ -566,9 +536,12 @@ static file_end compare_with_file(const follower *state)
     vw__script_segments_of(model, state->trace->device, &first, &end);
     for (size_t i = first; i < end; i++)
         file_bytes += model->segments[i].total_bytes;
-    for (size_t i = 0; i < state->run_count; i++) {
-        held_bytes += state->runs[i].end - state->runs[i].begin;
-        if (!is_in_file(state, &state->runs[i], &listed_count, &used_count))
+    vw__ordered_list_place place = vw__ordered_list_begin();
+    const held_run *run;
+    for (; (run = vw__ordered_list_behind(&state->runs, place)) != NULL;
+         place = vw__ordered_list_next(&state->runs, place)) {
+        held_bytes += run->end - run->begin;
+        if (!is_in_file(state, run, &listed_count, &used_count))
             return FILE_END_OTHER;
     }
     /* Segments that the file lists without blocks prove nothing about blocks. */

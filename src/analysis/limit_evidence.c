@@ -265,14 +265,18 @@ typedef struct reservation_bounds {
     uint64_t least_bytes;
 } reservation_bounds;
 
+/* `region` is the last that was taken. */
 static void note_neighbours(const vw__regions *regions, const vw__regions_entry *region,
                             reservation_bounds *bounds)
 {
-    size_t i = (size_t)(region - regions->regions);
-    if (i > 0 && region[-1].is_expandable)
-        bounds->most_bytes = vw__min_u64(bounds->most_bytes, region->address - region[-1].address);
-    if (region->is_expandable && i + 1 < regions->count)
-        bounds->most_bytes = vw__min_u64(bounds->most_bytes, region[1].address - region->address);
+    vw__ordered_list_place behind = vw__ordered_list_up_to(&regions->held, region->address);
+    const vw__regions_entry *above = vw__ordered_list_behind(&regions->held, behind);
+    const vw__regions_entry *below =
+        vw__ordered_list_before(&regions->held, vw__ordered_list_previous(&regions->held, behind));
+    if (below != NULL && below->is_expandable)
+        bounds->most_bytes = vw__min_u64(bounds->most_bytes, region->address - below->address);
+    if (region->is_expandable && above != NULL)
+        bounds->most_bytes = vw__min_u64(bounds->most_bytes, above->address - region->address);
 }
 
 static vw_status follow_regions(const vw__script *script, vw__regions *regions,

@@ -2,7 +2,7 @@
  *
  * A trace takes and gives back memory in pieces that need not match: an expandable segment is
  * mapped in one piece and unmapped in three. So what is held is kept as ranges, joined where they
- * touch. There are hundreds, rarely thousands: a sorted array does.
+ * touch.
  *
  * No locks: one thread at a time. */
 #ifndef VW_ANALYSIS_RANGE_SET_H
@@ -13,17 +13,16 @@
 #include <stdint.h>
 
 #include "vramwise/status.h"
+#include "analysis/ordered_list.h"
 
 typedef struct vw__range_set_range {
-    uint64_t begin;
-    uint64_t end; /* > begin */
+    uint64_t begin; /* the key in the list below */
+    uint64_t end;   /* > begin */
 } vw__range_set_range;
 
-/* Ranges rise and do not touch: ranges[i].end < ranges[i + 1].begin. */
+/* Ranges rise and do not touch: each ends in front of where the next begins. */
 typedef struct vw__range_set {
-    vw__range_set_range *ranges; /* owned */
-    size_t count;
-    size_t capacity;
+    vw__ordered_list ranges; /* vw__range_set_range */
 } vw__range_set;
 
 void vw__range_set_init(vw__range_set *set); /* takes no memory yet */

@@ -26,12 +26,20 @@ uint64_t vw__reading_limit_of_machine(const vw__host_limits *machine)
     return vw__max_u64(LEAST_BYTES, vw__min_u64(MOST_BYTES, share_bytes));
 }
 
-uint64_t vw__reading_limit_bytes(uint64_t asked_bytes)
+uint64_t vw__reading_limit_or(uint64_t asked_bytes, uint64_t otherwise_bytes)
 {
-    vw__host_limits machine;
     uint64_t process_bytes = atomic_load_explicit(&set_bytes, memory_order_relaxed);
     if (asked_bytes != 0 || process_bytes != 0)
         return asked_bytes != 0 ? asked_bytes : process_bytes;
+    return otherwise_bytes;
+}
+
+uint64_t vw__reading_limit_bytes(uint64_t asked_bytes)
+{
+    vw__host_limits machine;
+    uint64_t known_bytes = vw__reading_limit_or(asked_bytes, 0);
+    if (known_bytes != 0)
+        return known_bytes;
     vw__host_limits_read("", &machine);
     return vw__reading_limit_of_machine(&machine);
 }

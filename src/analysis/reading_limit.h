@@ -12,6 +12,9 @@
 /* `asked_bytes`, or vw_reading_limit_set()'s limit if that is 0, or the machine's. */
 uint64_t vw__reading_limit_bytes(uint64_t asked_bytes);
 
+/* The same, and `otherwise_bytes` in place of the machine's. */
+uint64_t vw__reading_limit_or(uint64_t asked_bytes, uint64_t otherwise_bytes);
+
 /* The limit on a machine with these. */
 uint64_t vw__reading_limit_of_machine(const vw__host_limits *machine);
 

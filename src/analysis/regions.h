@@ -16,9 +16,10 @@
 #include <stdint.h>
 
 #include "vramwise/status.h"
+#include "analysis/ordered_list.h"
 
 typedef struct vw__regions_entry {
-    uint64_t address;
+    uint64_t address;    /* the key in the list below */
     uint64_t end;        /* behind the highest byte that was ever held */
     uint64_t held_bytes; /* not 0 */
     uint32_t number;     /* counted from 0, in the order in which they came */
@@ -27,10 +28,8 @@ typedef struct vw__regions_entry {
 
 /* Regions that are held now, by rising address. */
 typedef struct vw__regions {
-    vw__regions_entry *regions; /* owned */
-    size_t count;
-    size_t capacity;
-    uint32_t made_count; /* ever */
+    vw__ordered_list held; /* vw__regions_entry */
+    uint32_t made_count;   /* ever */
 } vw__regions;
 
 void vw__regions_init(vw__regions *regions); /* takes no memory yet */

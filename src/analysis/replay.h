@@ -201,10 +201,11 @@ typedef struct vw__replay_job {
     vw_replay_result *result;            /* as vw__replay_run() fills it */
 } vw__replay_job;
 
-/* Makes all runs, in several threads if the machine has several processors. Only the calling thread
- * calls `progress`. */
+/* Makes all runs, in up to `most_threads` threads; 0: one for each processor of the machine. Only
+ * the calling thread calls `progress`. */
 VW_MUST_CHECK vw_status vw__replay_work_off(const vw__replay_work *work, const vw__replay_job *jobs,
-                                            size_t count, const vw__replay_progress *progress);
+                                            size_t count, unsigned most_threads,
+                                            const vw__replay_progress *progress);
 
 /* ---- cards that are just large enough -------------------------------------------------------- */
 

@@ -172,7 +172,7 @@ static vw_status make_lines(lines_call *call, const char *const *policies, size_
 {
     for (size_t i = 0; i < call->count; i++)
         VW__TRY(name_line(call, i, policies[i]));
-    VW__TRY(vw__replay_work_off(call->work, call->jobs, call->count, progress));
+    VW__TRY(vw__replay_work_off(call->work, call->jobs, call->count, 0, progress));
     for (size_t i = 0; i < call->count; i++)
         VW__TRY(finish_line(&call->drafts[i], most_points, &call->lines[i]));
     const vw__replay_progress all = {progress->progress, progress->context, 1.0, 0.0};

@@ -37,13 +37,20 @@
 #include "analysis/player.h"
 #include "analysis/spill_cost.h"
 #include "base/checked_math.h" /* vw__max_u64 */
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/struct_size.h"
 
 #define NS_PER_US UINT64_C(1000)
 
-enum { OPS_BETWEEN_REPORTS = 1 << 17, SETTLED_AFTER_SHARE = 4 };
+enum { OPS_BETWEEN_LOOKS = 1 << 12, SETTLED_AFTER_SHARE = 4 }; /* looks at the time */
+
+/* What a replay may take of a processor: so much, and so much for each operation. Real programs'
+ * operations take a few microseconds at most. What an allocator does can grow with the square of a
+ * program's operations, and a recording may be made to show that. */
+#define LEAST_LIMIT_NS UINT64_C(10000000000)
+#define LIMIT_NS_PER_OP UINT64_C(200000)
 
 /* ---- live bytes ------------------------------------------------------------------------------ */
 
@@ -157,8 +164,20 @@ typedef struct run_state {
     bool has_diverged; /* at followed[follow.next]: not as recorded */
     bool holds_more;   /* than was recorded there */
     size_t next;       /* operation */
+    uint64_t begin_ns; /* of this thread's processor time */
     bool is_over;
 } run_state;
+
+static vw_status check_time(const run_state *run)
+{
+    size_t op_count = run->work->script.op_count;
+    uint64_t limit_ns = LEAST_LIMIT_NS + op_count * LIMIT_NS_PER_OP;
+    if (vw__clock_thread_ns() - run->begin_ns <= limit_ns)
+        return VW_OK;
+    return vw__fail(VW_ERR_UNSUPPORTED,
+                    "the replay took more than %" PRIu64 " s for %zu operations, and was given up",
+                    limit_ns / UINT64_C(1000000000), op_count);
+}
 
 vw_status vw__replay_tell(const vw__replay_progress *progress, double done)
 {
@@ -214,8 +233,8 @@ static vw_status play_up_to(run_state *run, size_t end)
         size_t part_end = end;
         if (run->next < run->settled_op && run->settled_op < end)
             part_end = run->settled_op;
-        if (run->progress != NULL && part_end - run->next > OPS_BETWEEN_REPORTS)
-            part_end = run->next + OPS_BETWEEN_REPORTS;
+        if (part_end - run->next > OPS_BETWEEN_LOOKS)
+            part_end = run->next + OPS_BETWEEN_LOOKS;
         size_t stopped = run->next;
         vw_status status = vw__player_play(&run->player, run->next, part_end, &stopped);
         run->next = stopped;
@@ -223,6 +242,7 @@ static vw_status play_up_to(run_state *run, size_t end)
             VW__TRY(judge_failure(run, stopped, status));
         if (run->next == run->settled_op)
             run->settled_from_ns = *run->player.elapsed_ns;
+        VW__TRY(check_time(run));
         VW__TRY(vw__replay_tell(run->progress, (double)run->next / (double)op_count));
     }
     return VW_OK;
@@ -280,6 +300,7 @@ static vw_status play_all(run_state *run)
         }
         if (trim_op <= step_op) {
             VW__TRY(vw__player_trim(&run->player));
+            VW__TRY(check_time(run));
             run->result->trims++;
             next_trim++;
         }
@@ -476,6 +497,7 @@ static vw_status run_once(const run_state *plan, vw__replay_card card, size_t *f
     run.result = result;
     run.settled_op = plan->is_trial ? SIZE_MAX : find_settled_op(&plan->work->script);
     run.follow = (follow_state){.work = plan->work, .end = *follow_end};
+    run.begin_ns = vw__clock_thread_ns();
     VW__TRY(start_player(&run, card));
     (void)atomic_fetch_add_explicit(&play_count, 1, memory_order_relaxed);
     vw_status status = play_all(&run);
@@ -609,9 +631,9 @@ static void *work_off_as_helper(void *context)
     return NULL;
 }
 
-static size_t helper_count(size_t job_count)
+static size_t helper_count(size_t job_count, unsigned most_threads)
 {
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    long processors = most_threads != 0 ? (long)most_threads : sysconf(_SC_NPROCESSORS_ONLN);
     size_t threads = processors > 0 ? (size_t)processors : 1;
     if (threads > MOST_THREADS)
         threads = MOST_THREADS;
@@ -621,13 +643,13 @@ static size_t helper_count(size_t job_count)
 }
 
 vw_status vw__replay_work_off(const vw__replay_work *work, const vw__replay_job *jobs, size_t count,
-                              const vw__replay_progress *progress)
+                              unsigned most_threads, const vw__replay_progress *progress)
 {
     job_queue queue = {.work = work, .jobs = jobs, .count = count, .progress = progress};
     pthread_t helpers[MOST_THREADS];
     size_t started = 0;
     (void)pthread_mutex_init(&queue.lock, NULL); /* with default attributes it cannot fail */
-    for (size_t wanted = helper_count(count); started < wanted; started++)
+    for (size_t wanted = helper_count(count, most_threads); started < wanted; started++)
         if (pthread_create(&helpers[started], NULL, work_off_as_helper, &queue) != 0)
             break; /* the others do it */
     work_off(&queue, true);

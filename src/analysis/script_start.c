@@ -143,14 +143,14 @@ static vw_status judge_beginning(start_pass *pass, size_t first, size_t end)
 {
     vw__script *script = pass->script;
     note_kinds(pass);
-    script->has_end_state = end > first || pass->held.count == 0;
+    script->has_end_state = end > first || pass->held.ranges.count == 0;
     for (size_t i = first; i < end; i++) {
         const vw__model_segment *segment = &script->model->segments[i];
         VW__TRY(vw__range_set_remove(&pass->held, segment->address,
                                      vw__add_capped_u64(segment->address, segment->total_bytes),
                                      &pass->initial));
     }
-    script->is_truncated = pass->initial.count > 0 || (end == first && pass->has_strays);
+    script->is_truncated = pass->initial.ranges.count > 0 || (end == first && pass->has_strays);
     return VW_OK;
 }
 

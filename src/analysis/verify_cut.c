@@ -140,8 +140,11 @@ static vw_status follow_plain(cut_check *check, size_t index)
 static void compare_plain(cut_check *check)
 {
     int device = check->script->trace->device;
-    for (size_t i = 0; check->knows_held && i < check->plain.count; i++) {
-        const vw__regions_entry *region = &check->plain.regions[i];
+    const vw__ordered_list *plain = &check->plain.held;
+    vw__ordered_list_place place = vw__ordered_list_begin();
+    for (size_t i = 0; check->knows_held && i < plain->count; i++) {
+        const vw__regions_entry *region = vw__ordered_list_behind(plain, place);
+        place = vw__ordered_list_next(plain, place);
         const vw__model_segment *segment =
             vw__script_segment_at(check->script->model, device, region->address);
         if (segment != NULL && segment->address == region->address &&

@@ -468,24 +468,29 @@ bool vw_diagnosis_is_problem(const vw_diagnosis *shown)
 
 /* What has grown over the whole run is the cause of a limit being reached, too. A recording without
  * a history shows no cause at all. */
-bool vw_diagnosis_sees_more(const vw_diagnosis *story, const vw_diagnosis *recording)
+bool vw__diagnosis_verdict_sees_more(vw_verdict story, vw_verdict recording)
 {
-    switch (recording->verdict) {
+    switch (recording) {
     case VW_VERDICT_UNKNOWN:
-        return story->verdict != VW_VERDICT_UNKNOWN && story->verdict != VW_VERDICT_NOT_OOM &&
-               story->verdict != VW_VERDICT_HEALTHY;
+        return story != VW_VERDICT_UNKNOWN && story != VW_VERDICT_NOT_OOM &&
+               story != VW_VERDICT_HEALTHY;
     case VW_VERDICT_CAPPED:
     case VW_VERDICT_OUTSIDE:
-        return story->verdict == VW_VERDICT_LEAK;
+        return story == VW_VERDICT_LEAK;
     case VW_VERDICT_GENUINE:
     case VW_VERDICT_REFUSED: /* as a limit looks to those who do not know of it */
     case VW_VERDICT_HEALTHY:
     case VW_VERDICT_NOT_OOM:
-        return story->verdict == VW_VERDICT_LEAK || story->verdict == VW_VERDICT_OUTSIDE ||
-               story->verdict == VW_VERDICT_CAPPED || story->verdict == VW_VERDICT_TOO_LARGE;
+        return story == VW_VERDICT_LEAK || story == VW_VERDICT_OUTSIDE ||
+               story == VW_VERDICT_CAPPED || story == VW_VERDICT_TOO_LARGE;
     default:
         return false;
     }
+}
+
+bool vw_diagnosis_sees_more(const vw_diagnosis *story, const vw_diagnosis *recording)
+{
+    return vw__diagnosis_verdict_sees_more(story->verdict, recording->verdict);
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */

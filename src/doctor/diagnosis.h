@@ -225,4 +225,7 @@ VW_MUST_CHECK vw_status vw__diagnosis_finish(vw__diagnosis_draft *draft, vw_diag
 /* Lives as long as the diagnosis. */
 const vw__diagnosis_found_growth *vw__diagnosis_growth(const vw_diagnosis *diagnosis);
 
+/* vw_diagnosis_sees_more() by the verdicts alone. */
+bool vw__diagnosis_verdict_sees_more(vw_verdict story, vw_verdict recording);
+
 #endif /* VW_DOCTOR_DIAGNOSIS_H */

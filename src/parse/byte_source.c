@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h> /* makedev */
 #include <unistd.h>
 
 #include "base/checked_math.h" /* vw__min_u64 */
@@ -340,20 +341,55 @@ static vw_status new_source(const char *name, const vw__byte_source_options *opt
     return VW_OK;
 }
 
+static bool is_null_device(const struct stat *facts)
+{
+    return S_ISCHR(facts->st_mode) && facts->st_rdev == makedev(1, 3);
+}
+
+static vw_status check_kind(const vw__byte_source *source, const struct stat *facts)
+{
+    if (S_ISDIR(facts->st_mode))
+        return vw__fail(VW_ERR_FILE, "%s: expected a file, found a folder", source->name);
+    if (S_ISBLK(facts->st_mode) ||
+        (S_ISCHR(facts->st_mode) && !is_null_device(facts) && isatty(source->file) == 0))
+        return vw__fail(VW_ERR_FILE, "%s: expected a file or a pipe, found a device", source->name);
+    return VW_OK;
+}
+
+/* `name` was found in a folder; `facts` are the open file's. A link is compared as it was when the
+ * file was opened, or changed since, which is refused too. */
+static vw_status check_found(const vw__byte_source *source, const struct stat *name,
+                             const struct stat *facts)
+{
+    if (!S_ISREG(facts->st_mode))
+        return vw__fail(VW_ERR_FILE, "%s: expected a plain file", source->name);
+    bool is_same = name->st_dev == facts->st_dev && name->st_ino == facts->st_ino;
+    bool is_good_link = S_ISLNK(name->st_mode) && (name->st_uid == geteuid() || name->st_uid == 0 ||
+                                                   name->st_uid == facts->st_uid);
+    return is_same || is_good_link
+               ? VW_OK
+               : vw__fail(VW_ERR_FILE, "%s: a link of user %lu to a file of user %lu", source->name,
+                          (unsigned long)name->st_uid, (unsigned long)facts->st_uid);
+}
+
 static vw_status open_file(vw__byte_source *source, const char *path)
 {
-    bool is_standard_input = strcmp(path, "-") == 0;
-    source->file = is_standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    struct stat name = {.st_mode = 0}, facts;
+    bool is_found = source->options.is_found;
+    bool is_standard_input = !is_found && strcmp(path, "-") == 0;
+    if (is_found && lstat(path, &name) != 0)
+        return vw__fail(VW_ERR_FILE, "%s: %s", path, strerror(errno));
+    source->file = is_standard_input
+                       ? STDIN_FILENO
+                       : open(path, O_RDONLY | O_CLOEXEC | (is_found ? O_NONBLOCK : 0));
     if (source->file < 0) {
         source->file = NO_FILE;
         return vw__fail(VW_ERR_FILE, "%s: %s", path, strerror(errno));
     }
     source->owns_file = !is_standard_input;
-    struct stat facts;
     if (fstat(source->file, &facts) != 0)
         return vw__fail(VW_ERR_FILE, "%s: %s", source->name, strerror(errno));
-    if (S_ISDIR(facts.st_mode))
-        return vw__fail(VW_ERR_FILE, "%s: expected a file, found a folder", source->name);
+    VW__TRY(is_found ? check_found(source, &name, &facts) : check_kind(source, &facts));
     if (S_ISREG(facts.st_mode) && facts.st_size > 0)
         source->file_size_bytes = (uint64_t)facts.st_size;
     source->input_buffer = vw__host_alloc(INPUT_BYTES);

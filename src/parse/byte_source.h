@@ -31,6 +31,10 @@ typedef struct vw__byte_source_options {
      * Returns false to end the reading, which then fails with VW_ERR_WRONG_STATE. Or NULL. */
     bool (*progress)(void *context, uint64_t read_bytes, uint64_t file_bytes);
     void *progress_context;
+
+    /* The file was found, and not named by the user: somebody else may have put it there. It must
+     * be a plain file, or a link to one that is this user's, root's or the file's owner's. */
+    bool is_found;
 } vw__byte_source_options;
 
 #define VW__BYTE_SOURCE_DEFAULT_LIMIT_BYTES (UINT64_C(64) << 30)
@@ -41,7 +45,9 @@ typedef struct vw__byte_source_options {
 #define VW__BYTE_SOURCE_SMALL_BYTES (UINT64_C(256) << 20)
 
 /* "-" is standard input. VW_ERR_FILE: it cannot be opened or read (with the system's words), is a
- * directory. `options` may be NULL. Waits for the first few bytes, to see what they are. */
+ * directory, or a device, which may have no end (terminals and /dev/null are read). `options` may
+ * be NULL. Waits for the first few bytes, to see what they are, and so for whoever writes to a
+ * pipe. */
 VW_MUST_CHECK vw_status vw__byte_source_open(const char *path,
                                              const vw__byte_source_options *options,
                                              vw__byte_source **out);

@@ -7,6 +7,7 @@
 
 #include "base/ascii.h"
 #include "base/checked_math.h"
+#include "parse/torch_snapshot_read.h" /* VW__SNAPSHOT_NAME_BYTES */
 
 /* ---- fields ---------------------------------------------------------------------------------- */
 
@@ -220,14 +221,29 @@ vw_status vw__snapshot_fold_string(vw__snapshot_fold *fold, vw__value value, uin
     return vw__model_add_string(fold->builder, bytes, size_bytes, id);
 }
 
-static vw_status get_string(vw__snapshot_fold *fold, vw__snapshot_name key, uint32_t *id)
+vw_status vw__snapshot_fold_name(vw__snapshot_fold *fold, vw__value value, uint32_t *id)
+{
+    static const char mark[] = "...";
+    char cut[VW__SNAPSHOT_NAME_BYTES];
+    size_t size_bytes = 0, kept_bytes = sizeof cut - (sizeof mark - 1);
+    const char *bytes = vw__value_string(fold->document, value, &size_bytes);
+    if (size_bytes <= sizeof cut)
+        return vw__model_add_string(fold->builder, bytes, size_bytes, id);
+    while (kept_bytes > 0 && ((unsigned char)bytes[kept_bytes] & 0xC0) == 0x80)
+        kept_bytes--; /* a character stays whole */
+    memcpy(cut, bytes, kept_bytes);
+    memcpy(cut + kept_bytes, mark, sizeof mark - 1);
+    return vw__model_add_string(fold->builder, cut, kept_bytes + sizeof mark - 1, id);
+}
+
+static vw_status get_name(vw__snapshot_fold *fold, vw__snapshot_name key, uint32_t *id)
 {
     const vw__snapshot_fields *fields = &fold->fields;
     if (!vw__snapshot_has_field(fields, key))
         return VW_OK;
     if (vw__value_get_kind(fields->values[key]) != VW__VALUE_STRING)
         return vw__snapshot_wrong_field(fields, key, "a string", fields->values[key]);
-    return vw__snapshot_fold_string(fold, fields->values[key], id);
+    return vw__snapshot_fold_name(fold, fields->values[key], id);
 }
 
 /* ---- streams and pools ----------------------------------------------------------------------- */
@@ -396,7 +412,7 @@ vw_status vw__snapshot_get_context(vw__snapshot_fold *fold, uint32_t *context)
 static vw_status add_forward_frame(vw__snapshot_fold *fold, vw__value name, uint32_t *id)
 {
     vw__model_frame frame = {.filename = VW__MODEL_NO_STRING, .line = 0};
-    VW__TRY(vw__snapshot_fold_string(fold, name, &frame.name));
+    VW__TRY(vw__snapshot_fold_name(fold, name, &frame.name));
     return vw__model_add_frame(fold->builder, &frame, id);
 }
 
@@ -439,8 +455,8 @@ static vw_status fold_frame(vw__snapshot_fold *fold, vw__value *folded)
     uint32_t id;
     fold->fields.record = "frame";
     fold->fields.number = fold->frame_count++;
-    VW__TRY(get_string(fold, VW__SNAPSHOT_KEY_NAME, &frame.name));
-    VW__TRY(get_string(fold, VW__SNAPSHOT_KEY_FILENAME, &frame.filename));
+    VW__TRY(get_name(fold, VW__SNAPSHOT_KEY_NAME, &frame.name));
+    VW__TRY(get_name(fold, VW__SNAPSHOT_KEY_FILENAME, &frame.filename));
     VW__TRY(vw__snapshot_get_signed(&fold->fields, VW__SNAPSHOT_KEY_LINE, &line));
     if (line > UINT32_MAX)
         return vw__snapshot_wrong_field(&fold->fields, VW__SNAPSHOT_KEY_LINE,
@@ -470,7 +486,7 @@ static vw_status fold_annotation(vw__snapshot_fold *fold, vw__value *folded)
     uint32_t place;
     fold->fields.record = "annotation";
     fold->fields.number = fold->annotations.count;
-    VW__TRY(get_string(fold, VW__SNAPSHOT_KEY_NAME, &annotation.name));
+    VW__TRY(get_name(fold, VW__SNAPSHOT_KEY_NAME, &annotation.name));
     VW__TRY(vw__snapshot_get_signed(fields, VW__SNAPSHOT_KEY_TIME_US, &annotation.time_us));
     VW__TRY(vw__snapshot_get_device(fields, &annotation.device));
     vw__value stage = fields->values[VW__SNAPSHOT_KEY_STAGE];

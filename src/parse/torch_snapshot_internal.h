@@ -332,6 +332,12 @@ VW_MUST_CHECK vw_status vw__snapshot_get_pool(vw__snapshot_fold *fold, vw__snaps
 VW_MUST_CHECK vw_status vw__snapshot_fold_string(vw__snapshot_fold *fold, vw__value value,
                                                  uint32_t *id);
 
+/* The same for a name (of a function, a file, an annotation, what an event says about itself): cut
+ * to VW__SNAPSHOT_NAME_BYTES. A file says a name once and means it a thousand times, at two bytes
+ * each; whoever looks at every frame, or prints it, would read it as often. */
+VW_MUST_CHECK vw_status vw__snapshot_fold_name(vw__snapshot_fold *fold, vw__value value,
+                                               uint32_t *id);
+
 /* ---- the outermost value --------------------------------------------------------------------- */
 
 /* `root` is what the file is: a dict, or a bare list of segments. VW_ERR_CORRUPT_FILE: it is

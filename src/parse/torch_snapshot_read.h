@@ -9,6 +9,9 @@
 #include "parse/byte_source.h"
 #include "model/memory_model.h"
 
+/* Names of functions, files and annotations are cut to this length, and end in "..." then. */
+enum { VW__SNAPSHOT_NAME_BYTES = 1024 };
+
 typedef enum vw__snapshot_encoding {
     VW__SNAPSHOT_ENCODING_PICKLE,
     VW__SNAPSHOT_ENCODING_JSON,

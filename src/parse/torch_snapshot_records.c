@@ -25,7 +25,7 @@ static vw_status get_text(vw__snapshot_fold *fold, vw__snapshot_name key, vw__sn
         return vw__snapshot_wrong_field(&fold->fields, key, "a string", value);
     if (vw__value_string_id(value) == nothing)
         return VW_OK;
-    return vw__snapshot_fold_string(fold, value, id);
+    return vw__snapshot_fold_name(fold, value, id);
 }
 
 static vw_status get_note(vw__snapshot_fold *fold, vw__model_event *event)
@@ -37,8 +37,8 @@ static vw_status get_note(vw__snapshot_fold *fold, vw__model_event *event)
                      &note.user_metadata));
     VW__TRY(vw__snapshot_get_forward_stack(fold, &note.forward_stack));
     if (event->action == VW__MODEL_ACTION_OTHER)
-        VW__TRY(vw__snapshot_fold_string(fold, fold->fields.values[VW__SNAPSHOT_KEY_ACTION],
-                                         &note.action));
+        VW__TRY(vw__snapshot_fold_name(fold, fold->fields.values[VW__SNAPSHOT_KEY_ACTION],
+                                       &note.action));
     if (note.action != VW__MODEL_NO_STRING || note.compile_context != VW__MODEL_NO_STRING ||
         note.user_metadata != VW__MODEL_NO_STRING || note.forward_stack != VW__MODEL_EMPTY_STACK)
         VW__TRY(vw__model_add_note(fold->builder, &note, &event->note));

@@ -125,6 +125,8 @@ vw_status vw_plan_card_read(const char *text, uint64_t *total_bytes, const vw_pl
                         "expected a size such as 24GiB or a card such as %s, not '%s'",
                         nearest != NULL ? nearest : "rtx4090", text);
     }
+    if (found == NULL)
+        VW__TRY(vw_parse_memory_size(text, &size));
     *total_bytes = found != NULL ? found->total_bytes : size;
     *card = found;
     return VW_OK;

@@ -96,7 +96,7 @@ static uint64_t shared_sums(uint64_t outer, uint64_t rows, uint64_t columns)
 vw__hidden vw__hidden_sum(uint64_t outer, uint64_t rows, uint64_t columns)
 {
     vw__hidden hidden = {.count = 0};
-    if (columns > 0)
+    if (outer > 0 && columns > 0)
         let_go(&hidden, take(&hidden, shared_sums(outer, rows, columns), FLOAT32_BYTES));
     return hidden;
 }

@@ -27,6 +27,11 @@
 /* A prediction that nobody has measured. */
 #define UNMEASURED_ERROR 0.03
 
+uint64_t vw_plan_card_context_bytes(void)
+{
+    return CUDA_BYTES;
+}
+
 uint64_t vw__plan_context_bytes(const vw_plan_settings *settings)
 {
     return CUDA_BYTES + (settings->gpus > 1 ? NCCL_BYTES : 0);

@@ -172,6 +172,12 @@ const char *vw__plan_zoo_name(const char *published)
     return entry == NULL ? NULL : entry->known.name;
 }
 
+const vw_plan_known_model *vw_plan_known_find(const char *name)
+{
+    const zoo_entry *entry = name != NULL ? find_entry(name) : NULL;
+    return entry != NULL ? &entry->known : NULL;
+}
+
 bool vw__plan_zoo_find(const char *name, vw_plan_model *model)
 {
     for (size_t i = 0; i < ZOO_COUNT; i++)

@@ -1,20 +1,12 @@
-/* rank_account.c - what one recording, or the texts of a rank, came to, and one vw_rank of all
- * accounts of a rank.
- *
- * A rank may have several recordings: that of the failure and that of --record, those of restarts.
- * The one of a failure counts, then the latest, then the longest. Its texts know what a recording
- * cannot: the limit, other processes, steps from before the history. So the two are merged field by
- * field, and the verdict is the texts' where vw_diagnosis_sees_more() says so. */
+/* rank_account.c - what one recording, or the texts of a rank, came to. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h> /* qsort */
 #include <string.h>
 
 #include "analysis/recording.h"
 #include "analysis/site_key.h"
 #include "base/byte_buffer.h"
-#include "base/checked_math.h" /* vw__max_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "ranks/rank_files.h" /* vw__ranks_is_failure_name */
@@ -23,14 +15,13 @@
 enum {
     NOTE_BYTES = 400,
     MOST_NOTES = 64,
-    MOST_USAGES = 512, /* stacks at the peak, the largest: the others hold next to nothing */
-    MOST_MISSING = 1024
+    MOST_USAGES = 512,      /* stacks at the peak, the largest: the others hold next to nothing */
+    MOST_FAILED_FRAMES = 16 /* from the innermost of the program outwards */
 };
 
 vw__ranks_account vw__ranks_account_of(uint64_t rank)
 {
     return (vw__ranks_account){
-        .last_time_us = INT64_MIN,
         .shown = {.rank = rank,
                   .device = -1,
                   .peak_live_bytes = VW_UNKNOWN,
@@ -43,26 +34,21 @@ vw__ranks_account vw__ranks_account_of(uint64_t rank)
                   .local_time_us = INT64_MIN,
                   .verdict = VW_VERDICT_UNKNOWN,
                   .sentence = "",
-                  .card_bytes = VW_UNKNOWN},
+                  .card_bytes = VW_UNKNOWN,
+                  .last_time_us = INT64_MIN},
     };
 }
 
 vw_status vw__ranks_accounts_add(vw__ranks_accounts *accounts, const vw__ranks_account *account)
 {
-    vw_status status = vw__ranks_make_room((void **)&accounts->accounts, accounts->count,
-                                           &accounts->capacity, sizeof *accounts->accounts);
-    if (status != VW_OK) {
-        vw_diagnosis_free(account->diagnosis);
-        return status;
-    }
+    VW__TRY(vw__ranks_make_room((void **)&accounts->accounts, accounts->count, &accounts->capacity,
+                                sizeof *accounts->accounts));
     accounts->accounts[accounts->count++] = *account;
     return VW_OK;
 }
 
 void vw__ranks_accounts_deinit(vw__ranks_accounts *accounts)
 {
-    for (size_t i = 0; i < accounts->count; i++)
-        vw_diagnosis_free(accounts->accounts[i].diagnosis);
     vw__host_free(accounts->accounts);
     *accounts = (vw__ranks_accounts){.accounts = NULL};
 }
@@ -102,15 +88,13 @@ vw_status vw__ranks_note(vw__ranks_work *work, const char *format, ...)
     return VW_OK;
 }
 
-/* Fills the verdict of `account` from a diagnosis, and keeps that: it is the account's from here,
- * also on failure. */
+/* Fills the verdict of `account` from a diagnosis. */
 static vw_status take_diagnosis(vw__ranks_work *work, vw__ranks_account *account,
-                                vw_diagnosis *diagnosis)
+                                const vw_diagnosis *diagnosis)
 {
     vw_rank *rank = &account->shown;
     const vw_memory_numbers *numbers = &diagnosis->numbers;
     const vw__diagnosis_found_growth *growth = vw__diagnosis_growth(diagnosis);
-    account->diagnosis = diagnosis;
     rank->has_verdict = true;
     rank->verdict = diagnosis->verdict;
     rank->confidence = diagnosis->confidence;
@@ -130,6 +114,18 @@ static vw_status take_diagnosis(vw__ranks_work *work, vw__ranks_account *account
     return vw__ranks_keep(work, diagnosis->sentence, &rank->sentence);
 }
 
+static vw_status keep_frame(vw__ranks_work *work, const vw_frame *frame, vw_frame *out)
+{
+    out->line = frame->line;
+    VW__TRY(vw__ranks_keep(work, frame->file, &out->file));
+    return vw__ranks_keep(work, frame->function, &out->function);
+}
+
+static vw_frame *make_frames(vw__ranks_work *work, size_t count)
+{
+    return vw__arena_alloc_array(work->arena, count, sizeof(vw_frame), _Alignof(vw_frame));
+}
+
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 /* Logs leave steps out: the last number says how many there were, if it is one of steps. */
@@ -138,6 +134,25 @@ static uint64_t steps_in(const vw__step_log *log)
     double last = log->points[log->point_count - 1].step;
     bool is_numbered = strcmp(log->step_name, "step") == 0 && last >= 1 && last < 1e15;
     return is_numbered ? (uint64_t)last : log->found_count;
+}
+
+/* The line that failed, by a traceback. */
+static vw_status note_failed_line(vw__ranks_work *work, const vw_diagnosis *diagnosis,
+                                  vw_rank *rank)
+{
+    const vw_failed_at *at = diagnosis->failed_at;
+    if (at == NULL || !rank->ran_out)
+        return VW_OK;
+    const vw_frame found = {.file = at->file,
+                            .function = at->function != NULL ? at->function : "",
+                            .line = at->line > 0 ? (uint32_t)at->line : 0};
+    vw_frame *frame = make_frames(work, 1);
+    if (frame == NULL)
+        return vw__fail_host_memory(sizeof *frame, "the line that failed");
+    VW__TRY(keep_frame(work, &found, frame));
+    rank->failed_frames = frame;
+    rank->failed_frame_count = 1;
+    return VW_OK;
 }
 
 static void note_time(const vw__ranks_story *story, const vw__doctor_text_facts *facts,
@@ -159,7 +174,11 @@ vw_status vw__ranks_account_story(vw__ranks_work *work, vw__ranks_story *story,
     rank->text = story->first_path;
     rank->file_count = story->file_count;
     VW__TRY(vw__doctor_text_scan_diagnose(story->scan, &work->doctor, &facts, &diagnosis));
-    VW__TRY(take_diagnosis(work, account, diagnosis));
+    vw_status status = take_diagnosis(work, account, diagnosis);
+    if (status == VW_OK)
+        status = note_failed_line(work, diagnosis, rank);
+    vw_diagnosis_free(diagnosis);
+    VW__TRY(status);
     note_time(story, &facts, rank);
     if (facts.steps.point_count != 0)
         rank->step_count = steps_in(&facts.steps);
@@ -205,78 +224,140 @@ static void note_peaks(const vw_device_stats *device, vw__ranks_account *account
         rank->peak_live_bytes = device->end.live_bytes;
         rank->peak_reserved_bytes = device->reserved_bytes;
     }
-    account->last_time_us = device->last_time_us;
+    rank->last_time_us = device->last_time_us;
+}
+
+/* The event of the failure; NULL: there is none, or it is not in the trace. */
+static const vw__model_event *failure_of(const vw_recording *recording,
+                                         const vw_device_stats *device)
+{
+    const vw__model_trace *trace;
+    if (!device->has_oom ||
+        vw__recording_trace(recording->model, device->device, &trace) != VW_OK ||
+        device->oom_event >= trace->event_count)
+        return NULL;
+    return &trace->events[device->oom_event];
 }
 
 static void note_failure(const vw_recording *recording, const vw_device_stats *device,
                          vw__ranks_account *account)
 {
     vw_rank *rank = &account->shown;
-    const vw__model_trace *trace;
+    const vw__model_event *event = failure_of(recording, device);
     if (!device->has_oom)
         return;
     rank->ran_out = true;
     rank->tried_bytes = device->oom_tried_bytes;
-    if (vw__recording_trace(recording->model, device->device, &trace) == VW_OK &&
-        device->oom_event < trace->event_count)
-        rank->time_us = trace->events[device->oom_event].time_us;
+    if (event != NULL)
+        rank->time_us = event->time_us;
+}
+
+static vw_frame frame_at(const vw__model *model, vw__model_stack stack, size_t place)
+{
+    const vw__model_frame *frame = &model->frames[model->frame_ids[stack.first + place]];
+    return (vw_frame){.function = vw__model_string(model, frame->name),
+                      .file = vw__model_string(model, frame->filename),
+                      .line = frame->line};
+}
+
+static bool is_frame(const vw_frame *frame, const vw_failed_at *at)
+{
+    return at->line >= 0 && frame->line == (uint32_t)at->line &&
+           strcmp(frame->file, at->file) == 0 && at->function != NULL &&
+           strcmp(frame->function, at->function) == 0;
+}
+
+/* The stack of the failure from the frame on that the doctor names: the program's innermost. */
+static vw_status note_failed_stack(vw__ranks_work *work, const vw_recording *recording,
+                                   const vw_device_stats *device, const vw_failed_at *at,
+                                   vw_rank *rank)
+{
+    const vw__model *model = recording->model;
+    const vw__model_event *event = failure_of(recording, device);
+    if (event == NULL || at == NULL)
+        return VW_OK;
+    vw__model_stack stack = vw__model_stack_of(model, event->context);
+    size_t first = 0;
+    vw_frame found;
+    while (first < stack.count && (found = frame_at(model, stack, first), !is_frame(&found, at)))
+        first++;
+    size_t count = stack.count - first;
+    if (count > MOST_FAILED_FRAMES)
+        count = MOST_FAILED_FRAMES;
+    vw_frame *frames = make_frames(work, count);
+    if (frames == NULL)
+        return vw__fail_host_memory(count * sizeof *frames, "the stack of a failure");
+    for (size_t i = 0; i < count; i++) {
+        found = frame_at(model, stack, first + i);
+        VW__TRY(keep_frame(work, &found, &frames[i]));
+    }
+    rank->failed_frames = frames;
+    rank->failed_frame_count = count;
+    return VW_OK;
 }
 
 /* ---- lines of the program -------------------------------------------------------------------- */
 
-static void write_key(vw__byte_buffer *key, const vw_usage *usage)
+static void write_key(vw__byte_buffer *key, const vw_frame *where, const char *category)
 {
-    const vw_frame *place = vw__site_key_frame(usage);
-    vw__byte_buffer_clear(key);
-    vw__append_u8(key, place != NULL);
-    if (place == NULL) {
-        vw__append_text(key, usage->category);
+    vw__append_u8(key, where != NULL);
+    if (where == NULL) {
+        vw__append_text(key, category);
         return;
     }
-    vw__append_bytes(key, place->file, strlen(place->file) + 1);
-    vw__append_bytes(key, place->function, strlen(place->function) + 1);
-    vw__append_u32_le(key, place->line);
+    vw__append_bytes(key, where->file, strlen(where->file) + 1);
+    vw__append_bytes(key, where->function, strlen(where->function) + 1);
+    vw__append_u32_le(key, where->line);
 }
 
-static vw_status keep_site(vw__ranks_work *work, const vw_usage *usage, vw__ranks_site *out)
+static vw_status keep_site(vw__ranks_work *work, const vw_frame *where, const char *category,
+                           vw__ranks_site *out)
 {
-    const vw_frame *place = vw__site_key_frame(usage);
-    *out = (vw__ranks_site){NULL, usage->category};
-    if (place == NULL)
-        return VW_OK;
-    vw_frame *frame = vw__arena_alloc(work->arena, sizeof *frame, _Alignof(vw_frame));
-    if (frame == NULL)
-        return vw__fail_host_memory(sizeof *frame, "a line of the program");
-    frame->line = place->line;
-    VW__TRY(vw__ranks_keep(work, place->file, &frame->file));
-    VW__TRY(vw__ranks_keep(work, place->function, &frame->function));
-    out->where = frame;
+    vw_frame *frame = NULL;
+    if (where != NULL) {
+        frame = make_frames(work, 1);
+        if (frame == NULL)
+            return vw__fail_host_memory(sizeof *frame, "a line of the program");
+        VW__TRY(keep_frame(work, where, frame));
+    }
+    *out = (vw__ranks_site){frame, category};
     return VW_OK;
 }
 
-static vw_status find_site(vw__ranks_work *work, const vw_usage *usage, vw__byte_buffer *key,
-                           uint32_t *site)
+static vw_status add_site(vw__ranks_work *work, const vw_frame *where, const char *category,
+                          const vw__byte_buffer *key, uint32_t *site)
 {
     vw__ranks_site_table *table = &work->sites;
     uint32_t before = table->keys.count;
-    write_key(key, usage);
     VW__TRY(vw__ranks_make_room((void **)&table->sites, before, &table->capacity,
                                 sizeof *table->sites));
     if (vw__byte_buffer_has_failed(key) ||
         !vw__string_table_add(&table->keys, vw__byte_buffer_text(key), vw__byte_buffer_size(key),
                               site))
         return vw__fail_host_memory(vw__byte_buffer_size(key), "a line of the program");
-    return *site == before ? keep_site(work, usage, &table->sites[*site]) : VW_OK;
+    return *site == before ? keep_site(work, where, category, &table->sites[*site]) : VW_OK;
+}
+
+vw_status vw__ranks_site_find(vw__ranks_work *work, const vw_frame *where, const char *category,
+                              uint32_t *site)
+{
+    vw__byte_buffer key;
+    vw__byte_buffer_init(&key);
+    write_key(&key, where, category);
+    vw_status status = add_site(work, where, category, &key, site);
+    vw__byte_buffer_deinit(&key);
+    return status;
 }
 
 /* Stacks of one line are one. */
 static vw_status add_usages(vw__ranks_work *work, const vw_moment *peak,
-                            vw__ranks_site_bytes *sites, vw__byte_buffer *key, size_t *count)
+                            vw__ranks_site_bytes *sites, size_t *count)
 {
     for (size_t i = 0; i < peak->usage_count; i++) {
         uint32_t site;
         size_t place = 0;
-        VW__TRY(find_site(work, &peak->usages[i], key, &site));
+        VW__TRY(vw__ranks_site_find(work, vw__site_key_frame(&peak->usages[i]),
+                                    peak->usages[i].category, &site));
         while (place < *count && sites[place].site != site)
             place++;
         if (place == *count)
@@ -288,16 +369,12 @@ static vw_status add_usages(vw__ranks_work *work, const vw_moment *peak,
 
 static vw_status note_sites(vw__ranks_work *work, const vw_moment *peak, vw__ranks_account *account)
 {
-    vw__byte_buffer key;
     vw__ranks_site_bytes *sites = vw__arena_alloc_array(
-        work->arena, peak->usage_count, sizeof *sites, _Alignof(vw__ranks_site_bytes));
+        &work->scratch, peak->usage_count, sizeof *sites, _Alignof(vw__ranks_site_bytes));
     if (sites == NULL)
         return vw__fail_host_memory(peak->usage_count * sizeof *sites, "the lines of a rank");
-    vw__byte_buffer_init(&key);
-    vw_status status = add_usages(work, peak, sites, &key, &account->site_count);
-    vw__byte_buffer_deinit(&key);
     account->sites = sites;
-    return status;
+    return add_usages(work, peak, sites, &account->site_count);
 }
 
 /* ---- settings -------------------------------------------------------------------------------- */
@@ -356,14 +433,18 @@ static vw_status fill_account(vw__ranks_work *work, const vw_recording *recordin
         VW__TRY(note_sites(work, &device->peak, account));
     }
     VW__TRY(vw_doctor_recording(recording, &work->doctor, &diagnosis));
-    return take_diagnosis(work, account, diagnosis);
+    vw_status status = take_diagnosis(work, account, diagnosis);
+    if (status == VW_OK && device != NULL)
+        status = note_failed_stack(work, recording, device, diagnosis->failed_at, &account->shown);
+    vw_diagnosis_free(diagnosis);
+    return status;
 }
 
 vw_status vw__ranks_account_recording(vw__ranks_work *work, const vw_recording *recording,
                                       const char *path, vw__ranks_account *account)
 {
     const vw_stats_options options = {.struct_size = sizeof options,
-                                      .torch_version = work->options->torch_version,
+                                      .torch_version = work->options.torch_version,
                                       .most_usages = MOST_USAGES,
                                       .without_summary = true};
     vw_recording_stats *stats;
@@ -375,201 +456,4 @@ vw_status vw__ranks_account_recording(vw__ranks_work *work, const vw_recording *
     vw_status status = fill_account(work, recording, stats, account);
     vw_recording_stats_free(stats);
     return status;
-}
-
-static int order_of(bool is_less, bool is_more)
-{
-    return (int)is_more - (int)is_less;
-}
-
-/* By rank; of one rank what counts most first. */
-static int compare_accounts(const void *left, const void *right)
-{
-    const vw__ranks_account *one = left, *other = right;
-    int orders[] = {
-        order_of(one->shown.rank<other->shown.rank, one->shown.rank> other->shown.rank),
-        order_of(one->is_recording, other->is_recording),
-        order_of(one->shown.ran_out, other->shown.ran_out),
-        order_of(one->last_time_us > other->last_time_us, one->last_time_us < other->last_time_us),
-        order_of(one->shown.event_count > other->shown.event_count,
-                 one->shown.event_count < other->shown.event_count),
-        order_of(one->order<other->order, one->order> other->order),
-    };
-    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
-        if (orders[i] != 0)
-            return orders[i];
-    return 0;
-}
-
-static void fill_unknown(uint64_t *field, uint64_t value)
-{
-    if (*field == VW_UNKNOWN)
-        *field = value;
-}
-
-static void fill_time(int64_t *field, int64_t value)
-{
-    if (*field == INT64_MIN)
-        *field = value;
-}
-
-static void take_verdict(vw_rank *rank, const vw_rank *from)
-{
-    rank->has_verdict = from->has_verdict;
-    rank->verdict = from->verdict;
-    rank->confidence = from->confidence;
-    rank->is_problem = from->is_problem;
-    rank->sentence = from->sentence;
-}
-
-/* Another recording of the rank adds what the first lacks: when it failed. */
-static void add_recording(vw_rank *rank, const vw__ranks_account *account)
-{
-    rank->file_count += account->shown.file_count;
-    rank->ran_out |= account->shown.ran_out;
-    fill_time(&rank->time_us, account->shown.time_us);
-}
-
-static void add_texts(vw_rank *rank, const vw__ranks_account *first,
-                      const vw__ranks_account *account)
-{
-    const vw_rank *texts = &account->shown;
-    rank->file_count += texts->file_count;
-    rank->text = texts->text;
-    rank->ran_out |= texts->ran_out;
-    fill_unknown(&rank->tried_bytes, texts->tried_bytes);
-    fill_unknown(&rank->card_bytes, texts->card_bytes);
-    fill_time(&rank->time_us, texts->time_us);
-    fill_time(&rank->local_time_us, texts->local_time_us);
-    if (texts->step_count != VW_UNKNOWN) /* the whole run's, not only those of the history */
-        rank->step_count = texts->step_count;
-    if (!(rank->growth_bytes_per_step > 0) && !isnan(texts->growth_bytes_per_step))
-        rank->growth_bytes_per_step = texts->growth_bytes_per_step;
-    if (account->diagnosis != NULL &&
-        (first->diagnosis == NULL || vw_diagnosis_sees_more(account->diagnosis, first->diagnosis)))
-        take_verdict(rank, texts);
-}
-
-/* All accounts of one rank, the first of which counts most. */
-static vw_rank merge_rank(const vw__ranks_account *accounts, size_t count)
-{
-    vw_rank rank = accounts[0].shown;
-    for (size_t i = 1; i < count; i++) {
-        if (accounts[i].is_recording)
-            add_recording(&rank, &accounts[i]);
-        else
-            add_texts(&rank, &accounts[0], &accounts[i]);
-    }
-    return rank;
-}
-
-/* The highest number that files of the job have. What is no recording and no log is named as it
- * likes: a layer's weights may be `layer_r80.bin`. */
-static uint64_t highest_rank(const vw_ranks_report *report)
-{
-    uint64_t highest = report->rank_count > 0 ? report->ranks[report->rank_count - 1].rank : 0;
-    for (size_t i = 0; i < report->file_count; i++) {
-        const vw_rank_file *file = &report->files[i];
-        if (file->kind == VW_RANK_FILE_UNREADABLE && file->rank != VW_UNKNOWN)
-            highest = vw__max_u64(highest, file->rank);
-    }
-    return highest;
-}
-
-static bool has_file(const vw_ranks_report *report, uint64_t rank)
-{
-    size_t i = 0;
-    while (i < report->file_count && report->files[i].rank != rank)
-        i++;
-    return i < report->file_count;
-}
-
-/* Numbers without an account: there is no file, or none that told anything. */
-static void sort_absent(vw_ranks_report *report, uint64_t highest, uint64_t *missing,
-                        uint64_t *unread)
-{
-    size_t place = 0;
-    for (uint64_t number = 0; number <= highest; number++) {
-        if (place < report->rank_count && report->ranks[place].rank == number)
-            place++;
-        else if (has_file(report, number))
-            unread[report->unread_count++] = number;
-        else
-            missing[report->missing_count++] = number;
-    }
-    report->missing = missing;
-    report->unread = unread;
-}
-
-static vw_status find_absent(vw__ranks_work *work)
-{
-    vw_ranks_report *report = work->report;
-    uint64_t highest = highest_rank(report);
-    uint64_t absent = highest + 1 - report->rank_count;
-    if (report->rank_count == 0 && !has_file(report, highest))
-        return VW_OK; /* no file has a number */
-    if (absent > MOST_MISSING)
-        return vw__ranks_note(work,
-                              "%llu numbers below rank %llu have no file, or none that could be "
-                              "read.",
-                              (unsigned long long)absent, (unsigned long long)highest);
-    uint64_t *numbers =
-        vw__arena_alloc_array(work->arena, 2 * (size_t)absent, sizeof *numbers, _Alignof(uint64_t));
-    if (numbers == NULL)
-        return vw__fail_host_memory(2 * absent * sizeof *numbers, "the ranks without a file");
-    sort_absent(report, highest, numbers, numbers + absent);
-    return VW_OK;
-}
-
-/* Accounts from `begin` on that are of the same rank; files of no rank stand alone. */
-static size_t count_of_rank(const vw__ranks_accounts *accounts, size_t begin)
-{
-    uint64_t rank = accounts->accounts[begin].shown.rank;
-    size_t end = begin + 1;
-    while (rank != VW_UNKNOWN && end < accounts->count &&
-           accounts->accounts[end].shown.rank == rank)
-        end++;
-    return end - begin;
-}
-
-static vw_status fill_ranks(vw__ranks_work *work, const vw__ranks_account **mains)
-{
-    vw_ranks_report *report = work->report;
-    const vw__ranks_accounts *accounts = &work->accounts;
-    vw_rank *ranks =
-        vw__arena_alloc_array(work->arena, accounts->count, sizeof *ranks, _Alignof(vw_rank));
-    if (ranks == NULL)
-        return vw__fail_host_memory(accounts->count * sizeof *ranks, "the ranks of a job");
-    size_t count = 0;
-    for (size_t begin = 0; begin < accounts->count;) {
-        const vw__ranks_account *first = &accounts->accounts[begin];
-        size_t of_rank = count_of_rank(accounts, begin);
-        ranks[count] = merge_rank(first, of_rank);
-        mains[count++] = first->is_recording ? first : NULL;
-        report->rank_count += first->shown.rank != VW_UNKNOWN;
-        begin += of_rank;
-    }
-    report->ranks = ranks;
-    report->unassigned = ranks + report->rank_count; /* VW_UNKNOWN is the highest number */
-    report->unassigned_count = count - report->rank_count;
-    return find_absent(work);
-}
-
-vw_status vw__ranks_merge(vw__ranks_work *work, const vw__ranks_account ***out)
-{
-    vw__ranks_accounts *accounts = &work->accounts;
-    const vw__ranks_account **mains =
-        vw__host_alloc_zeroed(accounts->count, sizeof(vw__ranks_account *));
-    if (mains == NULL)
-        return vw__fail_host_memory(accounts->count * sizeof(vw__ranks_account *),
-                                    "the ranks of a job");
-    if (accounts->count > 0)
-        qsort(accounts->accounts, accounts->count, sizeof *accounts->accounts, compare_accounts);
-    vw_status status = fill_ranks(work, mains);
-    if (status != VW_OK) {
-        vw__host_free(mains);
-        return status;
-    }
-    *out = mains;
-    return VW_OK;
 }

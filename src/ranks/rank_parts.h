@@ -1,9 +1,10 @@
 /* rank_parts.h - what the files of this folder share.
  *
- * ranks.c finds the files, opens one after the other and keeps an *account* of each recording and
- * of each rank's *story* (all of its texts, rank_text.c): figures and short copies, never the
- * recording itself. rank_account.c fills the accounts and makes one vw_rank of all accounts of a
- * rank; rank_compare.c compares the ranks. */
+ * rank_job.c opens one file after the other and keeps an *account* of each recording and of each
+ * rank's *story* (all of its texts, rank_text.c): figures and short copies, never the recording
+ * itself. rank_account.c fills the accounts, rank_merge.c makes one vw_rank of all accounts of a
+ * rank, rank_compare.c compares the ranks. rank_record.c writes accounts down and reads them back,
+ * so that the files of one job can be examined by several processes (rank_units.h). */
 #ifndef VW_RANKS_RANK_PARTS_H
 #define VW_RANKS_RANK_PARTS_H
 
@@ -15,11 +16,12 @@
 #include "base/arena.h"
 #include "base/string_table.h"
 #include "ranks/rank_text.h"
+#include "ranks/rank_units.h"
 
 /* A line of the program, of any rank. */
 typedef struct vw__ranks_site {
     const vw_frame *where; /* the arena's, or NULL */
-    const char *category;  /* static */
+    const char *category;  /* static, or the arena's */
 } vw__ranks_site;
 
 /* All lines that were met, once each. */
@@ -38,13 +40,11 @@ typedef struct vw__ranks_site_bytes {
 typedef struct vw__ranks_account {
     vw_rank shown;
     bool is_recording;
-    size_t order; /* of its first file */
-    int64_t last_time_us;
+    size_t order;                      /* of its first file */
     const vw__ranks_site_bytes *sites; /* the arena's */
     size_t site_count;
     const vw_setting *settings; /* the arena's */
     size_t setting_count;
-    vw_diagnosis *diagnosis; /* owned; NULL = none */
 } vw__ranks_account;
 
 typedef struct vw__ranks_accounts {
@@ -55,22 +55,62 @@ typedef struct vw__ranks_accounts {
 /* Everything that is gathered. */
 typedef struct vw__ranks_work {
     vw__arena *arena; /* the report's */
-    const vw_ranks_options *options;
+    vw_ranks_options options;
     vw_doctor_options doctor;
-    vw__arena key_arena;
+    vw__arena scratch; /* ends with the work */
     vw__ranks_site_table sites;
     vw__ranks_accounts accounts;
     vw__ranks_stories stories;
     vw_ranks_report *report;
 } vw__ranks_work;
 
+/* Begins the work on a new, empty report; `options` may be NULL. After vw__ranks_work_end() the
+ * report is the caller's. VW_ERR_INVALID_ARGUMENT: an unknown version of PyTorch.
+ * VW_ERR_HOST_MEMORY. */
+VW_MUST_CHECK vw_status vw__ranks_work_begin(vw__ranks_work *work, const vw_ranks_options *options);
+void vw__ranks_work_end(vw__ranks_work *work);
+
+/* Makes the report of all that was gathered. `files` are the arena's, in their order. */
+VW_MUST_CHECK vw_status vw__ranks_conclude(vw__ranks_work *work, const vw_rank_file *files,
+                                           size_t file_count);
+
+/* ---- the files of one job --------------------------------------------------------------------
+ */
+
+typedef struct vw__ranks_job {
+    vw__ranks_work *work;
+    const vw__ranks_job_list *list;
+    vw__ranks_unit_memory memory;
+    vw_rank_file *shown; /* the arena's: one for each of the files */
+    size_t done_count;
+} vw__ranks_job;
+
+/* Fills `shown`. */
+VW_MUST_CHECK vw_status vw__ranks_job_begin(vw__ranks_job *job);
+
+/* Notes what the list leaves out. */
+VW_MUST_CHECK vw_status vw__ranks_job_note(vw__ranks_job *job);
+
+/* Each adds accounts to the work and fills in `shown`: one file; all that are named like logs; all
+ * of them. */
+VW_MUST_CHECK vw_status vw__ranks_job_examine_file(vw__ranks_job *job, size_t place);
+VW_MUST_CHECK vw_status vw__ranks_job_examine_logs(vw__ranks_job *job);
+VW_MUST_CHECK vw_status vw__ranks_job_examine_all(vw__ranks_job *job);
+
+/* ---- accounts --------------------------------------------------------------------------------
+ */
+
 /* An account with nothing known in it. */
 vw__ranks_account vw__ranks_account_of(uint64_t rank);
 
-/* VW_ERR_HOST_MEMORY; then the diagnosis of `account` is freed. */
+/* VW_ERR_HOST_MEMORY. */
 VW_MUST_CHECK vw_status vw__ranks_accounts_add(vw__ranks_accounts *accounts,
                                                const vw__ranks_account *account);
 void vw__ranks_accounts_deinit(vw__ranks_accounts *accounts);
+
+/* The number of a line of the program, which is added where it is new. VW_ERR_HOST_MEMORY. */
+VW_MUST_CHECK vw_status vw__ranks_site_find(vw__ranks_work *work, const vw_frame *where,
+                                            const char *category, uint32_t *site);
 
 /* A copy that lives as long as the report; NULL for NULL. VW_ERR_HOST_MEMORY. */
 VW_MUST_CHECK vw_status vw__ranks_keep(vw__ranks_work *work, const char *text, const char **out);
@@ -95,6 +135,22 @@ VW_MUST_CHECK vw_status vw__ranks_merge(vw__ranks_work *work, const vw__ranks_ac
 /* Fills the rest of the report. `mains` as above. */
 VW_MUST_CHECK vw_status vw__ranks_compare(vw__ranks_work *work,
                                           const vw__ranks_account *const *mains);
+
+/* ---- writing accounts down -------------------------------------------------------------------
+ */
+
+/* Appends all that was gathered about the files whose `shown` is filled in. */
+void vw__ranks_record_write(const vw__ranks_work *work, const vw_rank_file *files,
+                            size_t file_count, vw__byte_buffer *record);
+
+/* Adds what was written to the work; `files` is a list of vw_rank_file that grows. Texts are
+ * copied. VW_ERR_CORRUPT_FILE, VW_ERR_HOST_MEMORY. */
+typedef struct vw__ranks_record_files {
+    vw_rank_file *files; /* owned */
+    size_t count, capacity;
+} vw__ranks_record_files;
+VW_MUST_CHECK vw_status vw__ranks_record_read(vw__ranks_work *work, const void *bytes,
+                                              size_t size_bytes, vw__ranks_record_files *files);
 
 /* ---- who is out of line ----------------------------------------------------------------------
  *

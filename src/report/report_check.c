@@ -267,6 +267,6 @@ static void say_check(vw__report *out, const void *content)
 vw_status vw_report_check(const vw_check_report *check, const vw_report_form *form,
                           const vw_output *output)
 {
-    static const vw__report_kind kind = {"check", say_check, &check_fields};
+    static const vw__report_kind kind = {"check", say_check, &check_fields, "sites"};
     return vw__report_as(&kind, check, form, output);
 }

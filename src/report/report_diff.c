@@ -264,6 +264,6 @@ static void say_report(vw__report *out, const void *content)
 vw_status vw_report_diff(const vw_diff_report *report, const vw_report_form *form,
                          const vw_output *output)
 {
-    static const vw__report_kind kind = {"comparison", say_report, &diff_fields};
+    static const vw__report_kind kind = {"comparison", say_report, &diff_fields, "changes"};
     return vw__report_as(&kind, report, form, output);
 }

@@ -55,7 +55,7 @@ static const vw__report_field remedy_list[] = {
     {REMEDY(BYTES, "saves_bytes", saves_bytes)},
     {REMEDY(BYTES, "saves_at_most_bytes", saves_at_most_bytes)},
     {.key = "basis", .text = basis_of},
-    {.key = "enough", .write = json_enough},
+    {.key = "enough", .kind = VW__REPORT_FIELD_BOOLEAN, .write = json_enough},
     {REMEDY(TEXT, "cost", cost)},
     {REMEDY(TEXT, "how", how)},
 };
@@ -419,7 +419,8 @@ static void allow_narrow_window(vw__report *report)
 vw_status vw_report_doctor(const vw_diagnosis *diagnosis, const vw_report_form *form,
                            const vw_output *output)
 {
-    static const vw__report_kind kind = {"diagnosis", say_diagnosis, &diagnosis_fields};
+    static const vw__report_kind kind = {"diagnosis", say_diagnosis, &diagnosis_fields,
+                                         "findings.remedies"};
     vw__report report;
     if (diagnosis == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "no diagnosis to report: it is NULL");

@@ -115,14 +115,14 @@ static void json_integer(vw__json *json, const char *key, int64_t number, bool i
         vw__json_null(json, key);
 }
 
-static void json_array(vw__report *report, vw__json *json, const vw__report_field *field,
-                       const void *object)
+static void json_array(vw__report *report, vw__json *json, const char *key,
+                       const vw__report_field *field, const void *object)
 {
     const char *items = pointer_of(field, object);
     size_t count = *(const size_t *)((const char *)object + field->count_offset);
     if (field->kind == VW__REPORT_FIELD_FIRST_OBJECTS && count > report->form.most_rows)
         count = report->form.most_rows;
-    vw__json_begin_array(json, field->key);
+    vw__json_begin_array(json, key);
     for (size_t i = 0; i < count; i++) {
         if (field->kind == VW__REPORT_FIELD_TEXTS)
             vw__json_text(json, NULL, ((const char *const *)(const void *)items)[i]);
@@ -137,8 +137,8 @@ static void json_array(vw__report *report, vw__json *json, const vw__report_fiel
     vw__json_end_array(json);
 }
 
-static void json_value(vw__report *report, vw__json *json, const vw__report_field *field,
-                       const void *object)
+static void json_value(vw__report *report, vw__json *json, const char *key,
+                       const vw__report_field *field, const void *object)
 {
     const void *member = member_of(field, object);
     switch (field->kind) {
@@ -146,62 +146,74 @@ static void json_value(vw__report *report, vw__json *json, const vw__report_fiel
         return;
     case VW__REPORT_FIELD_COUNT:
     case VW__REPORT_FIELD_BYTES:
-        vw__json_known(json, field->key, unsigned_of(field, object));
+        vw__json_known(json, key, unsigned_of(field, object));
         return;
     case VW__REPORT_FIELD_NANOSECONDS: {
         const uint64_t duration_ns = unsigned_of(field, object);
-        vw__json_double(json, field->key,
+        vw__json_double(json, key,
                         duration_ns != VW_UNKNOWN ? (double)duration_ns / 1000 : (double)NAN);
         return;
     }
     case VW__REPORT_FIELD_INTEGER:
-        json_integer(json, field->key, integer_of(field, object),
-                     integer_of(field, object) != INT64_MIN);
+        json_integer(json, key, integer_of(field, object), integer_of(field, object) != INT64_MIN);
         return;
     case VW__REPORT_FIELD_NATURAL:
-        json_integer(json, field->key, integer_of(field, object), integer_of(field, object) >= 0);
+        json_integer(json, key, integer_of(field, object), integer_of(field, object) >= 0);
         return;
     case VW__REPORT_FIELD_BOOLEAN:
-        vw__json_boolean(json, field->key, *(const bool *)member);
+        vw__json_boolean(json, key, *(const bool *)member);
         return;
     case VW__REPORT_FIELD_RATIO:
-        vw__json_double(json, field->key, *(const double *)member);
+        vw__json_double(json, key, *(const double *)member);
         return;
     case VW__REPORT_FIELD_TEXT:
-        vw__json_text(json, field->key, pointer_of(field, object));
+        vw__json_text(json, key, pointer_of(field, object));
         return;
     case VW__REPORT_FIELD_WORDS:
-        vw__json_text(json, field->key, *(const char *)member != '\0' ? member : NULL);
+        vw__json_text(json, key, *(const char *)member != '\0' ? member : NULL);
         return;
     case VW__REPORT_FIELD_PLACE:
-        json_place(json, field->key, pointer_of(field, object));
+        json_place(json, key, pointer_of(field, object));
         return;
     case VW__REPORT_FIELD_FILE:
-        vw__json_text(json, field->key, report->form.file);
+        vw__json_text(json, key, report->form.file);
         return;
     case VW__REPORT_FIELD_OTHER_FILE:
-        vw__json_text(json, field->key, report->form.other_file);
+        vw__json_text(json, key, report->form.other_file);
         return;
     case VW__REPORT_FIELD_RANGE:
-        vw__json_begin_array(json, field->key);
+        vw__json_begin_array(json, key);
         vw__json_double(json, NULL, ((const double *)member)[0]);
         vw__json_double(json, NULL, ((const double *)member)[1]);
         vw__json_end_array(json);
         return;
     case VW__REPORT_FIELD_OBJECT:
-        vw__report_json_object(report, json, field->key, field->fields, member);
+        vw__report_json_object(report, json, key, field->fields, member);
         return;
     case VW__REPORT_FIELD_POINTER:
-        vw__report_json_object(report, json, field->key, field->fields, pointer_of(field, object));
+        vw__report_json_object(report, json, key, field->fields, pointer_of(field, object));
         return;
     case VW__REPORT_FIELD_OBJECTS:
     case VW__REPORT_FIELD_FIRST_OBJECTS:
     case VW__REPORT_FIELD_TEXTS:
     case VW__REPORT_FIELD_COUNTS:
     case VW__REPORT_FIELD_FRAMES:
-        json_array(report, json, field, object);
+        json_array(report, json, key, field, object);
         return;
     }
+}
+
+void vw__report_json_field(vw__report *report, vw__json *json, const char *key,
+                           const vw__report_field *field, const void *object)
+{
+    if (field->is_known != NULL && !field->is_known(object))
+        vw__json_null(json, key);
+    else if (field->write != NULL)
+        field->write(report, json, key, object);
+    else if (field->text != NULL)
+        vw__json_text(json, key, field->text(object));
+    else
+        json_value(report, json, key, field, object);
 }
 
 void vw__report_json_members(vw__report *report, vw__json *json, const vw__report_fields *fields,
@@ -209,16 +221,8 @@ void vw__report_json_members(vw__report *report, vw__json *json, const vw__repor
 {
     for (size_t i = 0; i < fields->count; i++) {
         const vw__report_field *field = &fields->list[i];
-        if (field->key == NULL)
-            continue;
-        if (field->is_known != NULL && !field->is_known(object))
-            vw__json_null(json, field->key);
-        else if (field->write != NULL)
-            field->write(report, json, field->key, object);
-        else if (field->text != NULL)
-            vw__json_text(json, field->key, field->text(object));
-        else
-            json_value(report, json, field, object);
+        if (field->key != NULL)
+            vw__report_json_field(report, json, field->key, field, object);
     }
 }
 

@@ -1,8 +1,8 @@
-/* report_fields.h - one description of an object, for both forms of a report.
+/* report_fields.h - one description of an object, for all forms of a report.
  *
  * A list of fields names each value once: its key in JSON, its column in a table of the text, and
- * where it is in the struct. One writer makes the JSON object of it, another the rows of a table.
- * A number that is VW_UNKNOWN is null in JSON and "?" in text.
+ * where it is in the struct. One writer makes the JSON object of it, another the rows of a table, a
+ * third CSV (report_csv.h). A number that is VW_UNKNOWN is null in JSON and "?" in text.
  *
  *   static const vw__report_field usage_fields[] = {
  *       {VW__REPORT_FIELD(BYTES, vw_usage, "bytes", bytes), VW__REPORT_COLUMN(1, NUMBER, "bytes")},
@@ -57,7 +57,8 @@ typedef struct vw__report_field {
     const vw__report_fields *fields; /* of what is below */
 
     bool (*is_known)(const void *object); /* false: null in JSON. NULL: always known */
-    /* Instead of what `kind` says: a text for both forms; or what JSON and a cell get. */
+    /* Instead of what `kind` says: a text for both forms; or what JSON and a cell get. With
+     * `write`, `kind` says whether that is one value, for CSV. */
     const char *(*text)(const void *object);
     void (*write)(vw__report *report, vw__json *json, const char *key, const void *object);
     void (*append)(vw__byte_buffer *cell, const void *object);
@@ -101,6 +102,10 @@ struct vw__report_fields {
 /* The members of the object that is open. */
 void vw__report_json_members(vw__report *report, vw__json *json, const vw__report_fields *fields,
                              const void *object);
+
+/* One field under `key`, whatever its own is. */
+void vw__report_json_field(vw__report *report, vw__json *json, const char *key,
+                           const vw__report_field *field, const void *object);
 
 /* An object; NULL: null. */
 void vw__report_json_object(vw__report *report, vw__json *json, const char *key,

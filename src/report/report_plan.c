@@ -513,7 +513,7 @@ static void say_plan(vw__report *out, const void *content)
 
 vw_status vw_report_plan(const vw_plan *plan, const vw_report_form *form, const vw_output *output)
 {
-    static const vw__report_kind kind = {"plan", say_plan, &plan_fields};
+    static const vw__report_kind kind = {"plan", say_plan, &plan_fields, "options"};
     return vw__report_as(&kind, plan, form, output);
 }
 
@@ -580,6 +580,6 @@ vw_status vw_report_plan_known(const vw_report_form *form, const vw_output *outp
         {.key = "cards", .write = json_cards},
     };
     static const vw__report_fields fields = {list, sizeof list / sizeof list[0], 0};
-    static const vw__report_kind kind = {"list", say_known, &fields};
+    static const vw__report_kind kind = {"list", say_known, &fields, NULL};
     return vw__report_as(&kind, "", form, output); /* it has no content but what is built in */
 }

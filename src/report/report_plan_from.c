@@ -250,6 +250,6 @@ static const vw__report_fields scaled_fields = VW__REPORT_FIELDS(vw_plan_scaled,
 vw_status vw_report_plan_scaled(const vw_plan_scaled *scaled, const vw_report_form *form,
                                 const vw_output *output)
 {
-    static const vw__report_kind kind = {"plan", say_scaled, &scaled_fields};
+    static const vw__report_kind kind = {"plan", say_scaled, &scaled_fields, "options"};
     return vw__report_as(&kind, scaled, form, output);
 }

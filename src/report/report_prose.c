@@ -237,6 +237,19 @@ void vw__report_line(vw__report *report, const char *text, size_t size_bytes)
     vw__append_bytes(&report->buffer, "\n", 1);
 }
 
+size_t vw__report_shown_rows(const vw__report *report, size_t count)
+{
+    return report->form.most_rows < count ? report->form.most_rows : count;
+}
+
+void vw__report_say_rest(vw__report *report, size_t count, const char *noun)
+{
+    size_t shown = vw__report_shown_rows(report, count);
+    if (shown < count)
+        vw__report_say(report, VW__REPORT_STYLE_FAINT, "%s more; --top 0 shows all",
+                       vw__report_counted(count - shown, noun).text);
+}
+
 void vw__report_verbatim(vw__report *report, const char *name, const char *value)
 {
     vw__append_text(&report->buffer, vw__report_style_code(report, VW__REPORT_STYLE_BOLD));

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "report/report_fields.h"
+#include "report/report_ranks.h"
 
 #define OUT_OF_LINE_MARK "*"
 
@@ -132,7 +133,7 @@ static const vw__report_field rank_list[] = {
     {RANK(COUNT, "events", event_count)},
     {.key = "out_of_line", .write = json_marks},
     {RANK(COUNT, "steps", step_count)},
-    {.key = "growth_bytes_per_step", .write = json_growth},
+    {.key = "growth_bytes_per_step", .kind = VW__REPORT_FIELD_RATIO, .write = json_growth},
     {.key = "oom", .kind = VW__REPORT_FIELD_OBJECT, .fields = &oom_fields, .is_known = ran_out},
     {.key = "verdict", .text = verdict_of, .is_known = has_verdict},
     {.key = "confidence", .text = confidence_of, .is_known = has_verdict},
@@ -172,7 +173,8 @@ static const vw__report_field outlier_list[] = {
     {VW__REPORT_FIELD(COUNT, vw_rank_outlier, "value", value)},
     {VW__REPORT_FIELD(COUNT, vw_rank_outlier, "median", median)},
 };
-static const vw__report_fields outlier_fields = VW__REPORT_FIELDS(vw_rank_outlier, outlier_list);
+const vw__report_fields vw__report_ranks_outlier_fields =
+    VW__REPORT_FIELDS(vw_rank_outlier, outlier_list);
 
 static void append_site_rank(vw__byte_buffer *cell, const void *object)
 {
@@ -232,7 +234,8 @@ static const vw__report_field job_list[] = {
     {JOB(OBJECTS, "unassigned", unassigned), JOB_COUNTED(unassigned_count), .fields = &rank_fields},
     {JOB(COUNTS, "missing", missing), JOB_COUNTED(missing_count)},
     {JOB(COUNTS, "unread", unread), JOB_COUNTED(unread_count)},
-    {JOB(OBJECTS, "outliers", outliers), JOB_COUNTED(outlier_count), .fields = &outlier_fields},
+    {JOB(OBJECTS, "outliers", outliers), JOB_COUNTED(outlier_count),
+     .fields = &vw__report_ranks_outlier_fields},
     {JOB(COUNT, "site_count", site_count)},
     {JOB(FIRST_OBJECTS, "sites", sites), JOB_COUNTED(site_count), .fields = &site_fields},
     {JOB(OBJECTS, "settings", settings), JOB_COUNTED(setting_count), .fields = &setting_fields},
@@ -635,6 +638,6 @@ static void say_report(vw__report *out, const void *content)
 vw_status vw_report_ranks(const vw_ranks_report *report, const vw_report_form *form,
                           const vw_output *output)
 {
-    static const vw__report_kind kind = {"job", say_report, &job_fields};
+    static const vw__report_kind kind = {"job", say_report, &job_fields, "ranks"};
     return vw__report_as(&kind, report, form, output);
 }

@@ -84,18 +84,18 @@ static const vw__report_field run_list[] = {
      VW__REPORT_COLUMN(3, NUMBER, "reserved")},
     {RUN(BYTES, "peak_live_bytes", peak_live_bytes)},
     {RUN(BYTES, "peak_allocated_bytes", peak_allocated_bytes)},
-    {RUN(RATIO, "ratio", ratio), VW__REPORT_COLUMN(4, NUMBER, "ratio")},
+    {RUN(RATIO, "ratio", ratio), VW__REPORT_COLUMN(4, NUMBER, "reserved\n/live")},
     {RUN(COUNT, "retries", retries), VW__REPORT_COLUMN(5, NUMBER, "retries")},
     {RUN(COUNT, "trims", trims)},
     {.key = "oom", .kind = VW__REPORT_FIELD_OBJECT, .fields = &oom_fields, .is_known = has_oom},
     {RUN(BOOLEAN, "past_recorded_oom", is_past_recorded_oom)},
     {RUN(OBJECT, "device_calls", calls), .fields = &call_fields},
-    {RUN(NANOSECONDS, "device_us", device_ns), VW__REPORT_COLUMN(6, NUMBER, "driver")},
+    {RUN(NANOSECONDS, "device_us", device_ns), VW__REPORT_COLUMN(6, NUMBER, "driver\ncalls")},
     {RUN(NANOSECONDS, "longest_stall_us", longest_stall_ns)},
-    {RUN(BYTES, "smallest_card_bytes", smallest_card_bytes), VW__REPORT_COLUMN(7, NUMBER, "needs"),
-     .append = append_smallest_card},
+    {RUN(BYTES, "smallest_card_bytes", smallest_card_bytes),
+     VW__REPORT_COLUMN(7, NUMBER, "smallest\ncard"), .append = append_smallest_card},
     {RUN(NANOSECONDS, "settled_device_us", settled_device_ns)},
-    {.key = "settled_share", .write = json_settled_share},
+    {.key = "settled_share", .kind = VW__REPORT_FIELD_RATIO, .write = json_settled_share},
     {RUN(BYTES, "moved_bytes", moved_bytes)},
     {RUN(BYTES, "copied_bytes", copied_bytes)},
     {RUN(BYTES, "spilled_bytes", peak_spilled_bytes)},
@@ -113,20 +113,25 @@ static const vw__report_fields run_fields = VW__REPORT_FIELDS(vw_replay_result, 
 
 /* ---- runs, for people ------------------------------------------------------------------------ */
 
-/* A table of the first `most_rows`, and how many more there are. */
+/* A table of the first `most_rows` and, wherever it stands, of `always`, which may be NULL; and how
+ * many more there are. */
 static void say_runs(vw__report *out, const vw_replay_result *results, size_t result_count,
-                     size_t most_rows)
+                     size_t most_rows, const vw_replay_result *always)
 {
     vw__report_table table;
+    size_t left_out = 0;
     vw__report_fields_table(&table, &run_fields);
-    for (size_t i = 0; i < result_count && i < most_rows; i++)
-        vw__report_fields_row(
-            &table, results[i].is_complete ? VW__REPORT_STYLE_PLAIN : VW__REPORT_STYLE_RED,
-            &run_fields, &results[i]);
+    for (size_t i = 0; i < result_count; i++) {
+        if (i < most_rows || &results[i] == always)
+            vw__report_fields_row(
+                &table, results[i].is_complete ? VW__REPORT_STYLE_PLAIN : VW__REPORT_STYLE_RED,
+                &run_fields, &results[i]);
+        else
+            left_out++;
+    }
     vw__report_table_end(&table, out);
-    if (result_count > most_rows)
-        vw__report_say(out, VW__REPORT_STYLE_FAINT, "and %s more",
-                       vw__report_count(result_count - most_rows).text);
+    if (left_out > 0)
+        vw__report_say(out, VW__REPORT_STYLE_FAINT, "and %s more", vw__report_count(left_out).text);
 }
 
 static void say_run_oom(vw__report *report, const vw_replay_result *result)
@@ -272,7 +277,7 @@ static void say_replay(vw__report *out, const void *content)
     const vw_replay_report *report = content;
     say_leanest(out, report);
     vw__report_blank(out);
-    say_runs(out, report->results, report->result_count, SIZE_MAX);
+    say_runs(out, report->results, report->result_count, SIZE_MAX, NULL);
     vw__report_blank(out);
     if (say_all_failures(out, report))
         vw__report_blank(out);
@@ -317,7 +322,7 @@ static const vw__report_fields replay_fields = VW__REPORT_FIELDS(vw_replay_repor
 vw_status vw_report_replay(const vw_replay_report *report, const vw_report_form *form,
                            const vw_output *output)
 {
-    static const vw__report_kind kind = {"replay", say_replay, &replay_fields};
+    static const vw__report_kind kind = {"replay", say_replay, &replay_fields, "results"};
     return vw__report_as(&kind, report, form, output);
 }
 
@@ -407,7 +412,7 @@ static void say_tune(vw__report *out, const void *content)
     else
         say_that_it_does_not(out, report);
     vw__report_blank(out);
-    say_runs(out, report->tried, report->tried_count, out->form.most_rows);
+    say_runs(out, report->tried, report->tried_count, out->form.most_rows, report->recorded);
     vw__report_blank(out);
     if (say_failures(out, report))
         vw__report_blank(out);
@@ -440,6 +445,6 @@ static const vw__report_fields tune_fields = VW__REPORT_FIELDS(vw_tune_report, t
 vw_status vw_report_tune(const vw_tune_report *report, const vw_report_form *form,
                          const vw_output *output)
 {
-    static const vw__report_kind kind = {"search", say_tune, &tune_fields};
+    static const vw__report_kind kind = {"search", say_tune, &tune_fields, "tried"};
     return vw__report_as(&kind, report, form, output);
 }

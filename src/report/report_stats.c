@@ -461,6 +461,7 @@ static void say_stats(vw__report *report, const void *content)
 vw_status vw_report_stats(const vw_recording_stats *stats, const vw_report_form *form,
                           const vw_output *output)
 {
-    static const vw__report_kind kind = {"recording", say_stats, &stats_fields};
+    static const vw__report_kind kind = {"recording", say_stats, &stats_fields,
+                                         "devices.peak.usages"};
     return vw__report_as(&kind, stats, form, output);
 }

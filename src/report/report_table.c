@@ -5,6 +5,7 @@
  * it can still be read, the table becomes a list of paragraphs: nothing is left out of it. */
 #include "report/report_text.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -102,6 +103,19 @@ typedef struct layout {
     bool fits;
 } layout;
 
+/* A title may have a second line, behind a line feed. */
+static const char *rest_of_title(const char *title)
+{
+    const char *feed = strchr(title, '\n');
+    return feed != NULL ? feed + 1 : "";
+}
+
+static size_t title_columns(const char *title)
+{
+    const size_t first = strcspn(title, "\n"), second = strlen(rest_of_title(title));
+    return first > second ? first : second;
+}
+
 static layout lay_out(const vw__report_table *table, const vw__byte_buffer *rows,
                       size_t width_columns)
 {
@@ -119,9 +133,9 @@ static layout lay_out(const vw__report_table *table, const vw__byte_buffer *rows
     for (size_t i = 0; i < table->column_count; i++) {
         if (result.widths[i] == 0)
             continue;
-        size_t title_columns = strlen(table->columns[i].title);
-        if (result.widths[i] < title_columns)
-            result.widths[i] = title_columns;
+        const size_t title = title_columns(table->columns[i].title);
+        if (result.widths[i] < title)
+            result.widths[i] = title;
         total_columns += result.widths[i] + (total_columns > 0 ? GAP_COLUMNS : 0);
         if (table->columns[i].kind >= VW__REPORT_COLUMN_NAME)
             result.giving = i;
@@ -259,8 +273,10 @@ static void tell_row(const vw__report_table *table, const layout *place, const r
     for (size_t i = 0; i < table->column_count; i++) {
         if (i == place->giving || line->cells[i][0] == '\0')
             continue;
-        vw__append_format(&sentence, "%s%s%s%s", between, table->columns[i].title,
-                          table->columns[i].title[0] != '\0' ? " " : "", line->cells[i]);
+        const char *title = table->columns[i].title, *rest = rest_of_title(title);
+        vw__append_format(&sentence, "%s%.*s%s%s%s%s", between, (int)strcspn(title, "\n"), title,
+                          rest[0] == '\0' || rest[0] == '/' ? "" : " ", rest,
+                          title[0] != '\0' ? " " : "", line->cells[i]);
         between = ", ";
     }
     if (sentence.has_failed)
@@ -271,14 +287,22 @@ static void tell_row(const vw__report_table *table, const layout *place, const r
 
 static void append_titles(const vw__report_table *table, const layout *place, vw__report *report)
 {
-    row titles = {.kind = ROW, .style = VW__REPORT_STYLE_BOLD};
-    bool has_title = false;
+    enum { LONGEST_TITLE = 64 };
+    char firsts[VW__REPORT_MOST_COLUMNS][LONGEST_TITLE];
+    row lines[] = {{.kind = ROW, .style = VW__REPORT_STYLE_BOLD},
+                   {.kind = ROW, .style = VW__REPORT_STYLE_BOLD}};
+    bool has_line[2] = {false, false};
     for (size_t i = 0; i < table->column_count; i++) {
-        titles.cells[i] = place->widths[i] > 0 ? table->columns[i].title : "";
-        has_title = has_title || titles.cells[i][0] != '\0';
+        const char *title = place->widths[i] > 0 ? table->columns[i].title : "";
+        snprintf(firsts[i], sizeof firsts[i], "%.*s", (int)strcspn(title, "\n"), title);
+        lines[0].cells[i] = firsts[i];
+        lines[1].cells[i] = rest_of_title(title);
+        for (size_t k = 0; k < 2; k++)
+            has_line[k] = has_line[k] || lines[k].cells[i][0] != '\0';
     }
-    if (has_title)
-        append_row(table, place, &titles, report);
+    for (size_t k = 0; k < 2; k++)
+        if (has_line[k])
+            append_row(table, place, &lines[k], report);
 }
 
 void vw__report_table_end(vw__report_table *table, vw__report *report)

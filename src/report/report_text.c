@@ -12,6 +12,7 @@
 #include "base/human_units.h"
 #include "base/byte_buffer.h"
 #include "base/struct_size.h"
+#include "report/report_csv.h"
 #include "report/report_fields.h"
 
 enum {
@@ -30,6 +31,8 @@ void vw__report_init(vw__report *report, const vw_report_form *form)
         report->form.width_columns = USUAL_WIDTH_COLUMNS;
     if (report->form.width_columns < SMALLEST_WIDTH_COLUMNS)
         report->form.width_columns = SMALLEST_WIDTH_COLUMNS;
+    if (report->form.is_csv)
+        report->form.has_utf8 = true; /* as JSON */
     if (report->form.most_rows == 0)
         report->form.most_rows = USUAL_ROWS;
 }
@@ -47,6 +50,10 @@ vw_status vw__report_send(vw__report *report, const vw_output *output)
 void vw__report_fill(vw__report *report, const vw__report_kind *kind, const void *content)
 {
     vw__json json;
+    if (report->form.is_csv && kind->table != NULL) {
+        vw__report_csv_table(report, kind->fields, kind->table, content);
+        return;
+    }
     if (!report->form.is_json) {
         kind->say(report, content);
         return;
@@ -66,6 +73,8 @@ vw_status vw__report_as(const vw__report_kind *kind, const void *content,
     if (content == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "no %s to report: it is NULL", kind->what);
     vw__report_init(&report, form);
+    if (report.form.is_csv && kind->table == NULL)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "a %s has no table for CSV", kind->what);
     vw__report_fill(&report, kind, content);
     return vw__report_send(&report, output);
 }

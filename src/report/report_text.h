@@ -54,13 +54,14 @@ typedef struct vw__report_kind {
     const char *what; /* "replay": named in the error if `content` is NULL */
     void (*say)(vw__report *report, const void *content);
     const struct vw__report_fields *fields;
+    const char *table; /* the list that CSV shows, as in report_csv.h; NULL: there is none */
 } vw__report_kind;
 
-/* Gathers `content` as text, or as JSON where the form says so. */
+/* Gathers `content` as text, or as JSON or CSV where the form says so. */
 void vw__report_fill(vw__report *report, const vw__report_kind *kind, const void *content);
 
 /* Makes a report of `content` and sends it. Fails as vw__report_send() does;
- * VW_ERR_INVALID_ARGUMENT also where `content` is NULL. */
+ * VW_ERR_INVALID_ARGUMENT also where `content` is NULL, or CSV is asked of what has no table. */
 VW_MUST_CHECK vw_status vw__report_as(const vw__report_kind *kind, const void *content,
                                       const vw_report_form *form, const vw_output *output);
 
@@ -83,6 +84,10 @@ __attribute__((format(printf, 3, 4))) void vw__report_fact(vw__report *report, c
 
 /* A line, not wrapped but cut at the width. */
 void vw__report_line(vw__report *report, const char *text, size_t size_bytes);
+
+/* Of so many rows of a table those that are shown, and a line that says how many are not. */
+size_t vw__report_shown_rows(const vw__report *report, size_t count);
+void vw__report_say_rest(vw__report *report, size_t count, const char *noun);
 
 /* A line to be copied, in bold: never broken, however wide. */
 void vw__report_verbatim(vw__report *report, const char *name, const char *value);
@@ -132,7 +137,7 @@ typedef enum vw__report_column_kind {
 } vw__report_column_kind;
 
 typedef struct vw__report_column {
-    const char *title;
+    const char *title;           /* a line feed in it begins a second line */
     vw__report_column_kind kind; /* NAME or PLACE of one column at most */
 } vw__report_column;
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "report/report_csv.h"
 #include "report/report_fields.h"
 
 enum { LINE_BYTES = 128, PROGRAM_COLUMNS = 24 };
@@ -138,7 +139,10 @@ static const vw__report_field row_list[] = {
     {ROW(INTEGER, "process", process)},
     {ROW(WORDS, "command", command)},
     {.key = "place", .text = place_of},
-    {.key = "gpu", .write = json_gpu_index, .is_known = has_known_gpu},
+    {.key = "gpu",
+     .kind = VW__REPORT_FIELD_INTEGER,
+     .write = json_gpu_index,
+     .is_known = has_known_gpu},
     {ROW(BYTES, "process_bytes", process_bytes)},
     {ROW(POINTER, "job", job), .fields = &job_fields},
     {.key = "device", .write = json_device, .is_known = has_device},
@@ -175,7 +179,10 @@ static const vw__report_field figure_list[] = {
     {FIGURE(BYTES, "idle_bytes", idle_bytes)},
     {FIGURE(RATIO, "idle_share", idle_share)},
     {FIGURE(BYTES, "unseen_bytes", unseen_bytes)},
-    {.key = "silent_seconds", .write = json_silent, .is_known = is_change_known},
+    {.key = "silent_seconds",
+     .kind = VW__REPORT_FIELD_RATIO,
+     .write = json_silent,
+     .is_known = is_change_known},
     {FIGURE(OBJECT, "leak", outlook), .fields = &leak_fields, .is_known = is_leak},
 };
 static const vw__report_fields figure_fields = VW__REPORT_FIELDS(vw_job_figures, figure_list);
@@ -222,6 +229,30 @@ static vw_status json_machine(vw__report *out, const machine_view *top)
     return VW_OK;
 }
 
+/* A line for each row: what JSON has of it, but for lists. */
+static vw_status csv_machine(vw__report *out, const machine_view *top)
+{
+    vw__report_csv_names(out, &row_fields);
+    for (size_t i = 0; i < VW_LIVE_FIELD_COUNT; i++)
+        vw__report_csv_text(out, vw_live_field_name(i));
+    vw__report_csv_names(out, &figure_fields);
+    vw__report_csv_end_line(out);
+    for (size_t i = 0; i < top->now->row_count; i++) {
+        const vw_machine_row *row = &top->now->rows[i];
+        vw_job_figures figures;
+        if (!has_row(top, row))
+            continue;
+        VW__TRY(vw_job_figures_find(top->before, top->now, row, &figures));
+        vw__report_csv_values(out, &row_fields, row);
+        for (size_t k = 0; k < VW_LIVE_FIELD_COUNT; k++)
+            vw__report_csv_number(out, row->device != NULL ? row->device->values[k]
+                                                           : (uint64_t)VW_LIVE_UNKNOWN);
+        vw__report_csv_values(out, &figure_fields, &figures);
+        vw__report_csv_end_line(out);
+    }
+    return VW_OK;
+}
+
 /* ---- GPUs ------------------------------------------------------------------------------------ */
 
 static void say_gpu(vw__report *out, const vw_gpu *gpu)
@@ -233,10 +264,10 @@ static void say_gpu(vw__report *out, const vw_gpu *gpu)
     vw__report_say(out, VW__REPORT_STYLE_BOLD, "GPU %d: %s, %s%s of %s used", gpu->index, gpu->name,
                    busy, vw__report_size(gpu->used_bytes).text,
                    vw__report_size(gpu->total_bytes).text);
-    vw__report_say(
-        out, VW__REPORT_STYLE_PLAIN, "jobs have %s live and %s idle, others %s; %s are free",
-        vw__report_size(gpu->job_live_bytes).text, vw__report_size(gpu->job_idle_bytes).text,
-        vw__report_size(gpu->other_bytes).text, vw__report_size(gpu->free_bytes).text);
+    vw__report_say(out, VW__REPORT_STYLE_PLAIN, "jobs: %s live, %s idle; others %s; free %s",
+                   vw__report_size(gpu->job_live_bytes).text,
+                   vw__report_size(gpu->job_idle_bytes).text,
+                   vw__report_size(gpu->other_bytes).text, vw__report_size(gpu->free_bytes).text);
 }
 
 static void say_gpus(vw__report *out, const machine_view *top)
@@ -303,7 +334,26 @@ static void add_line(vw__report_table *table, const char *line)
         vw__report_table_detail(table, line);
 }
 
-static void add_memory(vw__report_table *table, const vw_machine_row *row,
+/* Columns that a line below a row has, which is indented. */
+static size_t detail_columns(const vw__report *out)
+{
+    enum { INDENT = 4 };
+    const size_t room = out->form.width_columns - INDENT;
+    return room < LINE_BYTES - 1 ? room : LINE_BYTES - 1;
+}
+
+/* Appends ", what", in a new line where this one is full. */
+static void flow_clause(vw__report_table *table, const vw__report *out, char line[LINE_BYTES],
+                        const char *name, const char *value)
+{
+    if (strlen(line) + strlen(name) + strlen(value) + strlen(",  ") > detail_columns(out)) {
+        add_line(table, line);
+        line[0] = '\0';
+    }
+    add_clause(line, "%.40s %.60s", name, value);
+}
+
+static void add_memory(vw__report_table *table, const vw__report *out, const vw_machine_row *row,
                        const vw_job_figures *figures)
 {
     char line[LINE_BYTES] = "";
@@ -311,15 +361,74 @@ static void add_memory(vw__report_table *table, const vw_machine_row *row,
     uint64_t largest = value_of(row, VW_LIVE_LARGEST_FREE_BYTES);
     uint64_t pinned = value_of(row, VW_LIVE_PINNED_BYTES);
     if (peak != VW_LIVE_UNKNOWN)
-        add_clause(line, "peak %.12s", vw__report_size(peak).text);
+        flow_clause(table, out, line, "peak", vw__report_size(peak).text);
     if (figures->idle_bytes != VW_LIVE_UNKNOWN)
-        add_clause(line, "idle %.12s", vw__report_size(figures->idle_bytes).text);
+        flow_clause(table, out, line, "idle", vw__report_size(figures->idle_bytes).text);
     if (largest != VW_LIVE_UNKNOWN)
-        add_clause(line, "largest free %.12s", vw__report_size(largest).text);
+        flow_clause(table, out, line, "largest free", vw__report_size(largest).text);
     if (figures->unseen_bytes != VW_LIVE_UNKNOWN)
-        add_clause(line, "unseen %.12s", vw__report_size(figures->unseen_bytes).text);
+        flow_clause(table, out, line, "unseen", vw__report_size(figures->unseen_bytes).text);
     if (pinned != VW_LIVE_UNKNOWN && pinned != 0)
-        add_clause(line, "pinned %.12s", vw__report_size(pinned).text);
+        flow_clause(table, out, line, "pinned", vw__report_size(pinned).text);
+    add_line(table, line);
+}
+
+/* A field's name without its unit, in words: "largest free block" of largest_free_block_bytes. */
+static vw__report_text words_of_field(const char *name, bool *is_bytes, bool *is_time)
+{
+    static const char bytes[] = "_bytes", time[] = "_nanoseconds";
+    vw__report_text words;
+    size_t length = strlen(name);
+    *is_bytes = length > strlen(bytes) && strcmp(name + length - strlen(bytes), bytes) == 0;
+    *is_time = length > strlen(time) && strcmp(name + length - strlen(time), time) == 0;
+    length -= *is_bytes ? strlen(bytes) : *is_time ? strlen(time) : 0;
+    snprintf(words.text, sizeof words.text, "%.*s", (int)length, name);
+    for (char *at = words.text; *at != '\0'; at++)
+        if (*at == '_')
+            *at = ' ';
+    return words;
+}
+
+/* What the table and the lines above do not have. */
+static bool is_shown_already(size_t field, uint64_t value)
+{
+    switch ((vw_live_field)field) {
+    case VW_LIVE_LIVE_BYTES:
+    case VW_LIVE_RESERVED_BYTES:
+    case VW_LIVE_PEAK_LIVE_BYTES:
+    case VW_LIVE_LARGEST_FREE_BYTES:
+        return true;
+    case VW_LIVE_PINNED_BYTES:
+        return value != 0;
+    default:
+        return false;
+    }
+}
+
+/* The rest of the page, so that nothing that /metrics serves is left out. */
+static void add_page(vw__report_table *table, const vw__report *out, const vw_machine_row *row)
+{
+    char line[LINE_BYTES] = "";
+    if (row->job != NULL && row->job->job[0] != '\0')
+        flow_clause(table, out, line, "job", row->job->job);
+    if (row->job != NULL && row->job->run[0] != '\0')
+        flow_clause(table, out, line, "run", row->job->run);
+    if (row->job != NULL && row->job->allocator[0] != '\0')
+        flow_clause(table, out, line, "allocator", row->job->allocator);
+    if (row->job != NULL && row->job->world_size > 0)
+        flow_clause(table, out, line, "ranks",
+                    vw__report_count((uint64_t)row->job->world_size).text);
+    for (size_t i = 0; i < VW_LIVE_FIELD_COUNT; i++) {
+        const uint64_t value = value_of(row, (vw_live_field)i);
+        bool is_bytes, is_time;
+        if (value == VW_LIVE_UNKNOWN || is_shown_already(i, value))
+            continue;
+        const vw__report_text words = words_of_field(vw_live_field_name(i), &is_bytes, &is_time);
+        const vw__report_text number = is_bytes  ? vw__report_size(value)
+                                       : is_time ? vw__report_duration(value)
+                                                 : vw__report_count(value);
+        flow_clause(table, out, line, words.text, number.text);
+    }
     add_line(table, line);
 }
 
@@ -349,7 +458,7 @@ static void program_cell(vw__report_table *table, const vw_machine_row *row)
     vw__report_table_cell(table, row->job != NULL && row->command[0] != '\0' ? row->command : name);
 }
 
-static void add_row(vw__report_table *table, const vw_machine_row *row,
+static void add_row(vw__report_table *table, const vw__report *out, const vw_machine_row *row,
                     const vw_job_figures *figures)
 {
     vw_row_note notes[VW_NOTE_KIND_COUNT];
@@ -369,8 +478,9 @@ static void add_row(vw__report_table *table, const vw_machine_row *row,
     vw__report_table_cell(table, step.text);
     for (size_t i = 0; i < note_count; i++)
         vw__report_table_detail(table, notes[i].text);
-    add_memory(table, row, figures);
+    add_memory(table, out, row, figures);
     add_rates(table, figures);
+    add_page(table, out, row);
 }
 
 /* The rows on a GPU, or those without one. */
@@ -389,7 +499,7 @@ static vw_status say_rows(vw__report *out, const machine_view *top, bool is_on_g
             vw__byte_buffer_deinit(&table.rows);
             return status;
         }
-        add_row(&table, row, &figures);
+        add_row(&table, out, row, &figures);
     }
     if (table.row_count > 0 && out->buffer.size_bytes > 0)
         vw__report_blank(out);
@@ -418,7 +528,9 @@ vw_status vw_report_top(const vw_machine *before, const vw_machine *now, long pr
     if (now == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "no machine to report: it is NULL");
     vw__report_init(&out, form);
-    vw_status status = out.form.is_json ? json_machine(&out, &top) : say_machine(&out, &top);
+    vw_status status = out.form.is_csv    ? csv_machine(&out, &top)
+                       : out.form.is_json ? json_machine(&out, &top)
+                                          : say_machine(&out, &top);
     if (status != VW_OK)
         out.buffer.has_failed = true; /* nothing of it is sent */
     return vw__report_send(&out, output);

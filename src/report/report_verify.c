@@ -165,6 +165,6 @@ static void say_result(vw__report *report, const void *content)
 vw_status vw_report_verify(const vw_verify_result *result, const vw_report_form *form,
                            const vw_output *output)
 {
-    static const vw__report_kind kind = {"result", say_result, &result_fields};
+    static const vw__report_kind kind = {"result", say_result, &result_fields, NULL};
     return vw__report_as(&kind, result, form, output);
 }

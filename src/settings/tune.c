@@ -34,6 +34,7 @@
 
 #include "analysis/recording.h"
 #include "analysis/result.h"
+#include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/human_units.h"
@@ -42,9 +43,6 @@
 
 enum { OPTIONS_PER_CARD = 32 }; /* what an option must save */
 enum { MOST_WARNING_RUNS = 16 };
-
-#define BYTES_PER_MB (UINT64_C(1) << 20)
-#define FRACTION_TEXT "per_process_memory_fraction:0.99"
 
 /* More of the recorded time than this in the driver is slow, unless nothing is much quicker. */
 #define SLOW_SHARE 0.01
@@ -73,7 +71,7 @@ static int compare_u64(uint64_t a, uint64_t b)
     return (a > b) - (a < b);
 }
 
-static size_t option_count(const char *conf)
+static size_t count_options(const char *conf)
 {
     size_t count = conf[0] != '\0';
     for (; *conf != '\0'; conf++)
@@ -81,10 +79,14 @@ static size_t option_count(const char *conf)
     return count;
 }
 
+uint64_t vw__tune_conf_bytes(const char *conf, uint64_t card_bytes)
+{
+    return count_options(conf) * (card_bytes / OPTIONS_PER_CARD);
+}
+
 static uint64_t weighed_bytes(const vw__tune_work *tuning, const vw_replay_result *result)
 {
-    uint64_t option_bytes = tuning->card_bytes / OPTIONS_PER_CARD;
-    return result->peak_reserved_bytes + option_count(result->conf) * option_bytes;
+    return result->peak_reserved_bytes + vw__tune_conf_bytes(result->conf, tuning->card_bytes);
 }
 
 static int compare_complete(const vw__tune_work *tuning, const vw_replay_result *a,
@@ -123,6 +125,14 @@ bool vw__tune_is_better(const vw__tune_work *tuning, const vw__tune_candidate *a
     return compare(tuning, a, b) < 0;
 }
 
+/* A share of the recorded time; without times, of what a second would be. */
+static uint64_t slow_limit_ns(const vw__model_trace *trace)
+{
+    uint64_t duration_ns = vw__replay_duration_ns(trace, 0, trace->event_count);
+    double known_ns = duration_ns != VW_UNKNOWN ? (double)duration_ns : 1e9;
+    return (uint64_t)(known_ns * SLOW_SHARE);
+}
+
 /* Where every setting of PyTorch's is slow, those near the quickest are not. */
 static void judge_by_the_quickest(vw__tune_work *tuning)
 {
@@ -139,10 +149,16 @@ static void judge_by_the_quickest(vw__tune_work *tuning)
         tuning->slow_ns = (uint64_t)near_ns;
 }
 
+void vw__tune_judge_slow(vw__tune_work *tuning)
+{
+    tuning->slow_ns = slow_limit_ns(tuning->work->script.trace);
+    judge_by_the_quickest(tuning);
+}
+
 /* Insertion sort: stable, and there are few. */
 static void sort_candidates(vw__tune_work *tuning)
 {
-    judge_by_the_quickest(tuning);
+    vw__tune_judge_slow(tuning);
     for (size_t i = 1; i < tuning->candidate_count; i++) {
         vw__tune_candidate moved = tuning->candidates[i];
         size_t j = i;
@@ -152,214 +168,10 @@ static void sort_candidates(vw__tune_work *tuning)
     }
 }
 
-/* A share of the recorded time; without times, of what a second would be. */
-static uint64_t slow_limit_ns(const vw__model_trace *trace)
-{
-    uint64_t duration_ns = vw__replay_duration_ns(trace, 0, trace->event_count);
-    double known_ns = duration_ns != VW_UNKNOWN ? (double)duration_ns : 1e9;
-    return (uint64_t)(known_ns * SLOW_SHARE);
-}
-
-/* ---- what to try: the first round ------------------------------------------------------------ */
-
-/* Stores whether the setting is new, and the version takes it. */
-static vw_status is_new_and_possible(const vw__tune_work *tuning, const char *conf,
-                                     bool needs_fraction_call, bool *out)
-{
-    bool is_same = false;
-    *out = false;
-    vw_status status = vw__replay_same_settings(tuning->work->torch_version, conf, "", &is_same);
-    if (status == VW_ERR_BAD_SETTING || status == VW_ERR_TOO_LARGE)
-        return VW_OK;
-    VW__TRY(status);
-    if (is_same && needs_fraction_call) /* an option that the version does not know, or look at */
-        return VW_OK;
-    for (size_t i = 0; i < tuning->candidate_count; i++) {
-        const vw__tune_candidate *other = &tuning->candidates[i];
-        if (other->needs_fraction_call != needs_fraction_call || is_vramwise(other))
-            continue;
-        VW__TRY(vw__replay_same_settings(tuning->work->torch_version, conf, other->result.conf,
-                                         &is_same));
-        if (is_same)
-            return VW_OK;
-    }
-    *out = true;
-    return VW_OK;
-}
-
-/* `policy` is static, `conf` borrowed for the call. */
-static vw_status append(vw__tune_work *tuning, vw__setting_kind kind, const char *policy,
-                        const char *conf)
-{
-    const char *kept = vw__arena_copy(tuning->arena, conf, strlen(conf));
-    if (kept == NULL)
-        return vw__fail_host_memory(strlen(conf) + 1, "an option string");
-    tuning->candidates[tuning->candidate_count++] = (vw__tune_candidate){
-        .kind = kind,
-        .result = {.policy = policy, .conf = kept},
-        .card = vw__replay_card_of(tuning->card_bytes),
-    };
-    return VW_OK;
-}
-
-static vw_status add(vw__tune_work *tuning, vw__setting_kind kind, const char *policy,
-                     const char *conf, bool needs_fraction_call)
-{
-    bool is_worth_it = false;
-    if (tuning->candidate_count == VW__TUNE_MOST_CANDIDATES)
-        return VW_OK;
-    VW__TRY(is_new_and_possible(tuning, conf, needs_fraction_call, &is_worth_it));
-    if (!is_worth_it)
-        return VW_OK;
-    VW__TRY(append(tuning, kind, policy, conf));
-    vw__tune_candidate *candidate = &tuning->candidates[tuning->candidate_count - 1];
-    candidate->needs_fraction_call = needs_fraction_call;
-    if (needs_fraction_call)
-        candidate->card.fraction = 1.0;
-    return VW_OK;
-}
-
-static const vw__tune_candidate *find_policy(const vw__tune_work *tuning, const char *policy)
-{
-    for (size_t i = 0; i < tuning->candidate_count; i++)
-        if (strcmp(tuning->candidates[i].result.policy, policy) == 0)
-            return &tuning->candidates[i];
-    return NULL;
-}
-
-/* An engine of our own reads no option string: it is tried once, under its name. */
-static vw_status add_engine(vw__tune_work *tuning, vw__setting_kind kind, const char *policy,
-                            const char *conf)
-{
-    if (tuning->candidate_count == VW__TUNE_MOST_CANDIDATES || find_policy(tuning, policy) != NULL)
-        return VW_OK;
-    return append(tuning, kind, policy, conf);
-}
-
-static vw_status add_setting(vw__tune_work *tuning, vw__setting_kind kind, const char *policy,
-                             const char *conf)
-{
-    return vw__policy_is_vramwise(policy) ? add_engine(tuning, kind, policy, conf)
-                                          : add(tuning, kind, policy, conf, false);
-}
-
-static vw_status add_row(vw__tune_work *tuning, const vw__setting_row *row)
-{
-    return add_setting(tuning, (vw__setting_kind)row->kind, row->policy, vw__setting_conf(row));
-}
-
-static vw_status add_defaults(vw__tune_work *tuning)
-{
-    const vw__replay_work *work = tuning->work;
-    VW__TRY(add_setting(tuning, VW__SETTING_RECORDED, work->recorded_policy, work->recorded_conf));
-    VW__TRY(add_row(tuning, vw__setting_row_of(VW__SETTING_DEFAULTS)));
-    VW__TRY(add_row(tuning, vw__setting_row_of(VW__SETTING_EXPANDABLE)));
-    return add_row(tuning, vw__setting_row_of(VW__SETTING_VRAMWISE));
-}
-
-static uint64_t largest_request(const vw__script *script)
-{
-    uint64_t largest_bytes = 0;
-    for (size_t i = 0; i < script->op_count; i++) {
-        const vw__script_op *op = &script->ops[i];
-        bool is_request = op->kind == VW__SCRIPT_ALLOC || op->kind == VW__SCRIPT_OOM;
-        if (is_request && op->size_bytes > largest_bytes)
-            largest_bytes = op->size_bytes;
-    }
-    return largest_bytes;
-}
-
-/* An option that the version does not know has no effect, or is refused. */
-static vw_status has_fraction_option(const vw__tune_work *tuning, bool *out)
-{
-    bool is_nothing = true;
-    vw_status status =
-        vw__replay_same_settings(tuning->work->torch_version, FRACTION_TEXT, "", &is_nothing);
-    *out = status == VW_OK && !is_nothing;
-    return status == VW_ERR_BAD_SETTING ? VW_OK : status;
-}
-
-static vw_status add_collection(vw__tune_work *tuning, const vw__setting_row *row)
-{
-    char conf[VW__TUNE_MOST_CONF_BYTES];
-    bool has_option = false;
-    VW__TRY(has_fraction_option(tuning, &has_option));
-    (void)snprintf(conf, sizeof conf, "%s%s", row->conf, has_option ? "," FRACTION_TEXT : "");
-    return add(tuning, VW__SETTING_COLLECTION, row->policy, conf, !has_option);
-}
-
-static vw_status add_options(vw__tune_work *tuning)
-{
-    uint64_t largest_bytes = largest_request(&tuning->work->script);
-    const vw__setting_row *row;
-    for (size_t i = 0; (row = vw__setting_row_for(VW__SETTING_FOR_TUNE, i)) != NULL; i++) {
-        size_t count_before = tuning->candidate_count;
-        if (row->conf == NULL || row->size_mb * BYTES_PER_MB > largest_bytes)
-            continue; /* a policy, added elsewhere; or no request is as large */
-        VW__TRY(row->kind == VW__SETTING_COLLECTION ? add_collection(tuning, row)
-                                                    : add_row(tuning, row));
-        if (tuning->candidate_count != count_before)
-            tuning->candidates[count_before].is_recommended = row->is_recommended;
-    }
-    return VW_OK;
-}
-
-/* ---- what to try: the second round ----------------------------------------------------------- */
-
-static const vw__tune_candidate *best_of_kind(const vw__tune_work *tuning, vw__setting_kind kind)
-{
-    const vw__tune_candidate *best = NULL;
-    for (size_t i = 0; i < tuning->candidate_count; i++) {
-        const vw__tune_candidate *candidate = &tuning->candidates[i];
-        if (candidate->kind == kind &&
-            (best == NULL || vw__tune_is_better(tuning, candidate, best)))
-            best = candidate;
-    }
-    return best;
-}
-
-/* Adds nothing if one of `confs` is NULL. */
-static vw_status add_together(vw__tune_work *tuning, const char *const *confs, size_t count,
-                              bool needs_fraction_call)
-{
-    char conf[VW__TUNE_MOST_CONF_BYTES] = "";
-    for (size_t i = 0; i < count; i++) {
-        if (confs[i] == NULL)
-            return VW_OK;
-        size_t length = strlen(conf);
-        (void)snprintf(conf + length, sizeof conf - length, "%s%s", i != 0 ? "," : "", confs[i]);
-    }
-    return add(tuning, VW__SETTING_COMBINED, "conf", conf, needs_fraction_call);
-}
-
-static const char *conf_of(const vw__tune_candidate *candidate)
-{
-    return candidate != NULL ? candidate->result.conf : NULL;
-}
-
-static vw_status add_combinations(vw__tune_work *tuning)
-{
-    const char *expandable = conf_of(best_of_kind(tuning, VW__SETTING_EXPANDABLE));
-    const char *max_split = conf_of(best_of_kind(tuning, VW__SETTING_MAX_SPLIT));
-    const char *roundup = conf_of(best_of_kind(tuning, VW__SETTING_ROUNDUP));
-    const vw__tune_candidate *best_collection = best_of_kind(tuning, VW__SETTING_COLLECTION);
-    const char *collection = conf_of(best_collection);
-    bool needs_call = best_collection != NULL && best_collection->needs_fraction_call;
-    const vw__setting_row *row;
-    VW__TRY(add_together(tuning, (const char *[]){expandable, roundup}, 2, false));
-    expandable = vw__setting_conf(vw__setting_row_of(VW__SETTING_EXPANDABLE));
-    for (size_t i = 0; (row = vw__setting_row_for(VW__SETTING_FOR_TUNE_PAIRS, i)) != NULL; i++)
-        VW__TRY(add_together(tuning, (const char *[]){expandable, row->conf}, 2, false));
-    VW__TRY(add_together(tuning, (const char *[]){max_split, roundup}, 2, false));
-    VW__TRY(add_together(tuning, (const char *[]){max_split, collection}, 2, needs_call));
-    VW__TRY(add_together(tuning, (const char *[]){roundup, collection}, 2, needs_call));
-    return add_together(tuning, (const char *[]){max_split, roundup, collection}, 3, needs_call);
-}
-
 /* ---- trying ---------------------------------------------------------------------------------- */
 
-static vw_status try_candidates(const vw__replay_work *work, vw__tune_candidate *candidates,
-                                size_t count, const vw__replay_progress *progress)
+vw_status vw__tune_try(const vw__replay_work *work, vw__tune_candidate *candidates, size_t count,
+                       unsigned most_threads, const vw__replay_progress *progress)
 {
     vw__replay_job jobs[VW__TUNE_MOST_CANDIDATES];
     for (size_t i = 0; i < count; i++) {
@@ -368,7 +180,7 @@ static vw_status try_candidates(const vw__replay_work *work, vw__tune_candidate 
                                    .card = candidates[i].card,
                                    .result = result};
     }
-    return vw__replay_work_off(work, jobs, count, progress);
+    return vw__replay_work_off(work, jobs, count, most_threads, progress);
 }
 
 static vw_status try_from(tune_call *call, size_t first, double base, double share)
@@ -380,20 +192,20 @@ static vw_status try_from(tune_call *call, size_t first, double base, double sha
         .base = base,
         .share = share,
     };
-    return try_candidates(&call->work, tuning->candidates + first, tuning->candidate_count - first,
-                          &progress);
+    return vw__tune_try(&call->work, tuning->candidates + first, tuning->candidate_count - first, 0,
+                        &progress);
 }
 
 static vw_status try_everything(tune_call *call, bool is_possible)
 {
     vw__tune_work *tuning = call->tuning;
-    VW__TRY(add_defaults(tuning));
+    VW__TRY(vw__tune_add_defaults(tuning));
     if (!is_possible)
         return try_from(call, 0, 0.0, 1.0);
-    VW__TRY(add_options(tuning));
+    VW__TRY(vw__tune_add_options(tuning));
     VW__TRY(try_from(call, 0, 0.0, 0.6));
     size_t first_round = tuning->candidate_count;
-    VW__TRY(add_combinations(tuning));
+    VW__TRY(vw__tune_add_combinations(tuning));
     return try_from(call, first_round, 0.6, 0.2);
 }
 
@@ -460,7 +272,7 @@ static vw_status make_warnings(tune_call *call)
     }
     const vw__replay_progress progress = {call->options->progress, call->options->progress_context,
                                           0.8, 0.2};
-    vw_status status = try_candidates(&call->work, endless, count, &progress);
+    vw_status status = vw__tune_try(&call->work, endless, count, 0, &progress);
     for (size_t i = 1; i < count && status == VW_OK; i++)
         warn_about(call, on_card[i], &endless[i], native, &endless[0]);
     vw__host_free(endless);
@@ -479,6 +291,22 @@ static void note_possibility(tune_call *call, uint64_t least_bytes)
                   "settings get is shown.",
                   vw__human_size(least_bytes, live),
                   vw__human_size(call->options->card_bytes, card));
+}
+
+void vw__tune_note_context(vw__notes *notes, uint64_t card_bytes, uint64_t context_bytes,
+                           bool is_whole_card)
+{
+    char context[VW__HUMAN_SIZE_BYTES], card[VW__HUMAN_SIZE_BYTES];
+    vw__human_size(context_bytes, context);
+    vw__human_size(card_bytes, card);
+    if (context_bytes != 0 && is_whole_card)
+        vw__notes_add(notes, "Of the card, %s are for PyTorch: CUDA's context takes about %s.",
+                      card, context);
+    else if (context_bytes != 0)
+        vw__notes_add(notes,
+                      "All of %s is taken to be for PyTorch; on a card, CUDA's context takes about "
+                      "%s beside it.",
+                      card, context);
 }
 
 static void note_best(tune_call *call, const vw__tune_candidate *best,
@@ -559,6 +387,8 @@ static vw_status tune(tune_call *call)
     shown->is_possible = least_bytes <= call->options->card_bytes;
     if (!shown->is_possible)
         note_possibility(call, least_bytes);
+    vw__tune_note_context(&call->notes, call->options->card_bytes, call->options->context_bytes,
+                          call->options->is_whole_card);
     VW__TRY(try_everything(call, shown->is_possible));
     if (shown->is_possible)
         VW__TRY(make_warnings(call));
@@ -569,6 +399,15 @@ static vw_status tune(tune_call *call)
     return show(call);
 }
 
+vw_status vw__tune_card(uint64_t context_bytes, bool is_whole_card, uint64_t *card_bytes)
+{
+    if (is_whole_card)
+        *card_bytes -= vw__min_u64(context_bytes, *card_bytes);
+    return *card_bytes != 0
+               ? VW_OK
+               : vw__fail(VW_ERR_INVALID_ARGUMENT, "tuning is for a card: its size is expected");
+}
+
 vw_status vw_recording_tune(const vw_recording *recording, const vw_tune_options *options,
                             vw_tune_report **out)
 {
@@ -577,8 +416,7 @@ vw_status vw_recording_tune(const vw_recording *recording, const vw_tune_options
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected a recording, options and a place for the report");
     VW__TRY(VW__STRUCT_IN(vw_tune_options, options, &used));
-    if (used.card_bytes == 0)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT, "tuning is for a card: its size is expected");
+    VW__TRY(vw__tune_card(used.context_bytes, used.is_whole_card, &used.card_bytes));
     vw_tune_report *report = vw__result_create(sizeof *report);
     vw__tune_work *tuning = vw__host_alloc_zeroed(1, sizeof *tuning);
     vw_status status = report != NULL && tuning != NULL

@@ -36,6 +36,44 @@ typedef struct vw__tune_work {
     uint64_t slow_ns; /* more than this in the driver is slow */
 } vw__tune_work;
 
+/* What each value of size_mb in the table of settings stands for. */
+#define VW__TUNE_BYTES_PER_MB (UINT64_C(1) << 20)
+/* The option under which garbage collection acts; it must be below 1. */
+#define VW__TUNE_FRACTION_CONF "per_process_memory_fraction:0.99"
+
+/* ---- what to try (tune_candidates.c) --------------------------------------------------------- */
+
+/* The recorded settings, the defaults, expandable segments, our own engine. */
+VW_MUST_CHECK vw_status vw__tune_add_defaults(vw__tune_work *tuning);
+/* Every single option that can have an effect. */
+VW_MUST_CHECK vw_status vw__tune_add_options(vw__tune_work *tuning);
+/* The best of each kind together, once they were tried. */
+VW_MUST_CHECK vw_status vw__tune_add_combinations(vw__tune_work *tuning);
+
+/* The most that was asked for at once. */
+uint64_t vw__tune_largest_request(const vw__script *script);
+
+/* ---- trying, and putting in order (tune.c) --------------------------------------------------- */
+
+/* Replays `count` candidates, in up to `most_threads` threads; 0: one for each processor. */
+VW_MUST_CHECK vw_status vw__tune_try(const vw__replay_work *work, vw__tune_candidate *candidates,
+                                     size_t count, unsigned most_threads,
+                                     const vw__replay_progress *progress);
+
+/* Sets slow_ns, by what was tried. */
+void vw__tune_judge_slow(vw__tune_work *tuning);
+
+/* The bytes that the options of `conf` must save to be worth setting. */
+uint64_t vw__tune_conf_bytes(const char *conf, uint64_t card_bytes);
+
+/* Takes what CUDA's context takes off a whole card. VW_ERR_INVALID_ARGUMENT: nothing is left. */
+VW_MUST_CHECK vw_status vw__tune_card(uint64_t context_bytes, bool is_whole_card,
+                                      uint64_t *card_bytes);
+
+/* Notes what of the card is for PyTorch, which is `card_bytes`. */
+void vw__tune_note_context(vw__notes *notes, uint64_t card_bytes, uint64_t context_bytes,
+                           bool is_whole_card);
+
 /* Returns whether `a` is better than `b`; a strict order. */
 bool vw__tune_is_better(const vw__tune_work *tuning, const vw__tune_candidate *a,
                         const vw__tune_candidate *b);

@@ -16,26 +16,30 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "analysis/ordered_list.h"
 #include "analysis/regions.h"
 #include "analysis/script_events.h" /* vw__script_is_growth, vw__script_is_release, vw__script_segment_at */
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 
-/* At once: no program holds more, and both are kept in order. 128 GiB in pages of 2 MiB. */
-enum { MOST_HELD = 65536, MOST_REGIONS = 32768 };
 enum { FIRST_PIECES = 64 };
+
+/* A piece that is held now. */
+typedef struct held_piece {
+    uint64_t address; /* the key in the list below */
+    uint32_t place;   /* in `pieces` */
+} held_piece;
 
 typedef struct piece_work {
     const vw__model *model;
     const vw__model_trace *trace;
     vw__view_piece *pieces; /* owned; all there ever were */
     size_t count, capacity;
-    uint32_t *held; /* owned; places in `pieces`, by address, apart from each other */
-    size_t held_count, held_capacity;
-    vw__regions regions; /* forwards only: whose segment a piece is */
+    vw__ordered_list held; /* held_piece; apart from each other */
+    vw__regions regions;   /* forwards only: whose segment a piece is */
     bool is_backwards;
-    bool is_wrong; /* an event did not fit, or there is too much at once */
+    bool is_wrong; /* an event did not fit */
 } piece_work;
 
 /* ---- what is held ---------------------------------------------------------------------------- */
@@ -45,23 +49,20 @@ static uint64_t end_of(const vw__view_piece *piece)
     return piece->address + piece->size_bytes; /* was checked when it was taken */
 }
 
-static const vw__view_piece *held_at(const piece_work *work, size_t place)
+/* Of a record of the list; NULL for NULL. */
+static vw__view_piece *piece_of(const piece_work *work, const held_piece *held)
 {
-    return &work->pieces[work->held[place]];
+    return held != NULL ? &work->pieces[held->place] : NULL;
 }
 
-/* How many held pieces begin at or below `address`. */
-static size_t count_up_to(const piece_work *work, uint64_t address)
+static vw__view_piece *piece_before(const piece_work *work, vw__ordered_list_place at)
 {
-    size_t low = 0, high = work->held_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (held_at(work, middle)->address <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return piece_of(work, vw__ordered_list_before(&work->held, at));
+}
+
+static vw__view_piece *piece_behind(const piece_work *work, vw__ordered_list_place at)
+{
+    return piece_of(work, vw__ordered_list_behind(&work->held, at));
 }
 
 static vw_status new_piece(piece_work *work, const vw__view_piece *piece, uint32_t *place)
@@ -79,40 +80,25 @@ static vw_status new_piece(piece_work *work, const vw__view_piece *piece, uint32
     return VW_OK;
 }
 
-/* Puts `new_count` places where `old_count` were. */
-static vw_status replace_held(piece_work *work, size_t at, size_t old_count, const uint32_t *added,
-                              size_t new_count)
+/* A new piece is held from now on. */
+static vw_status hold(piece_work *work, vw__ordered_list_place *at, const vw__view_piece *piece)
 {
-    size_t count = work->held_count - old_count + new_count;
-    if (count > work->held_capacity) {
-        size_t capacity = count * 2 + FIRST_PIECES;
-        uint32_t *grown = vw__host_realloc(work->held, capacity * sizeof *grown);
-        if (grown == NULL)
-            return vw__fail_host_memory(capacity * sizeof *grown, "the segments of a view");
-        work->held = grown;
-        work->held_capacity = capacity;
-    }
-    if (work->held_count > at + old_count)
-        memmove(work->held + at + new_count, work->held + at + old_count,
-                (work->held_count - at - old_count) * sizeof *work->held);
-    for (size_t i = 0; i < new_count; i++)
-        work->held[at + i] = added[i];
-    work->held_count = count;
-    work->is_wrong = work->is_wrong || count > MOST_HELD || work->regions.count > MOST_REGIONS;
-    return VW_OK;
+    held_piece held = {.address = piece->address};
+    VW__TRY(new_piece(work, piece, &held.place));
+    return vw__ordered_list_insert(&work->held, at, &held);
 }
 
 static vw_status take(piece_work *work, const vw__view_piece *piece)
 {
-    size_t at = count_up_to(work, piece->address);
-    uint32_t place;
+    vw__ordered_list_place at = vw__ordered_list_up_to(&work->held, piece->address);
+    const vw__view_piece *before = piece_before(work, at), *behind = piece_behind(work, at);
     uint64_t end;
     vw__view_piece taken = *piece;
     if (piece->size_bytes == 0)
         return VW_OK;
     if (!vw__add_u64(piece->address, piece->size_bytes, &end) ||
-        (at > 0 && end_of(held_at(work, at - 1)) > piece->address) ||
-        (at < work->held_count && held_at(work, at)->address < end)) {
+        (before != NULL && end_of(before) > piece->address) ||
+        (behind != NULL && behind->address < end)) {
         work->is_wrong = true;
         return VW_OK;
     }
@@ -123,70 +109,77 @@ static vw_status take(piece_work *work, const vw__view_piece *piece)
                                  piece->is_expandable, &region, &is_new));
         taken.segment = region->number;
     }
-    VW__TRY(new_piece(work, &taken, &place));
-    return replace_held(work, at, 0, &place, 1);
+    return hold(work, &at, &taken);
 }
 
-/* How many held pieces from `at` on make up [address, end): without a gap, all of the right kind; a
+/* How many held pieces behind `at` make up [address, end): without a gap, all of the right kind; a
  * plain segment goes whole. 0: they do not. */
-static size_t count_covering(const piece_work *work, size_t at, uint64_t address, uint64_t end,
-                             bool is_expandable)
+static size_t count_covering(const piece_work *work, vw__ordered_list_place at, uint64_t address,
+                             uint64_t end, bool is_expandable)
 {
     uint64_t covered = address;
     size_t count = 0;
-    for (; covered < end && at + count < work->held_count; count++) {
-        const vw__view_piece *piece = held_at(work, at + count);
+    const vw__view_piece *first = piece_behind(work, at), *piece;
+    for (; covered < end && (piece = piece_behind(work, at)) != NULL; count++) {
         bool is_next = count == 0 ? piece->address <= covered : piece->address == covered;
         if (!is_next || end_of(piece) <= covered || (piece->is_expandable != 0) != is_expandable)
             return 0;
         covered = end_of(piece);
+        at = vw__ordered_list_next(&work->held, at);
     }
     if (covered < end)
         return 0;
-    bool is_whole = held_at(work, at)->address == address && covered == end;
+    bool is_whole = first->address == address && covered == end;
     return is_expandable || (is_whole && count == 1) ? count : 0;
 }
 
 /* The part [begin, end) of a piece continues from `instant` as a new piece. */
-static vw_status keep_rest(piece_work *work, uint32_t of, uint64_t begin, uint64_t end,
-                           uint32_t instant, uint32_t *kept, size_t *kept_count)
+static vw_status keep_rest(piece_work *work, vw__ordered_list_place *at, const vw__view_piece *of,
+                           uint64_t begin, uint64_t end, uint32_t instant)
 {
-    vw__view_piece rest = work->pieces[of];
+    vw__view_piece rest = *of;
     if (begin >= end)
         return VW_OK;
     rest.address = begin;
     rest.size_bytes = end - begin;
     rest.begin = instant;
     rest.end = VW__VIEW_NONE;
-    return new_piece(work, &rest, &kept[(*kept_count)++]);
+    return hold(work, at, &rest);
 }
 
 static vw_status give_back(piece_work *work, const vw__model_event *event, bool is_expandable,
                            uint32_t instant)
 {
     uint64_t end = vw__add_capped_u64(event->address, event->size_bytes);
-    size_t at = count_up_to(work, event->address), kept_count = 0;
-    uint32_t kept[2];
+    vw__ordered_list_place at = vw__ordered_list_up_to(&work->held, event->address);
+    size_t count = 0;
     if (event->size_bytes == 0)
         return VW_OK;
-    size_t count = at > 0 ? count_covering(work, --at, event->address, end, is_expandable) : 0;
+    if (vw__ordered_list_before(&work->held, at) != NULL) {
+        at = vw__ordered_list_previous(&work->held, at);
+        count = count_covering(work, at, event->address, end, is_expandable);
+    }
     if (count == 0) {
         work->is_wrong = true;
         return VW_OK;
     }
-    uint32_t first = work->held[at], last = work->held[at + count - 1];
-    for (size_t i = 0; i < count; i++)
-        work->pieces[work->held[at + i]].end = instant;
-    VW__TRY(keep_rest(work, first, work->pieces[first].address, event->address, instant, kept,
-                      &kept_count));
-    VW__TRY(keep_rest(work, last, end, end_of(&work->pieces[last]), instant, kept, &kept_count));
+    const vw__view_piece first = *piece_behind(work, at);
+    vw__view_piece last = first;
+    for (size_t i = 0; i < count; i++) {
+        vw__view_piece *piece = piece_behind(work, at);
+        last = *piece;
+        piece->end = instant;
+        vw__ordered_list_remove_behind(&work->held, &at);
+    }
+    VW__TRY(keep_rest(work, &at, &first, first.address, event->address, instant));
+    VW__TRY(keep_rest(work, &at, &last, end, end_of(&last), instant));
     if (!work->is_backwards) {
         vw__regions_entry gone;
         bool is_gone;
         (void)vw__regions_give_back(&work->regions, event->address, event->size_bytes, &gone,
                                     &is_gone);
     }
-    return replace_held(work, at, count, kept, kept_count);
+    return VW_OK;
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -241,22 +234,23 @@ static vw_status take_segments(piece_work *work, int device)
 static vw_status begin_forwards(piece_work *work)
 {
     vw__view_piece *all = work->pieces;
-    uint32_t *held = work->held;
-    size_t held_count = work->held_count;
+    vw__ordered_list held = work->held;
+    vw__ordered_list_place at = vw__ordered_list_begin();
+    const held_piece *next;
     vw_status status = VW_OK;
     work->pieces = NULL;
     work->count = work->capacity = 0;
-    work->held = NULL;
-    work->held_count = work->held_capacity = 0;
+    vw__ordered_list_init(&work->held, held.record_bytes, held.what);
     work->is_backwards = false;
-    for (size_t i = 0; i < held_count && status == VW_OK; i++) {
-        vw__view_piece piece = all[held[i]];
+    while (status == VW_OK && (next = vw__ordered_list_behind(&held, at)) != NULL) {
+        vw__view_piece piece = all[next->place];
         piece.begin = 0;
         piece.end = VW__VIEW_NONE;
         status = take(work, &piece);
+        at = vw__ordered_list_next(&held, at);
     }
     vw__host_free(all);
-    vw__host_free(held);
+    vw__ordered_list_deinit(&held);
     return status;
 }
 
@@ -310,6 +304,14 @@ static vw_status follow_trace(piece_work *work, const vw__timeline *timeline)
     return work->is_wrong ? VW_OK : find_pools(work);
 }
 
+static piece_work begin_work(const vw__model *model, const vw__model_trace *trace)
+{
+    piece_work work = {.model = model, .trace = trace};
+    vw__ordered_list_init(&work.held, sizeof(held_piece), "the segments of a view");
+    vw__regions_init(&work.regions);
+    return work;
+}
+
 /* Hands the pieces over, or none. */
 static vw_status settle(vw_status status, piece_work *work, vw__view_pieces *out)
 {
@@ -318,22 +320,20 @@ static vw_status settle(vw_status status, piece_work *work, vw__view_pieces *out
         vw__host_free(work->pieces);
     if (status == VW_OK)
         *out = (vw__view_pieces){is_good ? work->pieces : NULL, is_good ? work->count : 0};
-    vw__host_free(work->held);
+    vw__ordered_list_deinit(&work->held);
     vw__regions_deinit(&work->regions);
     return status;
 }
 
 vw_status vw__view_pieces_of_trace(const vw__timeline *timeline, vw__view_pieces *out)
 {
-    piece_work work = {.model = timeline->model, .trace = timeline->trace};
-    vw__regions_init(&work.regions);
+    piece_work work = begin_work(timeline->model, timeline->trace);
     return settle(follow_trace(&work, timeline), &work, out);
 }
 
 vw_status vw__view_pieces_of_end(const vw__model *model, int device, vw__view_pieces *out)
 {
-    piece_work work = {.model = model};
-    vw__regions_init(&work.regions);
+    piece_work work = begin_work(model, NULL);
     return settle(take_segments(&work, device), &work, out);
 }
 

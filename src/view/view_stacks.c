@@ -74,6 +74,7 @@ typedef struct stack_row {
 
 typedef struct frame_row {
     uint32_t function, file, line;
+    uint8_t is_users; /* outside libraries and the interpreter */
 } frame_row;
 
 typedef struct stack_tables {
@@ -138,10 +139,13 @@ static vw_status fill_frames(stack_tables *tables)
         return vw__fail_host_memory(tables->frames.count * sizeof(frame_row),
                                     "the stacks of a view");
     for (size_t i = 0; i < tables->frames.count; i++) {
-        const vw__model_frame *frame = &model->frames[tables->frames.chosen[i]];
-        tables->frame_rows[i] = (frame_row){.function = number_string(tables, frame->name),
-                                            .file = number_string(tables, frame->filename),
-                                            .line = frame->line};
+        uint32_t of_model = tables->frames.chosen[i];
+        const vw__model_frame *frame = &model->frames[of_model];
+        tables->frame_rows[i] = (frame_row){
+            .function = number_string(tables, frame->name),
+            .file = number_string(tables, frame->filename),
+            .line = frame->line,
+            .is_users = vw__attribution_is_users(tables->stacks->attribution, of_model)};
     }
     return VW_OK;
 }
@@ -182,6 +186,8 @@ static vw_status add_columns(const stack_tables *tables, vw__view_columns *colum
                                  VW__VIEW_FIELD(frames, function, frame_count)));
     VW__TRY(vw__view_columns_add(columns, "frame.file", VW__VIEW_FIELD(frames, file, frame_count)));
     VW__TRY(vw__view_columns_add(columns, "frame.line", VW__VIEW_FIELD(frames, line, frame_count)));
+    VW__TRY(vw__view_columns_add(columns, "frame.users",
+                                 VW__VIEW_FIELD(frames, is_users, frame_count)));
     VW__TRY(vw__view_columns_add(columns, "stack.first",
                                  VW__VIEW_FIELD(stacks, first, stack_count + 1)));
     VW__TRY(vw__view_columns_add(columns, "stack.frames",

@@ -162,6 +162,13 @@ static void find_silence(const vw_machine *now, const vw_job_device *device, vw_
 vw_status vw_job_figures_find(const vw_machine *before, const vw_machine *now,
                               const vw_machine_row *row, vw_job_figures *out)
 {
+    return vw_job_figures_find_with(before, now, row, NULL, out);
+}
+
+vw_status vw_job_figures_find_with(const vw_machine *before, const vw_machine *now,
+                                   const vw_machine_row *row, const vw_job_outlook *outlook,
+                                   vw_job_figures *out)
+{
     if (now == NULL || row == NULL || out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a machine, a row of it, and a place");
     const double unknown = (double)NAN;
@@ -180,7 +187,12 @@ vw_status vw_job_figures_find(const vw_machine *before, const vw_machine *now,
     };
     if (row->device != NULL) {
         const vw_job_device *earlier = device_before(before, row);
-        VW__TRY(vw_job_outlook_find(row->device, &found.outlook));
+        if (outlook != NULL) {
+            found.outlook = *outlook;
+            vw_job_outlook_renew(row->device, &found.outlook);
+        } else {
+            VW__TRY(vw_job_outlook_find(row->device, &found.outlook));
+        }
         find_rates(earlier, row->device, &found);
         find_steps(earlier, row->device, now->read_ns, &found);
         find_memory(row, &found);

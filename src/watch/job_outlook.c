@@ -64,6 +64,18 @@ static bool does_matter(const vw_job_device *device, const vw__trend *trend)
     return TELLING_SHARE * grown >= whole;
 }
 
+void vw_job_outlook_renew(const vw_job_device *device, vw_job_outlook *outlook)
+{
+    outlook->last_step = device->step_count > 0 ? device->steps[device->step_count - 1].step : 0;
+    outlook->room_bytes = room_of(device);
+    outlook->full_at_step = VW_LIVE_UNKNOWN;
+    if (!outlook->is_leak || !is_known(outlook->room_bytes))
+        return;
+    double left = (double)outlook->room_bytes / outlook->bytes_per_step;
+    if (left < 1e15 && outlook->last_step < UINT64_MAX / 2)
+        outlook->full_at_step = outlook->last_step + (uint64_t)left + 1;
+}
+
 static vw_status find_outlook(const vw_job_device *device, vw__trend_strictness strictness,
                               vw_job_outlook *out)
 {
@@ -75,18 +87,10 @@ static vw_status find_outlook(const vw_job_device *device, vw__trend_strictness 
     *out = (vw_job_outlook){
         .is_leak = grows && (strictness == VW__TREND_PLAIN || does_matter(device, &trend)),
         .confidence = trend.confidence,
-        .last_step = device->step_count > 0 ? device->steps[device->step_count - 1].step : 0,
-        .room_bytes = room_of(device),
-        .full_at_step = VW_LIVE_UNKNOWN,
     };
-    if (!out->is_leak)
-        return VW_OK;
-    out->bytes_per_step = trend.bytes_per_step;
-    if (is_known(out->room_bytes)) {
-        double left = (double)out->room_bytes / trend.bytes_per_step;
-        if (left < 1e15 && out->last_step < UINT64_MAX / 2)
-            out->full_at_step = out->last_step + (uint64_t)left + 1;
-    }
+    if (out->is_leak)
+        out->bytes_per_step = trend.bytes_per_step;
+    vw_job_outlook_renew(device, out);
     return VW_OK;
 }
 

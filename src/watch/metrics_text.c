@@ -33,11 +33,18 @@ typedef struct row {
     vw_job_outlook outlook;
 } row;
 
+/* The labels of a job, which all its lines have: a part of exposition.labels. */
+typedef struct label_part {
+    size_t begin, size_bytes;
+} label_part;
+
 typedef struct exposition {
     const vw_jobs *jobs;
     const char *run; /* NULL = all */
     row *rows;
     size_t row_count;
+    label_part *parts; /* by the job's place */
+    vw__byte_buffer labels;
     vw__byte_buffer text;
 } exposition;
 
@@ -168,16 +175,67 @@ static bool shares_its_number(const exposition *made, const vw_job *job)
     return job != made->jobs->jobs && job[-1].process == job->process; /* by process number */
 }
 
-static void begin_line(exposition *made, const char *family, const vw_job *job)
+/* Whose it is, where the pages of all users were read: by the kernel, not by the page. */
+static void append_owner(vw__byte_buffer *text, const vw_job *job)
 {
-    vw__byte_buffer *text = &made->text;
-    vw__append_format(text, PREFIX "%s{pid=\"%ld\"", family, job->process);
-    if (shares_its_number(made, job) && strrchr(job->path, '-') != NULL)
-        append_label(text, "page", strrchr(job->path, '-') + 1);
+    const vw_job_container *container = job->container;
+    vw__append_format(text, ",uid=\"%lu\"", job->user);
+    if (container == NULL)
+        return;
+    append_label(text, "namespace", container->pod_namespace);
+    append_label(text, "pod", container->pod);
+    append_label(text, "pod_uid", container->pod_uid);
+    append_label(text, "container_id", container->id);
+}
+
+/* The time in its name, where a process has several. Of all users it is the whole name, always:
+ * that is once in the folder whoever chose it, and stays with the process when others end. */
+static const char *name_of_page(const exposition *made, const vw_job *job)
+{
+    const char *end = strrchr(job->path, made->jobs->is_shared ? '/' : '-');
+    bool is_told = end != NULL && (made->jobs->is_shared || shares_its_number(made, job));
+    return is_told ? end + 1 : "";
+}
+
+static void append_labels(exposition *made, const vw_job *job)
+{
+    vw__byte_buffer *text = &made->labels;
+    vw__append_format(text, "{pid=\"%ld\"", job->process);
+    append_label(text, "page", name_of_page(made, job));
+    if (made->jobs->is_shared)
+        append_owner(text, job);
     append_number_label(text, "rank", job->rank, -1);
     append_label(text, "job_id", job->job);
     append_label(text, "program", job->program);
     append_label(text, "allocator", job->allocator);
+}
+
+/* Once for all families. */
+static vw_status make_labels(exposition *made)
+{
+    size_t count = made->jobs->job_count;
+    if (count == 0)
+        return VW_OK;
+    made->parts = vw__host_alloc(count * sizeof *made->parts);
+    if (made->parts == NULL)
+        return vw__fail_host_memory(count * sizeof *made->parts, "the labels of all jobs");
+    for (size_t i = 0; i < count; i++) {
+        size_t begin = vw__byte_buffer_size(&made->labels);
+        append_labels(made, &made->jobs->jobs[i]);
+        made->parts[i] = (label_part){begin, vw__byte_buffer_size(&made->labels) - begin};
+    }
+    return vw__byte_buffer_has_failed(&made->labels)
+               ? vw__fail_host_memory(vw__byte_buffer_size(&made->labels), "the labels of all jobs")
+               : VW_OK;
+}
+
+static void begin_line(exposition *made, const char *family, const vw_job *job)
+{
+    const label_part *part = &made->parts[job - made->jobs->jobs];
+    vw__append_text(&made->text, PREFIX);
+    vw__append_text(&made->text, family);
+    vw__append_bytes(&made->text, vw__byte_buffer_text(&made->labels) + part->begin,
+                     part->size_bytes);
 }
 
 static void end_line(exposition *made, number value)
@@ -231,7 +289,8 @@ static void append_leftovers(exposition *made)
         {"stale_pages",
          "Pages of ended processes that this scan found, and removed where it could.",
          made->jobs->stale_count},
-        {"refused_pages", "Files named like a page that are invalid or unreadable.",
+        {"refused_pages",
+         "Files named like a page that are invalid or unreadable, or beyond one user's share.",
          made->jobs->refused_count},
     };
     for (size_t i = 0; i < sizeof families / sizeof families[0] && made->run == NULL; i++) {
@@ -372,6 +431,7 @@ static void append_outlooks(exposition *made)
 static vw_status make(exposition *made, const vw_output *output)
 {
     VW__TRY(gather(made));
+    VW__TRY(make_labels(made));
     append_states(made);
     append_leftovers(made);
     append_infos(made);
@@ -388,9 +448,12 @@ vw_status vw_jobs_metrics(const vw_jobs *jobs, const char *run, const vw_output 
     if (jobs == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected jobs, found NULL");
     exposition made = {.jobs = jobs, .run = run};
+    vw__byte_buffer_init(&made.labels);
     vw__byte_buffer_init(&made.text);
     vw_status status = make(&made, output);
     vw__byte_buffer_deinit(&made.text);
+    vw__byte_buffer_deinit(&made.labels);
+    vw__host_free(made.parts);
     vw__host_free(made.rows);
     return status;
 }

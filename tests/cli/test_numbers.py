@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""test_numbers.py PROGRAM DATA NAMES - every size that any command prints follows one rule, and shares add up;
-what memory is for is called by one list of names, NAMES.
+"""test_numbers.py PROGRAM DATA NAMES PALETTE - every size that any command prints follows one rule, and shares add up;
+what memory is for is called by one list of names, NAMES, of which PALETTE has the colours on the page.
 
 The rule is base/human_units.h: whole bytes, three digits in KiB and MiB, two decimals from GiB up, and a
 unit begins at 1. The commands run over a few recordings, and over a text with an error message.
@@ -102,16 +102,28 @@ def names_used(program, recording):
     yield from (("plan", name) for name in plan if name not in ("rounding", "context"))
 
 
-def foreign_names(program, recordings, header):
-    """Names that are not in the list, and commands that name nothing."""
-    known = set(re.findall(r'#define VW__CATEGORY_NAME_\w+ "(.*?)"', header.read_text(encoding="utf-8")))
+def page_names(palette):
+    """The names that have a colour on the page."""
+    table = re.search(r"OF_CATEGORY.*?= {(.*?)};", palette.read_text(encoding="utf-8"), re.DOTALL).group(1)
+    return set(re.findall(r"^ *'?([a-z-]+)'?:", table, re.MULTILINE))
+
+
+def foreign_names(program, recordings, header, palette):
+    """Names that are not in the list, commands that name nothing, and what has no colour."""
+    text = header.read_text(encoding="utf-8")
+    names = dict(re.findall(r'#define (VW__CATEGORY_NAME_\w+) "(.*?)"', text))
+    known, coloured = set(names.values()), page_names(palette)
+    of_stacks = {names[name] for name in re.findall(r"VW__CATEGORY_NAME_\w+", text.partition("VW__CATEGORY_LIST")[2])}
     used = {pair for recording in recordings for pair in names_used(program, recording)}
     silent = {"stats", "diff", "doctor", "plan"} - {command for command, _ in used}
-    return [f"{command}: {name}" for command, name in sorted(used) if name not in known] + sorted(silent)
+    return ([f"{command}: {name}" for command, name in sorted(used) if name not in known] + sorted(silent)
+            + [f"the page: {name}" for name in sorted(coloured - known)]
+            + [f"without a colour on the page: {name}" for name in sorted(of_stacks - coloured)])
 
 
 def main():
-    program, data, header = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+    program = sys.argv[1]
+    data, header, palette = map(pathlib.Path, sys.argv[2:5])
     check_the_rule()
     recordings = [str(data / "recordings" / f"{name}.pickle.xz") for name in RECORDINGS]
     size_count = fault_count = sentence_count = 0
@@ -131,7 +143,7 @@ def main():
             fault_count += len(faults)
             for fault in faults:
                 print(f"vramwise {' '.join(words)}: {fault}")
-    for name in foreign_names(program, recordings[:2], header):
+    for name in foreign_names(program, recordings[:2], header, palette):
         fault_count += 1
         print(f"not a name of the list: {name}")
     print(f"numbers: {size_count} sizes, {fault_count} faults")

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "support/cmocka_here.h"
 
@@ -57,6 +58,22 @@ static void work_done_in_a_blink_leaves_no_trace(void **state)
     end(&shown);
 }
 
+#define BAR "\r\033[Kreading [#############                 ]  45 %"
+
+static void the_bar_is_empty_at_the_beginning_and_full_at_the_end(void **state)
+{
+    screen shown;
+    (void)state;
+    begin(&shown);
+    time_ns += 500 * MILLISECOND;
+    progress_show(&shown.line, 0);
+    time_ns += 100 * MILLISECOND;
+    progress_show(&shown.line, 1);
+    assert_string_equal(so_far(&shown), "\r\033[Kreading [                              ]   0 %"
+                                        "\r\033[Kreading [##############################] 100 %");
+    end(&shown);
+}
+
 static void long_work_is_shown_and_taken_away(void **state)
 {
     screen shown;
@@ -64,11 +81,11 @@ static void long_work_is_shown_and_taken_away(void **state)
     begin(&shown);
     time_ns += 500 * MILLISECOND;
     assert_true(progress_show(&shown.line, 0.459));
-    assert_string_equal(so_far(&shown), "\r\033[Kreading: 45 %");
+    assert_string_equal(so_far(&shown), BAR);
     progress_end(&shown.line);
-    assert_string_equal(so_far(&shown), "\r\033[Kreading: 45 %\r\033[K");
+    assert_string_equal(so_far(&shown), BAR "\r\033[K");
     progress_end(&shown.line);
-    assert_string_equal(so_far(&shown), "\r\033[Kreading: 45 %\r\033[K");
+    assert_string_equal(so_far(&shown), BAR "\r\033[K");
     end(&shown);
 }
 
@@ -99,6 +116,49 @@ static void without_an_end_in_sight_it_counts_seconds(void **state)
     end(&shown);
 }
 
+/* A pipe, so that the reader waits for the thread however long it takes. */
+static void work_that_tells_nothing_has_its_seconds_counted(void **state)
+{
+    static const char expected[] = "\r\033[Kcounting: 2 s";
+    char text[sizeof expected] = "";
+    int ends[2];
+    progress line;
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    FILE *to = fdopen(ends[1], "w");
+    assert_non_null(to);
+    time_ns = 0;
+    progress_begin_on(&line, "counting", to, fake_clock);
+    time_ns = 2000 * MILLISECOND;
+    progress_count(&line);
+    for (size_t got = 0; got < sizeof expected - 1;) {
+        ssize_t more = read(ends[0], text + got, sizeof expected - 1 - got);
+        assert_true(more > 0);
+        got += (size_t)more;
+    }
+    assert_string_equal(text, expected);
+    progress_end(&line);
+    fclose(to);
+    assert_int_equal(read(ends[0], text, sizeof text), 4);
+    assert_memory_equal(text, "\r\033[K", 4);
+    close(ends[0]);
+}
+
+static void lines_for_another_program_have_no_bar(void **state)
+{
+    screen shown;
+    (void)state;
+    begin(&shown);
+    shown.line.has_lines = true;
+    time_ns += 500 * MILLISECOND;
+    progress_show(&shown.line, 0.25);
+    time_ns += 100 * MILLISECOND;
+    progress_show(&shown.line, -1);
+    progress_end(&shown.line);
+    assert_string_equal(so_far(&shown), "reading 0.250\nreading\n");
+    end(&shown);
+}
+
 static void nobody_looking_means_nothing_written(void **state)
 {
     progress line;
@@ -107,6 +167,8 @@ static void nobody_looking_means_nothing_written(void **state)
     progress_begin_on(&line, "reading", NULL, fake_clock);
     time_ns += 10000 * MILLISECOND;
     assert_true(progress_show(&line, 0.5));
+    progress_count(&line);
+    assert_false(line.is_counting);
     progress_end(&line);
 }
 
@@ -114,9 +176,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_done_in_a_blink_leaves_no_trace),
+        cmocka_unit_test(the_bar_is_empty_at_the_beginning_and_full_at_the_end),
         cmocka_unit_test(long_work_is_shown_and_taken_away),
         cmocka_unit_test(it_is_not_written_more_often_than_people_read),
         cmocka_unit_test(without_an_end_in_sight_it_counts_seconds),
+        cmocka_unit_test(work_that_tells_nothing_has_its_seconds_counted),
+        cmocka_unit_test(lines_for_another_program_have_no_bar),
         cmocka_unit_test(nobody_looking_means_nothing_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,9 +74,24 @@ static void everything_else_is_refused(void **state)
                                         "[127.0.0.1]:80",
                                         "127.0.0.1:65536",
                                         "[localhost]:80"};
+    serve_address ignored;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        if (serve_address_is_one(texts[i]))
+        if (serve_address_parse(texts[i], &ignored))
             fail_msg("'%s' was accepted", texts[i]);
+}
+
+static void what_ends_in_a_port_is_meant_as_an_address(void **state)
+{
+    (void)state;
+    assert_true(serve_address_looks_like_one("8080"));
+    assert_true(serve_address_looks_like_one("99999"));
+    assert_true(serve_address_looks_like_one("127.0.0.1:65536"));
+    assert_true(serve_address_looks_like_one("[::1]:80"));
+    assert_false(serve_address_looks_like_one("run.pickle"));
+    assert_false(serve_address_looks_like_one("99999.pickle"));
+    assert_false(serve_address_looks_like_one("localhost"));
+    assert_false(serve_address_looks_like_one("127.0.0.1:"));
+    assert_false(serve_address_looks_like_one(""));
 }
 
 static void a_host_that_is_too_long_is_refused(void **state)
@@ -85,8 +100,8 @@ static void a_host_that_is_too_long_is_refused(void **state)
     char text[2 * SERVE_HOST_BYTES];
     memset(text, 'a', sizeof text);
     memcpy(text + sizeof text - 4, ":80", 4);
-    assert_false(serve_address_is_one(text));
     serve_address address = parsed("8080");
+    assert_false(serve_address_parse(text, &address));
     assert_false(serve_address_is_meant(&address, text));
 }
 
@@ -141,6 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_are_read),
         cmocka_unit_test(everything_else_is_refused),
+        cmocka_unit_test(what_ends_in_a_port_is_meant_as_an_address),
         cmocka_unit_test(a_host_that_is_too_long_is_refused),
         cmocka_unit_test(only_requests_under_the_servers_own_names_are_meant),
         cmocka_unit_test(all_addresses_are_meant_by_any_number_and_this_machines_name),

@@ -84,34 +84,72 @@ static void all_together_have_so_many(void **state)
     assert_int_equal(clients.count, SERVE_CLIENTS_MOST);
 }
 
-static void who_is_being_answered_stays(void **state)
+/* Begins the answer of all of `count` new clients of 10.0.0.`host`. */
+static void enter_readers(uint8_t host, int reader_count, uint64_t now_ms)
 {
-    (void)state;
-    int first = enter(1, 0);
-    serve_clients_begin_answer(&clients, entered[first]);
-    for (int i = 0; i < SERVE_CLIENTS_MOST_OF_ADDRESS; i++)
-        enter(1, 1);
-    assert_false(was_sent_away(first));
-    assert_true(was_sent_away(1));
+    for (int i = 0; i < reader_count; i++)
+        serve_clients_begin_answer(&clients, entered[enter(host, now_ms)], now_ms);
 }
 
-static void who_was_answered_is_waited_for_longer(void **state)
+static void who_is_being_answered_stays_for_a_while(void **state)
+{
+    (void)state;
+    const uint64_t safe_ms = SERVE_CLIENTS_ANSWER_SECONDS * SECOND;
+    enter_readers(1, 1, 0);
+    for (int i = 0; i < SERVE_CLIENTS_MOST_OF_ADDRESS; i++)
+        enter(1, safe_ms - 1);
+    assert_false(was_sent_away(0));
+    assert_true(was_sent_away(1));
+    for (int i = 0; i < SERVE_CLIENTS_MOST_OF_ADDRESS - 1; i++)
+        enter(1, safe_ms + 1);
+    assert_false(was_sent_away(0)); /* but its turn comes next */
+    enter(1, safe_ms + 1);
+    assert_true(was_sent_away(0));
+}
+
+static void readers_that_hold_every_place_make_room_for_who_comes(void **state)
+{
+    (void)state;
+    enter_readers(1, SERVE_CLIENTS_MOST_OF_ADDRESS, 0);
+    int asking = enter(1, SECOND);
+    assert_true(was_sent_away(0)); /* the first of them */
+    serve_clients_begin_answer(&clients, entered[asking], SECOND);
+    for (int i = 0; i < SERVE_CLIENTS_MOST_OF_ADDRESS - 1; i++)
+        enter_readers(1, 1, 2 * SECOND);
+    assert_false(was_sent_away(asking)); /* all that were before it went before it */
+    assert_int_equal(clients.count, SERVE_CLIENTS_MOST_OF_ADDRESS);
+}
+
+static void the_address_with_most_places_gives_one_up(void **state)
+{
+    (void)state;
+    enter_readers(9, 1, 0); /* the oldest of all, alone at its address */
+    for (int i = 1; i < SERVE_CLIENTS_MOST; i++)
+        enter_readers((uint8_t)(1 + i % 3), 1, SECOND);
+    assert_int_equal(clients.count, SERVE_CLIENTS_MOST);
+    enter(200, 2 * SECOND);
+    assert_false(was_sent_away(0));
+    assert_int_equal(clients.count, SERVE_CLIENTS_MOST);
+}
+
+static void who_was_answered_has_had_its_turn(void **state)
 {
     (void)state;
     int first = enter(1, 0);
-    serve_clients_begin_answer(&clients, entered[first]);
+    serve_clients_begin_answer(&clients, entered[first], 0);
     serve_clients_end_answer(&clients, entered[first], SECOND);
-    for (int i = 0; i < SERVE_CLIENTS_MOST_OF_ADDRESS; i++)
+    for (int i = 0; i < SERVE_CLIENTS_MOST_OF_ADDRESS - 1; i++)
         enter(1, 2 * SECOND);
     assert_false(was_sent_away(first));
-    assert_true(was_sent_away(1));
+    enter(1, 2 * SECOND);
+    assert_true(was_sent_away(first));
 }
 
 static void whoever_is_overdue_goes_when_anybody_comes(void **state)
 {
     (void)state;
     int slow = enter(1, 0), early = enter(1, 1), answered = enter(1, 0);
-    serve_clients_begin_answer(&clients, entered[answered]);
+    serve_clients_begin_answer(&clients, entered[answered], 0);
     enter(2, SERVE_CLIENTS_REQUEST_SECONDS * SECOND);
     assert_true(was_sent_away(slow));
     assert_false(was_sent_away(early));
@@ -124,7 +162,7 @@ static void whoever_is_overdue_goes_when_anybody_comes(void **state)
 static void who_is_not_known_changes_nothing(void **state)
 {
     (void)state;
-    serve_clients_begin_answer(&clients, NULL);
+    serve_clients_begin_answer(&clients, NULL, 0);
     serve_clients_end_answer(&clients, NULL, 0);
     serve_clients_leave(&clients, NULL);
     assert_int_equal(clients.count, 0);
@@ -136,8 +174,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CONNECTED(one_address_has_so_many_places),
         CONNECTED(all_together_have_so_many),
-        CONNECTED(who_is_being_answered_stays),
-        CONNECTED(who_was_answered_is_waited_for_longer),
+        CONNECTED(who_is_being_answered_stays_for_a_while),
+        CONNECTED(readers_that_hold_every_place_make_room_for_who_comes),
+        CONNECTED(the_address_with_most_places_gives_one_up),
+        CONNECTED(who_was_answered_has_had_its_turn),
         CONNECTED(whoever_is_overdue_goes_when_anybody_comes),
         CONNECTED(who_is_not_known_changes_nothing),
     };

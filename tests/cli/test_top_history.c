@@ -111,6 +111,36 @@ static void a_process_that_is_gone_is_forgotten_and_its_number_is_another(void *
     assert_int_equal(points_of(points, 8, &is_by_steps), 0);
 }
 
+/* A trend of many steps is as good as new for a few more; of few steps, for none. */
+static void an_outlook_is_kept_until_its_log_has_moved_on(void **state)
+{
+    enum { STEPS = 128 };
+    static vw_job_step steps[STEPS];
+    vw_job_outlook found = {.is_leak = true, .bytes_per_step = 5, .last_step = 127};
+    bool is_fresh = false;
+    (void)state;
+    for (uint64_t i = 0; i < STEPS; i++)
+        steps[i].step = i;
+    made.device.steps = steps;
+    made.device.step_count = STEPS;
+    top_history_keep_outlook(&history, &made.row, &found);
+    assert_null(top_history_outlook(&history, &made.row, &is_fresh)); /* never seen */
+    see(1);
+    assert_null(top_history_outlook(&history, &made.row, &is_fresh));
+    top_history_keep_outlook(&history, &made.row, &found);
+    assert_int_equal(top_history_outlook(&history, &made.row, &is_fresh)->bytes_per_step, 5);
+    assert_true(is_fresh);
+    steps[STEPS - 1].step = 129;
+    assert_non_null(top_history_outlook(&history, &made.row, &is_fresh));
+    assert_true(is_fresh);
+    steps[STEPS - 1].step = 130;
+    assert_non_null(top_history_outlook(&history, &made.row, &is_fresh));
+    assert_false(is_fresh);
+    steps[STEPS - 1].step = 126; /* another run of the program */
+    assert_non_null(top_history_outlook(&history, &made.row, &is_fresh));
+    assert_false(is_fresh);
+}
+
 int main(void)
 {
 #define OF_ONE(test) cmocka_unit_test_setup_teardown(test, make, forget)
@@ -120,6 +150,7 @@ int main(void)
         OF_ONE(steps_say_more_than_what_was_seen),
         OF_ONE(the_time_is_that_between_readings),
         OF_ONE(a_process_that_is_gone_is_forgotten_and_its_number_is_another),
+        OF_ONE(an_outlook_is_kept_until_its_log_has_moved_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

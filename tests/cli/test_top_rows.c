@@ -54,7 +54,7 @@ static int compare_nothing(int column, const top_row *one, const top_row *other)
 
 static void arrange(const char *filter, bool is_falling)
 {
-    const top_order order = {compare_process, 5, is_falling};
+    const top_order order = {compare_process, 5, is_falling, false};
     top_rows_arrange(&rows, filter, &order);
 }
 
@@ -72,7 +72,7 @@ static void rows_on_a_gpu_come_first_in_either_order(void **state)
 
 static void equals_stay_in_the_machines_order(void **state)
 {
-    const top_order order = {compare_nothing, 0, true};
+    const top_order order = {compare_nothing, 0, true, false};
     (void)state;
     top_rows_arrange(&rows, "", &order);
     for (size_t i = 0; i < ROWS; i++)
@@ -110,6 +110,47 @@ static void a_row_is_found_again_by_process_device_and_gpu(void **state)
     assert_int_equal(top_rows_find(&rows, &key), rows.count);
 }
 
+/* ---- the tree -------------------------------------------------------------------------------- */
+
+/* Six processes on a GPU: of job "a" ranks 2, 0 and 1, of job "b" ranks 1 and 0, and one of none.
+ */
+static void ranks_of_a_job_stand_together_where_the_first_of_them_would(void **state)
+{
+    static const struct {
+        const char *job;
+        int rank;
+    } who[] = {{"a", 2}, {"", 0}, {"b", 1}, {"a", 0}, {"b", 0}, {"a", 1}};
+    enum { COUNT = sizeof who / sizeof who[0] };
+    static const long expected[COUNT] = {103, 105, 100, 101, 104, 102};
+    static const size_t counts[COUNT] = {3, 3, 3, 1, 2, 2};
+    static vw_machine_row many[COUNT];
+    static vw_job jobs[COUNT];
+    const top_order order = {compare_process, 5, false, true};
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        many[i] = machine_rows[1];
+        many[i].process = 100 + i;
+        jobs[i] = *machine_rows[1].job;
+        jobs[i].rank = who[i].rank;
+        snprintf(jobs[i].job, sizeof jobs[i].job, "%s", who[i].job);
+        jobs[i].run[0] = '\0';
+        many[i].job = &jobs[i];
+    }
+    made.machine.rows = many;
+    made.machine.row_count = COUNT;
+    assert_int_equal(top_rows_fill(&rows, NULL, &made.machine, &history), VW_OK);
+    top_rows_arrange(&rows, "", &order);
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_int_equal(rows.items[i].row->process, expected[i]);
+        assert_int_equal(rows.items[i].group_count, counts[i]);
+        assert_int_equal(rows.items[i].is_first_of_group, i == 0 || i == 3 || i == 4);
+        assert_int_equal(rows.items[i].is_last_of_group, i == 2 || i == 3 || i == 5);
+    }
+    top_rows_arrange(&rows, "", &(top_order){compare_process, 5, true, false});
+    assert_int_equal(rows.items[0].row->process, 105);
+    assert_int_equal(rows.items[0].group_count, 1);
+}
+
 int main(void)
 {
 #define OF_FOUR(test) cmocka_unit_test_setup_teardown(test, make, drop)
@@ -118,6 +159,8 @@ int main(void)
         OF_FOUR(equals_stay_in_the_machines_order),
         OF_FOUR(filters_find_programs_numbers_gpus_jobs_and_notes),
         OF_FOUR(a_row_is_found_again_by_process_device_and_gpu),
+        cmocka_unit_test_setup_teardown(ranks_of_a_job_stand_together_where_the_first_of_them_would,
+                                        make, drop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

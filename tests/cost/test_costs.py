@@ -45,6 +45,17 @@ def streams(count: int) -> bytes:
     return snapshot(trace)
 
 
+def many_segments(count: int) -> bytes:
+    """Taken in one order and given back in another, all held at once."""
+    places = [(i * 7919) % count for i in range(count)]  # a prime: each once, and neighbours far apart
+    entries = [{"addr": 0x7F0000000000 + (place << 21), "stream": 0} for place in places]
+    taken = [event for entry in entries for event in ({"action": "segment_alloc", "size": 2 << 20, **entry},
+                                                      {"action": "alloc", "size": 512, **entry})]
+    freed = [{"action": action, "size": 512, **entry} for entry in reversed(entries)
+             for action in ("free_requested", "free_completed")]
+    return snapshot(taken + freed + [{"action": "segment_free", "size": 2 << 20, **entry} for entry in sorted(entries, key=lambda one: one["addr"])])
+
+
 def deep_stacks(count: int) -> bytes:
     """Each event has a stack of its own."""
     return snapshot({"action": "alloc", "addr": 512 * (i + 1), "size": 512, "stream": 0,
@@ -55,6 +66,13 @@ def deep_stacks(count: int) -> bytes:
 def long_name(size: int) -> bytes:
     return snapshot([{"action": "alloc", "addr": 512, "size": 512, "stream": 0,
                       "frames": [{"name": "f" * size, "filename": "d/" * (size // 2), "line": 1}]}])
+
+
+def shared_long_name(size: int) -> bytes:
+    """One name for many frames: the file grows with their sum, and what is looked at must not with their product."""
+    name = "d/" * (16 * size)
+    return snapshot({"action": "alloc", "addr": 512 * (i + 1), "size": 512, "stream": 0,
+                     "frames": [{"name": name, "filename": name, "line": i}]} for i in range(size))
 
 
 def blank_lines(count: int) -> bytes:
@@ -91,11 +109,22 @@ class Costs(unittest.TestCase):
     def test_streams(self):
         self.assert_linear(streams, 200, "verify", "input")
 
+    def test_segments(self):
+        self.assert_linear(many_segments, 4000, "stats", "input")
+
+    def test_segments_in_a_page(self):
+        self.assert_linear(many_segments, 4000, "view", "input", "-o", "page.html")
+
     def test_stacks(self):
         self.assert_linear(deep_stacks, 100, "stats", "input", "--no-summary")
 
     def test_a_long_name(self):
         self.assert_linear(long_name, 5000, "stats", "input", "--no-summary")
+
+    def test_a_long_name_that_many_frames_share(self):
+        for command in (("stats", "input"), ("doctor", "input"), ("view", "input", "-o", "page.html")):
+            with self.subTest(command[0]):
+                self.assert_linear(shared_long_name, 100, *command)
 
     def test_blank_lines(self):
         self.assert_linear(blank_lines, 20_000, "doctor", "input")

@@ -77,11 +77,13 @@ class Server:
         self.host, self.port = re.fullmatch(r"http://(.+):(\d+)/metrics", url).groups()
         self.port = int(self.port)
 
-    def ask(self, path: str = "/metrics", method: str = "GET", host: str = "", body=None):
+    def ask(self, path: str = "/metrics", method: str = "GET", host: str = "", body=None, token: str = ""):
         connection = http.client.HTTPConnection(self.host.strip("[]"), self.port,
                                                 timeout=LIMIT_SECONDS)
         try:
-            connection.request(method, path, body=body, headers={"Host": host} if host else {})
+            headers = {**({"Host": host} if host else {}),
+                       **({"Authorization": f"Bearer {token}"} if token else {})}
+            connection.request(method, path, body=body, headers=headers)
             answer = connection.getresponse()
             return answer.status, dict(answer.getheaders()), answer.read()
         finally:
@@ -109,8 +111,9 @@ class FleetCase(unittest.TestCase):
     def job(self, **variables) -> Job:
         return Job(self, **variables)
 
-    def exporter(self, listen: str = "0", **more) -> Server:
-        process = subprocess.Popen([Programs.vramwise, "exporter", "--listen", listen],
+    def exporter(self, listen: str = "0", *options, before=(), **more) -> Server:
+        """`before` is a command that becomes it, such as setpriv."""
+        process = subprocess.Popen([*before, Programs.vramwise, "exporter", "--listen", listen, *options],
                                    env=self.environment, text=True, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
 
@@ -133,8 +136,8 @@ class FleetCase(unittest.TestCase):
         job.server = Server(re.fullmatch(r"vramwise: metrics are at (\S+)\n", said).group(1))
         return job
 
-    def vramwise(self, *arguments, **more) -> subprocess.CompletedProcess:
-        return subprocess.run([Programs.vramwise, *arguments], env=self.environment, text=True,
+    def vramwise(self, *arguments, before=(), **more) -> subprocess.CompletedProcess:
+        return subprocess.run([*before, Programs.vramwise, *arguments], env=self.environment, text=True,
                               stdin=subprocess.DEVNULL, capture_output=True, check=False,
                               timeout=LIMIT_SECONDS, **more)
 
@@ -155,9 +158,9 @@ class FleetCase(unittest.TestCase):
         self.assertIsNotNone(path, f"{name} is missing: tools/setup.sh test installs it")
         return path
 
-    def promtool(self, *arguments, **more) -> None:
+    def promtool(self, *arguments, limit: int = LIMIT_SECONDS, **more) -> None:
         result = subprocess.run([self.tool("promtool"), *map(str, arguments)], text=True,
-                                capture_output=True, check=False, timeout=LIMIT_SECONDS, **more)
+                                capture_output=True, check=False, timeout=limit, **more)
         self.assertEqual((result.returncode, result.stderr), (0, ""), result.stdout)
 
 

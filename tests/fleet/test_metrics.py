@@ -150,6 +150,20 @@ class Serving(FleetCase):
                 self.assertEqual(server.ask(path)[0], 404)
         self.assertEqual(server.ask("/metrics?x=1")[0], 200)
 
+    def test_without_the_token_there_is_no_answer(self):
+        token, file = "an-example-token-1234", self.folder / "token"
+        file.write_text(token + "\n")
+        server = self.exporter("0", "--token-file", str(file))
+        for wrong in "", "x", token[:-1], token + "4", token.upper(), 2 * token:
+            status, headers, body = server.ask(token=wrong)
+            self.assertEqual((status, headers["WWW-Authenticate"], body), (401, "Bearer", b"Not without the token.\n"))
+        self.assertEqual(server.ask("/", token="x")[0], 401)
+        self.assertEqual(server.ask("/-/healthy")[0], 200)
+        status, _, body = server.ask(token=token)
+        self.assertEqual(status, 200)
+        self.assertIn(b"vramwise_jobs{", body)
+        self.assertEqual(server.ask(token=token, host="elsewhere.example")[0], 403)
+
     def test_nothing_can_be_changed_and_a_head_has_no_body(self):
         server = self.exporter()
         for method in "POST", "PUT", "DELETE", "OPTIONS":

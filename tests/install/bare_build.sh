@@ -9,7 +9,7 @@ trap 'rm -rf "$folder"' EXIT
 fail() { echo "bare_build: $*" >&2; exit 1; }
 
 without=()
-for library in ZLIB LZMA ZSTD MICROHTTPD NCURSES; do without+=("-DVW_WITH_$library=OFF"); done
+for library in ZLIB LZMA ZSTD MICROHTTPD SQLITE NCURSES; do without+=("-DVW_WITH_$library=OFF"); done
 "$cmake" -S "$root" -B "$folder/build" -DCMAKE_C_COMPILER="$cc" -DCMAKE_BUILD_TYPE=Debug -DVW_TESTS=OFF \
     -DVW_BENCH=OFF -DVW_EXAMPLES=OFF -DVW_WERROR=ON -DCMAKE_C_FLAGS_DEBUG=-O0 "${without[@]}" \
     --log-level=NOTICE >"$folder/configured" 2>&1 || { cat "$folder/configured"; fail "cmake failed"; }
@@ -18,6 +18,7 @@ said=$(grep '^no ' "$folder/configured")
 no liblzma: files compressed with xz are not read
 no libzstd: files compressed with zstd are not read
 no libmicrohttpd: view --serve, exporter and run --metrics are not built
+no sqlite3: report writes no SQLite files
 no ncursesw: top has no screen, only --once" ] || fail "cmake said: $said"
 "$cmake" --build "$folder/build" --parallel --target vramwise_cli >"$folder/built" 2>&1 ||
     { tail -n 40 "$folder/built"; fail "the build failed"; }
@@ -42,6 +43,7 @@ refuses 3 "this build has no zlib, which the page needs" view "$folder/run.pickl
 refuses 3 "this build has no libmicrohttpd" view --serve "$folder/run.pickle"
 refuses 3 "this build has no libmicrohttpd" exporter
 refuses 125 "this build has no libmicrohttpd" run --metrics 0 -- true
+refuses 3 "this build has no libsqlite3" report --jobs "$folder" -o "$folder/t.sqlite"
 refuses 3 "this build has no ncurses.*--once" top
 refuses 0 "peak" stats "$folder/run.pickle"
 refuses 0 "expandable" replay "$folder/run.pickle"

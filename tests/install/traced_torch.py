@@ -53,7 +53,7 @@ def batch(size: int, length: int):
 
 
 def planned(**settings) -> dict:
-    given = dict(model=Model, batch=batch, optimizer=torch.optim.AdamW, batch_size=8, sequence=256)
+    given = dict(model=Model, batch=batch, optimizer=torch.optim.AdamW, batch_size=8, seq=256)
     return vramwise.torch.plan(**dict(given, **settings))
 
 
@@ -87,7 +87,7 @@ class Plans(unittest.TestCase):
 
     def test_optimizers_take_the_way_they_take_on_a_gpu(self) -> None:
         peaks = {name: planned(optimizer=lambda p, kw=kw: torch.optim.AdamW(p, **kw), batch_size=1,
-                               sequence=8)["peak_allocated_bytes"]
+                               seq=8)["peak_allocated_bytes"]
                  for name, kw in (("foreach", {}), ("fused", {"fused": True}),
                                   ("loop", {"foreach": False}))}
         # The roots of all second moments at once, of one parameter, or of none.

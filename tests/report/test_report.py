@@ -271,6 +271,18 @@ class GoingWrong(ReportCase):
         os.mkfifo(self.job / "run.rank2.pickle")
         self.assertEqual(len(self.examine(0)["ranks"]), 1)
 
+    @unittest.skipUnless(os.geteuid() == 0, "only root can make a link somebody else's")
+    def test_a_link_that_somebody_else_planted_is_not_followed(self):
+        self.put("run.rank0.pickle", snapshot([64, 32]))
+        secret = self.job.parent / "secret.log"
+        secret.write_text(TRACEBACK)
+        (self.job / "rank1.log").symlink_to(secret)
+        self.assertEqual(len(self.examine()["ranks"]), 2)
+        os.lchown(self.job / "rank1.log", 65534, 65534)
+        report = self.examine(0)
+        self.assertEqual(len(report["ranks"]), 1)
+        self.assertIn("rank1.log", str(report["notes"]) + str(report["files"]))
+
     def test_links_in_a_circle_end(self):
         self.put("deep/run.rank0.pickle", snapshot([64, 32]))
         (self.job / "deep/up").symlink_to("..")

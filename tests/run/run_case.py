@@ -18,7 +18,7 @@ FAKE_TORCH = ROOT / "tests/support/fake_torch_watch"
 PROGRAM = ""
 LIMIT_SECONDS = 100  # for what hangs
 
-HOOK_FILES = ("_watch.py", "_budget.py", "_ending.py", "_files.py", "_history.py", "_input.py",
+HOOK_FILES = ("_watch.py", "_budget.py", "_ending.py", "_fields.py", "_files.py", "_history.py", "_input.py",
               "_library.py", "_live.py", "_paths.py", "_program.py", "_steps.py",
               "_start/sitecustomize.py")
 

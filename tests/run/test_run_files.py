@@ -118,6 +118,30 @@ class Files(RunCase):
         self.assertEqual(result.stdout, "{'cuda': '0o600', 'entered': '0o600', 'steps': '0o600', "
                          "'torch': '0o600'}\n")
 
+    def test_only_parts_of_our_files_are_removed(self):
+        part, other = self.here / ".vramwise-0123456789abcdef.part", self.here / "kept.part"
+        for path in part, other:
+            path.write_text("half")
+        self.run_python("import os, socket\n"
+                        "to = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+                        "to.connect(os.environ['VRAMWISE_RUN'] + '/socket')\n"
+                        f"for number, path in (3999998, '{part}'), (3999999, '{other}'):\n"
+                        "    to.send(f'writing\\0pid={number}\\0path={path}\\0'.encode())\n")
+        self.assertEqual((part.exists(), other.exists()), (False, True))
+
+    def test_what_is_no_plain_file_keeps_nobody_waiting(self):
+        os.mkfifo(self.here / "pipe")
+        for name in str(self.here / "pipe"), "/dev/zero", str(self.here):
+            with self.subTest(name):
+                result = self.run_python("import os, socket\n"
+                                         "to = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+                                         "to.connect(os.environ['VRAMWISE_RUN'] + '/socket')\n"
+                                         "to.send(b'oom\\0pid=3999999\\0text=CUDA out of memory\\0')\n"
+                                         f"to.send(b'file\\0pid=3999999\\0path={name}\\0steps={name}\\0')\n")
+                self.assertEqual(result.returncode, 0)
+                self.assertIn(f"vramwise: the doctor cannot read the snapshot: {name} is not there, or no plain file",
+                              result.stderr.replace("\n", " "))
+
     def test_a_disk_that_is_full_leaves_no_part_of_a_file(self):
         result = self.run_python(STEPS + "import resource, signal\n"
                                  "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"

@@ -10,6 +10,7 @@ a test waits for what must appear, and the limit is for what never does.
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -103,6 +104,35 @@ class Once(TopCase):
         self.assertRegex(result.stdout, rf"jobs without a GPU\n.*\n *{other.pid} +sim.py")
         self.assertLessEqual(max(map(len, result.stdout.splitlines())), 80)
         self.assertNotIn("\033", result.stdout)
+
+    def test_once_has_every_job_and_every_value_of_its_page(self) -> None:
+        """Whatever a job publishes, and /metrics serves, the text has: a name without its unit, and a number."""
+        names = [name for name in self.fields() if name != "steps"]
+        jobs = [self.job(f"program=part{i}.py", "job=1234", "allocator=vramwise", f"rank={i}", "world_size=3", H200,
+                         *(f"{name}={(i + 1) * 1000 + place}" for place, name in enumerate(names)))
+                for i in range(3)]
+        self.use_gpus(*((0, job.pid, GIB) for job in jobs))
+        result = self.top("--once", "--interval", "0.05")
+        for i, job in enumerate(jobs):
+            _, begin, rest = result.stdout.partition(f"{job.pid} ")
+            self.assertTrue(begin)
+            text = re.split(r"\n *\d+ +\d+ +\d+ +part", rest)[0]
+            for words in ("job 1234", "allocator vramwise", "ranks 3"):
+                self.assertIn(words, text)
+            for name in names:
+                words = re.sub("_(bytes|nanoseconds)$", "", name).replace("_", " ")
+                words = {"live": f"part{i}.py", "reserved": f"part{i}.py", "peak live": "peak",
+                         "largest free block": "largest free"}.get(words, words)
+                self.assertRegex(text, rf"{words}\s+\S*\d", name)
+        self.assertLessEqual(max(map(len, result.stdout.splitlines())), 80)
+
+    def fields(self) -> list:
+        """The numbers of a page, by the JSON of a job that has none."""
+        job = self.job("program=x.py", H200)
+        self.use_gpus((0, job.pid, GIB))
+        device = self.top_json()["rows"][0]["device"]
+        self.end(job)
+        return [name for name in device if name not in ("index", "name", "trend")]
 
     def test_json_has_every_number_of_the_page_and_null_for_the_rest(self) -> None:
         job = self.job("program=train.py", "world_size=4", "rank=1", H200, f"live_bytes={6 * GIB}",
@@ -346,11 +376,27 @@ class Screen(TopCase):
         lines = screen.split("\n")
         self.assertEqual(lines[0][:44], "vramwise top  2 GPUs  3 jobs  1 warning     ")
         self.assertRegex(lines[1], r"^0 NVIDIA H200  97% \[█+▒+░*·+\] 54.1G of 80.0G$")
-        self.assertRegex(lines[4], r"^ +PID GPU▲RANK PROGRAM +MEM  LIVE  RESV  STEP TREND    NOTE")
+        self.assertRegex(lines[2], r"^  █ live 41.0G  ▒ idle 12.0G  ░ others \S+  free 25.9G$")
+        self.assertRegex(lines[5], r"^ +PID GPU▲RANK PROGRAM +MEM  LIVE  RESV  STEP TREND    NOTE")
         self.assertRegex(screen, rf" {jobs[0].pid} +0 +0 train.py +54.0G 41.0G 53.0G 412ms .+ input-bound")
         self.assertRegex(screen, rf" {jobs[1].pid} +1 +leaky.py +11.0G 9.00G 10.0G +▁▂▃▄▅▆▇█ leak: 1,025 left")
         self.assertRegex(screen, r"\nwithout a GPU\n +\d+ +sim.py")
         self.assertLessEqual(max(map(len, lines)), 80)
+        self.leave(tmux)
+
+    def test_ranks_stand_below_their_job(self) -> None:
+        jobs = [self.job("program=train.py", f"job=1234", f"rank={rank}", "world_size=3", H200, f"live_bytes={GIB}",
+                         f"reserved_bytes={2 * GIB}") for rank in (2, 0, 1)]
+        other = self.job("program=alone.py", H200, f"live_bytes={GIB}")
+        self.use_gpus(*((0, job.pid, 3 * GIB) for job in (*jobs, other)))
+        tmux = self.open()
+        tree = (rf"\njob 1234: 3 processes, live 3.00G, reserved 6.00G\n *{jobs[1].pid} +0 +0 ├─train.py.*"
+                rf"\n *{jobs[2].pid} +0 +1 ├─train.py.*\n *{jobs[0].pid} +0 +2 └─train.py.*\n *{other.pid} +0 +alone.py")
+        self.assertRegex(tmux.wait("alone.py", "└─train.py"), tree)
+        tmux.keys("t")
+        self.assertNotIn("job 1234:", tmux.wait("alone.py", without="└─train.py"))
+        tmux.keys("t")
+        self.assertRegex(tmux.wait("└─train.py"), tree)
         self.leave(tmux)
 
     def test_rows_are_chosen_sorted_and_turned(self) -> None:

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -386,6 +387,64 @@ static void open_errors_carry_the_system_message(void **state)
     vw__byte_source_close(NULL);
 }
 
+static void devices_that_may_have_no_end_are_refused_and_pipes_are_read(void **state)
+{
+    (void)state;
+    vw__byte_source *source = NULL;
+    const uint8_t *seen;
+    size_t size_bytes = 1;
+    char name[32];
+    int ends[2];
+    assert_int_equal(vw__byte_source_open("/dev/zero", NULL, &source), VW_ERR_FILE);
+    assert_says("/dev/zero: expected a file or a pipe, found a device");
+    assert_int_equal(vw__byte_source_open("/dev/null", NULL, &source), VW_OK);
+    assert_int_equal(vw__byte_source_peek(source, 1, &seen, &size_bytes), VW_OK);
+    assert_int_equal(size_bytes, 0);
+    vw__byte_source_close(source);
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], "text", 4), 4);
+    close(ends[1]);
+    snprintf(name, sizeof name, "/dev/fd/%d", ends[0]); /* as <(...) of a shell */
+    assert_int_equal(vw__byte_source_open(name, NULL, &source), VW_OK);
+    assert_int_equal(vw__byte_source_peek(source, 4, &seen, &size_bytes), VW_OK);
+    assert_int_equal(size_bytes, 4);
+    vw__byte_source_close(source);
+    close(ends[0]);
+}
+
+static void what_was_found_must_be_a_plain_file(void **state)
+{
+    (void)state;
+    static const vw__byte_source_options found = {.is_found = true};
+    vw__byte_source *source = NULL;
+    char folder[] = "/tmp/vramwise-source-XXXXXX", pipe_path[64], file_path[64], link_path[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(pipe_path, sizeof pipe_path, "%s/pipe", folder);
+    snprintf(file_path, sizeof file_path, "%s/file", folder);
+    snprintf(link_path, sizeof link_path, "%s/link", folder);
+    assert_int_equal(mkfifo(pipe_path, 0600), 0);
+    assert_int_equal(vw__byte_source_open(pipe_path, &found, &source), VW_ERR_FILE);
+    assert_says("pipe: expected a plain file");
+    int file = open(file_path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    assert_int_equal(write(file, "text", 4), 4);
+    close(file);
+    assert_int_equal(vw__byte_source_open(file_path, &found, &source), VW_OK);
+    vw__byte_source_close(source);
+    assert_int_equal(symlink("file", link_path), 0);
+    assert_int_equal(vw__byte_source_open(link_path, &found, &source), VW_OK);
+    vw__byte_source_close(source);
+    if (geteuid() == 0) { /* nobody else can make a link somebody else's */
+        source = NULL;
+        assert_int_equal(lchown(link_path, 65534, 65534), 0);
+        assert_int_equal(vw__byte_source_open(link_path, &found, &source), VW_ERR_FILE);
+        assert_says("link: a link of user 65534 to a file of user 0");
+        assert_int_equal(chown(file_path, 65534, 65534), 0);
+        assert_int_equal(vw__byte_source_open(link_path, &found, &source), VW_OK);
+        vw__byte_source_close(source);
+    }
+    assert_int_equal(unlink(link_path) | unlink(file_path) | unlink(pipe_path) | rmdir(folder), 0);
+}
+
 /* ---- damage ---------------------------------------------------------------------------------- */
 
 static void compressed_data_cut_short_is_refused_at_every_length(void **state)
@@ -623,6 +682,8 @@ int main(void)
         cmocka_unit_test(pipes_may_give_a_few_bytes_at_a_time),
         cmocka_unit_test(standard_input_is_a_dash),
         cmocka_unit_test(open_errors_carry_the_system_message),
+        cmocka_unit_test(devices_that_may_have_no_end_are_refused_and_pipes_are_read),
+        cmocka_unit_test(what_was_found_must_be_a_plain_file),
 
         cmocka_unit_test(compressed_data_cut_short_is_refused_at_every_length),
         cmocka_unit_test(a_changed_byte_is_found),

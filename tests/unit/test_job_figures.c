@@ -195,6 +195,28 @@ static void growth_from_step_to_step_is_a_leak_with_its_end(void **state)
     assert_int_equal(result.outlook.full_at_step, 151);
 }
 
+static void an_outlook_that_is_known_keeps_its_trend_and_gets_the_room_of_now(void **state)
+{
+    const vw_job_outlook earlier = {
+        .is_leak = true, .bytes_per_step = 10, .last_step = 1, .room_bytes = 7, .full_at_step = 9};
+    vw_job_figures found;
+    (void)state;
+    now.device.values[VW_LIVE_LIVE_BYTES] = 100;
+    now.device.values[VW_LIVE_RESERVED_BYTES] = 150;
+    now.device.values[VW_LIVE_DEVICE_FREE_BYTES] = 50;
+    now.device.values[VW_LIVE_LIMIT_BYTES] = VW_LIVE_UNKNOWN;
+    now.device.step_count = 0;
+    assert_int_equal(
+        vw_job_figures_find_with(&before.machine, &now.machine, &now.row, &earlier, &found), VW_OK);
+    assert_true(found.outlook.is_leak);
+    assert_int_equal(found.outlook.last_step, 0);
+    assert_int_equal(found.outlook.room_bytes, 100);
+    assert_int_equal(found.outlook.full_at_step, 11);
+    assert_int_equal(
+        vw_job_figures_find_with(&before.machine, &now.machine, &now.row, NULL, &found), VW_OK);
+    assert_false(found.outlook.is_leak);
+}
+
 int main(void)
 {
 #define OF_BOTH(test) cmocka_unit_test_setup(test, make_both)
@@ -210,6 +232,7 @@ int main(void)
         OF_BOTH(a_page_that_did_not_change_for_more_than_5_s_is_silent),
         OF_BOTH(of_a_row_without_a_device_nothing_is_known),
         OF_BOTH(growth_from_step_to_step_is_a_leak_with_its_end),
+        OF_BOTH(an_outlook_that_is_known_keeps_its_trend_and_gets_the_room_of_now),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -345,6 +345,173 @@ static void another_users_page_is_refused_and_left(void **state)
     vw_live_page_destroy(page);
 }
 
+/* ---- pages of all users ---------------------------------------------------------------------- */
+
+static vw_jobs *read_shared(void)
+{
+    vw_jobs *jobs = NULL;
+    assert_int_equal(vw_jobs_read_shared(folder->path, NULL, &jobs), VW_OK);
+    return jobs;
+}
+
+static void the_group_may_read_a_page_in_a_folder_for_all_and_nowhere_else(void **state)
+{
+    (void)state;
+    struct stat facts;
+    const mode_t before = umask(0077);
+    vw_live_page *private_page = make_page();
+    assert_int_equal(stat(vw_live_page_path(private_page), &facts), 0);
+    assert_int_equal(facts.st_mode & 07777, 0600);
+    vw_live_page_destroy(private_page);
+    assert_int_equal(chmod(folder->path, 02777), 0); /* not sticky: others could remove it */
+    private_page = make_page();
+    assert_int_equal(stat(vw_live_page_path(private_page), &facts), 0);
+    assert_int_equal(facts.st_mode & 07777, 0600);
+    vw_live_page_destroy(private_page);
+    assert_int_equal(chmod(folder->path, 03777), 0);
+    vw_live_page *page = make_page();
+    assert_int_equal(stat(vw_live_page_path(page), &facts), 0);
+    assert_int_equal(facts.st_mode & 07777, 0640);
+    vw_live_page_destroy(page);
+    assert_int_equal(chmod(folder->path, 0700), 0);
+    (void)umask(before);
+}
+
+static void pages_of_all_users_are_read_by_user_where_that_is_asked(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        skip(); /* only root can give a file away */
+    vw_live_page *own = make_page(), *other = make_page();
+    assert_int_equal(chown(vw_live_page_path(own), 12345, (gid_t)-1), 0);
+    vw__page_store(&other->header->user, 999); /* a claim */
+    vw_jobs *jobs = read_shared();
+    assert_true(jobs->is_shared);
+    assert_int_equal(jobs->job_count, 2);
+    assert_int_equal(jobs->jobs[0].user, 0);
+    assert_int_equal(jobs->jobs[1].user, 12345);
+    assert_null(jobs->jobs[0].container);
+    vw_jobs_free(jobs);
+    jobs = read_one();
+    assert_false(jobs->is_shared);
+    assert_int_equal(jobs->refused_count, 1);
+    vw_jobs_free(jobs);
+    vw_live_page_destroy(own);
+    vw_live_page_destroy(other);
+}
+
+/* A file of `user` that looks like a page of 16 devices: holes cost its owner nothing. */
+static int make_hollow(const char *name, uid_t user, struct flock *lock)
+{
+    vw__page_header header = {.magic = VW__PAGE_MAGIC,
+                              .version = VW__PAGE_VERSION,
+                              .slot_bytes = VW__PAGE_SLOT_BYTES,
+                              .first_slot = VW__PAGE_FIRST_SLOT,
+                              .value_count = VW_LIVE_FIELD_COUNT,
+                              .step_capacity = VW__PAGE_STEPS,
+                              .slot_count = VW__PAGE_SLOTS};
+    int file = open(name_in_folder(name), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_true(file >= 0);
+    assert_int_equal(pwrite(file, &header, sizeof header, 0), sizeof header);
+    assert_int_equal(ftruncate(file, VW__PAGE_BYTES), 0);
+    assert_int_equal(fchown(file, user, (gid_t)-1), 0);
+    assert_int_equal(fcntl(file, F_OFD_SETLK, lock), 0);
+    return file;
+}
+
+static void a_user_who_floods_the_folder_keeps_nobody_out(void **state)
+{
+    (void)state;
+    enum { FLOOD = 100, LEFT_OUT = FLOOD - 61 }; /* 61 pages of 17 are the first over 1024 */
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int files[FLOOD];
+    if (geteuid() != 0)
+        skip(); /* only root can give a file away */
+    for (int i = 0; i < FLOOD; i++) {
+        char name[40];
+        snprintf(name, sizeof name, VW__PAGE_NAME "12345-%d-0", i);
+        files[i] = make_hollow(name, 12345, &lock);
+    }
+    vw_live_page *page = make_page();
+    vw_jobs *jobs = read_shared();
+    assert_int_equal(jobs->job_count, FLOOD - LEFT_OUT + 1);
+    assert_int_equal(jobs->refused_count, LEFT_OUT);
+    assert_int_equal(jobs->jobs[0].user, 0);
+    assert_int_equal(jobs->jobs[0].devices[0].values[0], 77);
+    vw_jobs_free(jobs);
+    for (int i = 0; i < FLOOD; i++)
+        close(files[i]);
+    jobs = read_shared();
+    assert_int_equal(jobs->job_count, 1);
+    assert_int_equal(jobs->stale_count,
+                     FLOOD); /* and removed, as root and who has the folder may */
+    vw_jobs_free(jobs);
+    vw_live_page_destroy(page);
+}
+
+static vw_live_page *make_page_in(const char *path)
+{
+    vw_live_page *page = NULL;
+    assert_int_equal(vw_live_page_create(path, NULL, &page), VW_OK);
+    return page;
+}
+
+static vw_jobs *read_after(const char *path, const vw_jobs *before)
+{
+    const vw_jobs_shared options = {
+        .struct_size = sizeof options, .pod_folder = "/no/such/folder", .before = before};
+    vw_jobs *jobs = NULL;
+    assert_int_equal(vw_jobs_read_shared(path, &options, &jobs), VW_OK);
+    assert_int_equal(jobs->job_count, 1);
+    assert_non_null(jobs->jobs[0].container);
+    return jobs;
+}
+
+/* On tmpfs, as pages are: elsewhere the kernel's list may have other numbers than stat(). */
+static void a_container_is_looked_for_once_for_each_file(void **state)
+{
+    (void)state;
+    char path[] = "/dev/shm/vramwise-shared-XXXXXX";
+    assert_non_null(mkdtemp(path));
+    assert_int_equal(chmod(path, 03777), 0);
+    vw_live_page *page = make_page_in(path);
+    vw_jobs *first = read_after(path, NULL);
+    snprintf(((vw_job_container *)(uintptr_t)first->jobs[0].container)->pod, 254, "known");
+    vw_jobs *second = read_after(path, first);
+    assert_string_equal(second->jobs[0].container->pod, "known");
+    vw_jobs_free(first);
+    vw_live_page_destroy(page);
+    page = make_page_in(path);
+    vw_jobs *third = read_after(path, second);
+    assert_string_equal(third->jobs[0].container->pod, "");
+    vw_jobs_free(second);
+    vw_jobs_free(third);
+    vw_live_page_destroy(page);
+    assert_int_equal(rmdir(path), 0);
+}
+
+static bool read_shared_and_free(void *context)
+{
+    (void)context;
+    vw_jobs *jobs = NULL;
+    vw_status status = vw_jobs_read_shared(folder->path, NULL, &jobs);
+    if (status != VW_OK)
+        assert_int_equal(status, VW_ERR_HOST_MEMORY);
+    vw_jobs_free(jobs);
+    return status == VW_OK;
+}
+
+static void every_failing_allocation_is_said_of_all_users(void **state)
+{
+    (void)state;
+    vw_live_page *page = make_page();
+    assert_int_equal(vw_live_page_step(page, 0, 1, 5, 6), VW_OK);
+    vw_test_sweep_host_memory(read_shared_and_free, NULL);
+    vw_live_page_destroy(page);
+}
+
+/* ---- damage ---------------------------------------------------------------------------------- */
+
 /* A page that was cut short by somebody: it is stale, or its sizes are not its file's. */
 static void a_cut_page_is_not_read_past_its_end(void **state)
 {
@@ -479,6 +646,11 @@ int main(void)
         cmocka_unit_test(an_old_part_of_a_page_is_removed),
         cmocka_unit_test(a_link_is_not_followed),
         cmocka_unit_test(another_users_page_is_refused_and_left),
+        cmocka_unit_test(the_group_may_read_a_page_in_a_folder_for_all_and_nowhere_else),
+        cmocka_unit_test(pages_of_all_users_are_read_by_user_where_that_is_asked),
+        cmocka_unit_test(a_user_who_floods_the_folder_keeps_nobody_out),
+        cmocka_unit_test(a_container_is_looked_for_once_for_each_file),
+        cmocka_unit_test(every_failing_allocation_is_said_of_all_users),
         cmocka_unit_test(a_cut_page_is_not_read_past_its_end),
         cmocka_unit_test(jobs_of_64_processes_are_read_by_process_number),
         cmocka_unit_test(a_page_that_is_cut_off_meanwhile_harms_no_reader),

@@ -305,6 +305,28 @@ static void an_output_that_takes_nothing_is_an_error(void **state)
     assert_int_equal(vw_jobs_metrics(NULL, NULL, &taken), VW_ERR_INVALID_ARGUMENT);
 }
 
+static void of_all_users_the_owner_and_the_container_are_told(void **state)
+{
+    (void)state;
+    static const vw_job_container container = {
+        .id = "5eed", .pod_uid = "77-88", .pod = "train\n0", .pod_namespace = "research"};
+    static const vw_job_container no_pod = {.id = "cafe"};
+    devices[0].values[VW_LIVE_LIVE_BYTES] = 5;
+    jobs[0].user = 1000;
+    jobs[0].container = &container;
+    jobs[1] = jobs[0];
+    jobs[1].user = 1001; /* who says that it is the same process, in a name that ends alike */
+    jobs[1].path = "/run/vramwise/vramwise-live-x-abc";
+    jobs[1].container = &no_pod;
+    all.is_shared = true;
+    text_of(NULL);
+    assert_has("vramwise_live_bytes{pid=\"11\",page=\"vramwise-live-0-11-abc\",uid=\"1000\","
+               "namespace=\"research\",pod=\"train\\n0\",pod_uid=\"77-88\",container_id=\"5eed\","
+               "device=\"0\"} 5");
+    assert_has("vramwise_live_bytes{pid=\"11\",page=\"vramwise-live-x-abc\",uid=\"1001\","
+               "container_id=\"cafe\",device=\"0\"} 5");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,6 +345,7 @@ int main(void)
         cmocka_unit_test_setup(without_a_leak_it_is_zero_and_never_full, make_jobs),
         cmocka_unit_test_setup(without_host_memory_nothing_is_written, make_jobs),
         cmocka_unit_test_setup(an_output_that_takes_nothing_is_an_error, make_jobs),
+        cmocka_unit_test_setup(of_all_users_the_owner_and_the_container_are_told, make_jobs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -308,6 +308,7 @@ static void numbers_beyond_reason_are_capped(void **state)
         assert_int_equal(hidden.steps[i].size_bytes, UINT64_MAX);
     assert_int_equal(vw__hidden_sum(1, UINT64_MAX, UINT64_MAX).count, 0); /* enough columns */
     assert_true(vw__hidden_sum(1, UINT64_MAX, 4).steps[0].size_bytes > UINT64_C(1) << 54);
+    assert_int_equal(vw__hidden_sum(0, UINT64_C(1) << 40, 4).count, 0); /* an empty batch */
     assert_int_equal(vw__hidden_embedding(UINT64_MAX).steps[0].size_bytes, UINT64_MAX);
 }
 

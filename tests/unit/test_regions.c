@@ -53,7 +53,7 @@ static void a_mapping_at_the_highest_end_grows_the_reservation(void **state)
     assert_int_equal(vw__regions_find(&regions, 1150)->address, 1000);
     (void)take(&regions, 9000, PAGE, true, true); /* farther than anything grew: another one */
     (void)take(&regions, 1200, PAGE, true, false);
-    assert_int_equal(regions.count, 2);
+    assert_int_equal(regions.held.count, 2);
     vw__regions_deinit(&regions);
 }
 
@@ -67,8 +67,8 @@ static void a_gap_that_was_unmapped_is_filled_again(void **state)
     give_back(&regions, 1200, PAGE, false);
     (void)take(&regions, 1200, 2 * PAGE, true, false);
     (void)take(&regions, 1000, PAGE, true, false);
-    assert_int_equal(regions.regions[0].held_bytes, 4 * PAGE);
-    assert_int_equal(regions.regions[0].end, 1400);
+    assert_int_equal(vw__regions_find(&regions, 1000)->held_bytes, 4 * PAGE);
+    assert_int_equal(vw__regions_find(&regions, 1000)->end, 1400);
     vw__regions_deinit(&regions);
 }
 
@@ -82,7 +82,7 @@ static void a_reservation_ends_with_its_last_page(void **state)
     (void)take(&regions, 1000, 2 * PAGE, true, true);
     give_back(&regions, 1100, PAGE, false);
     give_back(&regions, 1000, PAGE, true);
-    assert_int_equal(regions.count, 0);
+    assert_int_equal(regions.held.count, 0);
     assert_false(vw__regions_give_back(&regions, 1000, PAGE, &was, &is_gone));
     const vw__regions_entry *again = take(&regions, 1000, PAGE, true, true);
     assert_int_equal(again->number, 1);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "support/cmocka_here.h"
 #include "support/hand_made_script.h"
 #include "support/progress_log.h"
@@ -153,6 +154,44 @@ static void a_trial_ends_with_the_first_request_that_is_not_served(void **state)
     assert_true(result.has_oom);
     assert_int_equal(result.events_done, 0);
     assert_int_equal(result.peak_reserved_bytes, 0);
+}
+
+/* A clock of the processor that runs on by `leap_ns` whenever it is looked at. */
+static uint64_t thread_now_ns, leap_ns;
+
+static uint64_t leap(void)
+{
+    return thread_now_ns += leap_ns;
+}
+
+static uint64_t stand_still(void)
+{
+    return 0;
+}
+
+static vw_status run_by_leaps(uint64_t ns)
+{
+    static const vw__clock leaping = {stand_still, stand_still, leap};
+    vw__replay_work work = work_on_hand();
+    vw_replay_result result = {.policy = "conf"};
+    leap_ns = ns;
+    vw__clock_replace(&leaping);
+    vw_status status = vw__replay_run(&work, vw__policy_torch_setting(""),
+                                      vw__replay_card_without_end(), false, NULL, &result);
+    vw__clock_replace(NULL);
+    return status;
+}
+
+static void a_replay_that_takes_too_long_is_given_up(void **state)
+{
+    (void)state;
+    hand_begin(&hand);
+    hand_alloc(&hand, 0, 20 * MIB);
+    hand_alloc(&hand, 1, 20 * MIB);
+    assert_int_equal(run_by_leaps(UINT64_C(1000000000)), VW_OK);
+    assert_int_equal(run_by_leaps(UINT64_C(60000000000)), VW_ERR_UNSUPPORTED);
+    assert_non_null(
+        strstr(vw_last_error(), "the replay took more than 10 s for 2 operations, and was given"));
 }
 
 static void late_frees_count_as_live_until_they_complete(void **state)
@@ -587,6 +626,7 @@ int main(void)
         cmocka_unit_test(a_request_that_fails_again_is_noted_and_the_script_goes_on),
         cmocka_unit_test(a_card_of_any_size_can_be_asked_for),
         cmocka_unit_test(a_trial_ends_with_the_first_request_that_is_not_served),
+        cmocka_unit_test(a_replay_that_takes_too_long_is_given_up),
         cmocka_unit_test(late_frees_count_as_live_until_they_complete),
         cmocka_unit_test(empty_cache_is_called_before_the_operations_named),
         cmocka_unit_test(a_limit_of_the_process_lets_garbage_be_collected),

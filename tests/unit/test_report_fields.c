@@ -80,7 +80,7 @@ static void say_parts(vw__report *report, const void *content)
 
 static const char *report_of(const whole *content, bool is_json)
 {
-    static const vw__report_kind kind = {"whole", say_parts, &whole_fields};
+    static const vw__report_kind kind = {"whole", say_parts, &whole_fields, NULL};
     const vw_report_form form = {.is_json = is_json, .most_rows = 1, .file = "a"};
     const vw_output output = report_capture_begin(&captured);
     assert_int_equal(vw__report_as(&kind, content, &form, &output), VW_OK);
@@ -154,7 +154,7 @@ static void columns_stand_in_the_order_of_their_numbers(void **state)
 
 static void nothing_is_refused(void **state)
 {
-    static const vw__report_kind kind = {"whole", say_parts, &whole_fields};
+    static const vw__report_kind kind = {"whole", say_parts, &whole_fields, NULL};
     const vw_output output = report_capture_begin(&captured);
     (void)state;
     assert_int_equal(vw__report_as(&kind, NULL, NULL, &output), VW_ERR_INVALID_ARGUMENT);

@@ -29,8 +29,9 @@ static const char *text_of(const vw_replay_report *report, const vw_report_form 
 
 static void the_answer_comes_first_and_the_runs_stand_side_by_side(void **state)
 {
+    const vw_report_form form = {.width_columns = 90};
     (void)state;
-    text_of(&sample, NULL);
+    text_of(&sample, &form);
     keep_wording("two runs, one of which completes");
     assert_shows("1|2|expandable|21.00 GiB|1.05|20.00 GiB"); /* the answer */
     assert_shows("recorded|23.00 GiB|1.15|2|12.3 ms|max_split_size_mb"

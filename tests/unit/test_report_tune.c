@@ -95,6 +95,22 @@ static void what_our_own_engine_would_reserve_is_a_fact_beside_the_best(void **s
     assert_shows("\nallocator |vramwise|20.20 GiB|1.01");
 }
 
+static void the_recorded_setting_is_a_row_wherever_it_stands(void **state)
+{
+    vw_replay_result tried[4];
+    vw_tune_report report = sample;
+    (void)state;
+    for (size_t i = 0; i < 4; i++)
+        tried[i] = sample_results[1];
+    tried[2] = sample_results[0];
+    report.best = &tried[0];
+    report.tried = tried;
+    report.tried_count = 4;
+    report.recorded = &tried[2];
+    text_of(&report, &(vw_report_form){.most_rows = 1, .width_columns = 100});
+    assert_shows("\nexpandable |\nrecorded |\nand 2 more\n");
+}
+
 static void what_does_not_fit_says_whether_anything_could_help(void **state)
 {
     vw_tune_report report = sample;
@@ -195,6 +211,7 @@ int main(void)
         cmocka_unit_test(when_the_defaults_are_best_nothing_is_to_be_set),
         cmocka_unit_test(if_only_vramwise_fits_nothing_is_to_be_set),
         cmocka_unit_test(what_our_own_engine_would_reserve_is_a_fact_beside_the_best),
+        cmocka_unit_test(the_recorded_setting_is_a_row_wherever_it_stands),
         cmocka_unit_test(what_does_not_fit_says_whether_anything_could_help),
         cmocka_unit_test(text_shows_as_many_as_the_form_says_and_two_failures_at_most),
         cmocka_unit_test(json_has_the_fields_others_rely_on),

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "vramwise/live.h"
+#include "vramwise/mcp.h"
 #include "vramwise/park.h"
 #include "vramwise/pinned.h"
 #include "vramwise/recording.h"
@@ -96,6 +97,17 @@ static vw_pool *pool_on(vw_device *device, const char *engine)
     return pool;
 }
 
+static void a_server_of_tools_may_have_a_name_only(void **state)
+{
+    static const char message[] = "{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"tools/list\"}";
+    static report_capture capture;
+    (void)state;
+    const vw_output output = report_capture_begin(&capture);
+    must(
+        vw_mcp_answer(CUT(vw_mcp_server, name, .name = "x"), message, sizeof message - 1, &output));
+    assert_non_null(strstr(capture.text, "\"tools\": []"));
+}
+
 static void a_pool_and_its_requests_take_defaults(void **state)
 {
     (void)state;
@@ -181,6 +193,10 @@ static void an_identity_without_ranks_has_none(void **state)
     assert_int_equal(jobs->jobs[0].world_size, 0);
     vw_job_answer *answer = CUT(vw_job_answer, status, .status = VW_OK);
     assert_int_equal(vw_job_ask(&jobs->jobs[0], VW_JOB_PARK, NULL, 0, answer), VW_ERR_NOT_READY);
+    vw_jobs_free(jobs);
+    must(vw_jobs_read_shared(folder.path, CUT(vw_jobs_shared, pod_folder, .pod_folder = "/none"),
+                             &jobs));
+    assert_int_equal(jobs->job_count, 1);
     vw_jobs_free(jobs);
     vw_live_page_destroy(page);
     live_folder_remove(&folder);
@@ -336,6 +352,26 @@ static void ranks_take_defaults(void **state)
     job_folder_remove(&job);
 }
 
+static void fleets_take_defaults(void **state)
+{
+    (void)state;
+    job_folder jobs;
+    job_folder_make(&jobs);
+    job_folder_put(&jobs, "a/rank0.log", "Epoch 1: loss 0.5\n");
+    vw_fleet_report *report = NULL;
+    must(vw_fleet_examine(jobs.path, CUT(vw_fleet_options, torch_version, .torch_version = NULL),
+                          &report));
+    assert_int_equal(report->job_count, 1);
+    vw_fleet_report_free(report);
+    job_folder_put_snapshot(&jobs, "a/run.json", (job_snapshot){100, 20, 0, NULL});
+    vw_fleet_tuning *tuning = NULL;
+    must(vw_fleet_tune(jobs.path, CUT(vw_fleet_tune_options, card_bytes, .card_bytes = 1 << 30),
+                       &tuning));
+    assert_int_equal(tuning->best->fit_count, 1);
+    vw_fleet_tuning_free(tuning);
+    job_folder_remove(&jobs);
+}
+
 static void a_view_takes_defaults(void **state)
 {
     (void)state;
@@ -483,6 +519,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(simulated_options_default_to_their_capacity, free_blocks),
+        cmocka_unit_test_teardown(a_server_of_tools_may_have_a_name_only, free_blocks),
         cmocka_unit_test_teardown(a_pool_and_its_requests_take_defaults, free_blocks),
         cmocka_unit_test_teardown(a_pinned_pool_takes_defaults, free_blocks),
         cmocka_unit_test_teardown(a_device_table_may_end_early_but_not_before_what_every_device_has,
@@ -498,6 +535,7 @@ int main(void)
         cmocka_unit_test_teardown(a_check_takes_the_usual_setting_and_limits, free_blocks),
         cmocka_unit_test_teardown(every_door_of_the_doctor_takes_defaults, free_blocks),
         cmocka_unit_test_teardown(ranks_take_defaults, free_blocks),
+        cmocka_unit_test_teardown(fleets_take_defaults, free_blocks),
         cmocka_unit_test_teardown(a_view_takes_defaults, free_blocks),
         cmocka_unit_test_teardown(a_plan_takes_the_defaults_of_vw_plan_settings_init, free_blocks),
         cmocka_unit_test_teardown(a_scaling_without_the_batch_that_is_asked_for_is_refused,

@@ -321,6 +321,37 @@ static void of_2_14_pools_forward_frames_annotate_and_host_memory_are_read(void 
     vw__model_destroy(model);
 }
 
+/* A name of `size` bytes, and what comes of it. `ending` is at its end. */
+static char *name_read_back(size_t size_bytes, const char *ending)
+{
+    static char text[4 * VW__SNAPSHOT_NAME_BYTES], name[2 * VW__SNAPSHOT_NAME_BYTES];
+    memset(name, 'n', size_bytes);
+    memcpy(name + size_bytes - strlen(ending), ending, strlen(ending) + 1);
+    snprintf(text, sizeof text,
+             "{'segments': [], 'device_traces': [[{'action': 'snapshot', 'stream': 0, 'frames': "
+             "[{'name': '%s', 'filename': 'a.py', 'line': 1}]}]]}",
+             name);
+    vw__model *model = model_of(text);
+    snprintf(name, sizeof name, "%s", vw__model_string(model, model->frames[0].name));
+    vw__model_destroy(model);
+    return name;
+}
+
+static void names_are_cut_to_a_length_and_characters_stay_whole(void **state)
+{
+    enum { MOST = VW__SNAPSHOT_NAME_BYTES };
+    (void)state;
+    assert_int_equal(strlen(name_read_back(MOST, "end")), MOST);
+    assert_string_equal(name_read_back(MOST, "end") + MOST - 3, "end");
+    assert_int_equal(strlen(name_read_back(MOST + 1, "end")), MOST);
+    assert_string_equal(name_read_back(MOST + 1, "end") + MOST - 5, "nn...");
+    /* "€" is three bytes: the cut is behind the first of two, and one byte into the second. */
+    assert_string_equal(name_read_back(MOST + 1, "\xE2\x82\xAC\xE2\x82\xAC!") + MOST - 7,
+                        "n\xE2\x82\xAC...");
+    assert_string_equal(name_read_back(MOST + 1, "\xE2\x82\xAC\xE2\x82\xAC!!") + MOST - 8,
+                        "n\xE2\x82\xAC...");
+}
+
 /* The entry, behind others that are alike, is read as it is alone. */
 static void assert_same_behind(const char *usual, const char *entry)
 {
@@ -742,6 +773,7 @@ int main(void)
         cmocka_unit_test(annotations_keep_the_files_order),
         cmocka_unit_test(memory_that_left_is_an_annotation_with_numbers_as_text),
         cmocka_unit_test(of_2_14_pools_forward_frames_annotate_and_host_memory_are_read),
+        cmocka_unit_test(names_are_cut_to_a_length_and_characters_stay_whole),
         cmocka_unit_test(an_unusual_entry_among_usual_ones_is_read_as_it_is_alone),
         cmocka_unit_test(segments_of_several_devices_are_sorted),
         cmocka_unit_test(a_list_wrapped_by_pytorchs_viewer_script_is_read),

@@ -163,6 +163,7 @@ static void stacks_lead_to_frames_and_frames_to_strings(void **state)
     assert_string_equal(function, "forward");
     assert_string_equal(file, "model.py");
     assert_int_equal(value_of(view, "r0.frame.line", frame), 7);
+    assert_int_equal(value_of(view, "r0.frame.users", frame), 1);
     assert_int_equal(value_of(view, "r0.stack.where", stack), 0);
     assert_int_equal(read_view_number(read_view_run(view, 0), "stack_count"), 2);
     assert_int_equal(read_view_number(read_view_run(view, 0), "frame_count"), 4);

@@ -118,6 +118,9 @@ static void a_card_is_read_by_name_or_size(void **state)
     assert_int_equal(vw_plan_card_read("a100", &bytes, &card), VW_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(vw_last_error(), "a card such as a100-40g, not 'a100'"));
     assert_int_equal(vw_plan_card_read("0", &bytes, &card), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_plan_card_read("24", &bytes, &card), VW_ERR_INVALID_ARGUMENT);
+    assert_string_equal(vw_last_error(),
+                        "expected a size with a unit, such as 24GiB, not '24', which is in bytes");
     assert_int_equal(vw_plan_card_read(NULL, &bytes, &card), VW_ERR_INVALID_ARGUMENT);
     assert_int_equal(bytes, UINT64_C(24) << 30);
 }

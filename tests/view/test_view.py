@@ -10,7 +10,9 @@ import concurrent.futures
 import http.client
 import os
 import pathlib
+import pickle
 import pty
+import random
 import re
 import resource
 import shutil
@@ -484,6 +486,25 @@ class Serving(ViewCase):
             silent.sendall(request[:20].encode())
             slow.sendall(request.encode())
             self.assertEqual(server.get("data")[0], 200)
+
+    def test_readers_of_large_answers_that_do_not_read_keep_nobody_from_an_answer(self):
+        numbers = random.Random(1)
+        frames = [{"name": f"{numbers.getrandbits(3600):0900x}", "filename": "a.py", "line": 1} for _ in range(9000)]
+        trace = [{"action": "alloc", "addr": 512 * i, "size": 512, "stream": 0, "frames": [frame]}
+                 for i, frame in enumerate(frames, 1)]
+        (self.here / "large.pickle").write_bytes(pickle.dumps({"segments": [], "device_traces": [trace]}))
+        server = Server(self, "large.pickle")  # names that do not compress: its data is more than sockets hold
+        request = f"GET /{server.token}/data HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+        for number in range(300):  # more than the server has places
+            slow = socket.socket()
+            self.addCleanup(slow.close)
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            slow.settimeout(LIMIT_SECONDS)
+            slow.connect(("127.0.0.1", server.port))
+            slow.sendall(request)
+            self.assertEqual(slow.recv(5), b"HTTP/")  # it is being answered
+            if number % 50 == 49:
+                self.assertEqual(server.get("")[0], 200)
 
     def test_signals_end_it_well(self):
         self.recording()
