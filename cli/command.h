@@ -64,6 +64,7 @@ int command_demo(int argc, char **argv);
 int command_diff(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 int command_exporter(int argc, char **argv);
+int command_mcp(int argc, char **argv);
 int command_park(int argc, char **argv);
 int command_plan(int argc, char **argv);
 int command_replay(int argc, char **argv);

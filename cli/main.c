@@ -164,6 +164,22 @@ static const command commands[] = {
         .run = command_help,
     },
     {
+        .name = "mcp",
+        .summary = "the commands that only read, for an assistant",
+        .have = COMMAND_HAVE_ASSISTANT,
+        .usage =
+            "usage: vramwise mcp DIR...\n"
+            "\n"
+            "Serves doctor, stats, replay, tune and plan as tools to an assistant that speaks\n"
+            "the Model Context Protocol: it starts this command, and sends a message per line\n"
+            "on standard input. Files are read in the folders DIR and below them, wherever a\n"
+            "link leads, and nothing is written. An answer has 32 KiB at most. A tool that\n"
+            "takes longer than 120 s, or VRAMWISE_MCP_TIMEOUT seconds, is stopped.\n",
+        .examples = "  vramwise mcp ~/runs\n"
+                    "  VRAMWISE_MCP_TIMEOUT=600 vramwise mcp ~/runs /scratch/logs\n",
+        .run = command_mcp,
+    },
+    {
         .name = "park",
         .summary = "a running job gives its GPU memory to others for a while",
         .have = COMMAND_HAVE_JOBS,
