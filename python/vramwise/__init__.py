@@ -13,25 +13,49 @@ vramwise.torch's functions. Needs nothing but Python 3.9 and its standard librar
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, List
 
 if TYPE_CHECKING:
-    from . import torch
-    from ._diagnosis import Diagnosis, FailedAt, Finding, Numbers, Part, Remedy, doctor
-    from ._jobs import jobs
-    from ._library import VramwiseError
-    from ._plan import plan, plan_models
-    from ._recording import Recording, check, load
+    from . import torch as torch
+    from ._diagnosis import Diagnosis as Diagnosis
+    from ._diagnosis import FailedAt as FailedAt
+    from ._diagnosis import Finding as Finding
+    from ._diagnosis import Numbers as Numbers
+    from ._diagnosis import Part as Part
+    from ._diagnosis import Remedy as Remedy
+    from ._diagnosis import doctor as doctor
+    from ._jobs import Job as Job
+    from ._jobs import Jobs as Jobs
+    from ._jobs import jobs as jobs
+    from ._library import VramwiseError as VramwiseError
+    from ._notebook import CellMemory as CellMemory
+    from ._notebook import load_ipython_extension as load_ipython_extension
+    from ._plan import plan as plan
+    from ._plan import plan_models as plan_models
+    from ._recording import Recording as Recording
+    from ._recording import check as check
+    from ._recording import load as load
+    from ._results import Checked as Checked
+    from ._results import Diff as Diff
+    from ._results import Plan as Plan
+    from ._results import Replayed as Replayed
+    from ._results import ScaledPlan as ScaledPlan
+    from ._results import Stats as Stats
+    from ._results import Tuned as Tuned
+    from ._results import Verified as Verified
 
     __version__: str
 
-_PLACES = {
-    "Diagnosis": "_diagnosis", "FailedAt": "_diagnosis", "Finding": "_diagnosis", "Numbers": "_diagnosis",
-    "Part": "_diagnosis", "Remedy": "_diagnosis", "doctor": "_diagnosis",
-    "VramwiseError": "_library", "Recording": "_recording", "check": "_recording",
-    "load": "_recording",
-    "plan": "_plan", "plan_models": "_plan", "jobs": "_jobs",
+_MODULES = {
+    "_diagnosis": ("Diagnosis", "FailedAt", "Finding", "Numbers", "Part", "Remedy", "doctor"),
+    "_jobs": ("Job", "Jobs", "jobs"),
+    "_library": ("VramwiseError",),
+    "_notebook": ("CellMemory", "load_ipython_extension"),
+    "_plan": ("plan", "plan_models"),
+    "_recording": ("Recording", "check", "load"),
+    "_results": ("Checked", "Diff", "Plan", "Replayed", "ScaledPlan", "Stats", "Tuned", "Verified"),
 }
+_PLACES = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = sorted(_PLACES) + ["torch", "__version__"]
 
 
@@ -48,5 +72,5 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-def __dir__() -> list:
+def __dir__() -> List[str]:
     return sorted(set(globals()) | set(__all__))

@@ -3,9 +3,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any, Dict, Optional, Union
+from typing import Optional, Union
 
 from . import _library
+from ._results import Checked
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -30,8 +31,8 @@ def _limits(max_growth: Optional[str]) -> _library.CheckLimits:
 
 
 def checked(recording: ctypes.c_void_p, name: Optional[str], baseline: Path,
-            max_growth: Optional[str]) -> Dict[str, Any]:
-    """The comparison, as data."""
+            max_growth: Optional[str]) -> Checked:
+    """The comparison."""
     free = _library.analysis().vw_baseline_free
     limits = _limits(max_growth)
     path = os.fspath(baseline)
@@ -40,8 +41,8 @@ def checked(recording: ctypes.c_void_p, name: Optional[str], baseline: Path,
         now = _measured(recording, before)
         try:
             report = _library.made_by("vw_baselines_compare", before, now, ctypes.byref(limits))
-            return _library.report_data("vw_report_check", "vw_check_report_free", report,
-                                        file=name, other_file=path)
+            return _library.result_of(Checked, "vw_report_check", "vw_check_report_free", report,
+                                      file=name, other_file=path)
         finally:
             free(now)
     finally:

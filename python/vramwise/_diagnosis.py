@@ -1,25 +1,26 @@
 """_diagnosis.py - the doctor, with its findings as data.
 
-The classes mirror the JSON of `vramwise doctor --json`, field by field; what is not known is None.
-str() of a diagnosis is the report people read, on one screen.
+The classes list the fields of `vramwise doctor --json`; _fields.py says how they behave. str() of a
+diagnosis is the report people read, on one screen.
 """
 from __future__ import annotations
 
 import ctypes
 import os
 import re
-from dataclasses import dataclass
-from typing import Any, Dict, Optional, Tuple, Union
+import sys
+import traceback
+from typing import Any, Dict, List, Optional, Tuple, Union
 
-from . import _library
+from . import _library, _pictures
+from ._fields import Fields, Result
 from ._library import Size
-
+from ._names import renamed
 
 _SCREEN_LINES = 24
 
 
-@dataclass(frozen=True)
-class Remedy:
+class Remedy(Fields):
     """Something to do. Of a range, saves_bytes is the lower end. `enough`: whether it serves the failed
     request by itself; None where that is not known."""
     action: str
@@ -31,15 +32,13 @@ class Remedy:
     how: str
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Fields):
     """Bytes with a name."""
     name: str
     bytes: int
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Fields):
     """One conclusion, with its evidence and what to do about it."""
     kind: str
     title: str
@@ -50,8 +49,7 @@ class Finding:
     remedies: Tuple[Remedy, ...]
 
 
-@dataclass(frozen=True)
-class Numbers:
+class Numbers(Fields):
     """At the failure; of a run that did not fail, at its peak."""
     tried_bytes: Optional[int]
     total_bytes: Optional[int]
@@ -63,8 +61,7 @@ class Numbers:
     device: Optional[int]
 
 
-@dataclass(frozen=True)
-class FailedAt:
+class FailedAt(Fields):
     """The line of the program that failed. `code` is known from tracebacks only."""
     file: str
     line: Optional[int]
@@ -73,10 +70,11 @@ class FailedAt:
     phase: str
 
 
-@dataclass(frozen=True)
-class Diagnosis:
-    """What the doctor found. `data` is the whole JSON object, `text` the report for people, and
-    `short` the same on one screen of 24 lines, which is also its str()."""
+class Diagnosis(Result):
+    """What the doctor found. `text` is the whole report for people, and `short` the same on one screen
+    of 24 lines, which is also its str()."""
+    schema: int
+    file: Optional[str]
     verdict: str
     confidence: str
     source: str
@@ -86,62 +84,41 @@ class Diagnosis:
     numbers: Numbers
     findings: Tuple[Finding, ...]
     failed_at: Optional[FailedAt]
-    data: Dict[str, Any]
-    text: str
-    short: str
 
-    def __str__(self) -> str:
-        return self.short
+    def __init__(self, data: Dict[str, Any], text: str, short: str) -> None:
+        super().__init__(data, short)
+        self._whole = text
 
+    @property
+    def text(self) -> str:
+        """The whole report: `vramwise doctor --all`."""
+        return self._whole
 
-def _only_fields(kind: type, data: Dict[str, Any]) -> Dict[str, Any]:
-    """Those entries of `data` that the class has: a newer library may say more."""
-    return {name: data.get(name) for name in kind.__dataclass_fields__}  # type: ignore[attr-defined]
+    @property
+    def short(self) -> str:
+        """The report on one screen."""
+        return str(self)
 
+    @property
+    def data(self) -> Dict[str, Any]:
+        """An earlier name of to_dict()."""
+        return self.to_dict()
 
-def _finding_from(data: Dict[str, Any]) -> Finding:
-    fields = _only_fields(Finding, data)
-    fields["where"] = tuple(data["where"])
-    fields["evidence"] = tuple(data["evidence"])
-    fields["parts"] = tuple(Part(**_only_fields(Part, part)) for part in data["parts"])
-    fields["remedies"] = tuple(Remedy(**_only_fields(Remedy, remedy))
-                               for remedy in data["remedies"])
-    return Finding(**fields)
-
-
-def diagnosis_from(data: Dict[str, Any], text: str, short: str) -> Diagnosis:
-    """A diagnosis from the doctor's JSON object and its texts."""
-    fields = _only_fields(Diagnosis, data)
-    fields["reasoning"] = tuple(data["reasoning"])
-    fields["numbers"] = Numbers(**_only_fields(Numbers, data["numbers"]))
-    fields["findings"] = tuple(_finding_from(finding) for finding in data["findings"])
-    place = data.get("failed_at")
-    fields["failed_at"] = FailedAt(**_only_fields(FailedAt, place)) if place else None
-    fields["data"] = data
-    fields["text"] = text
-    fields["short"] = short
-    return Diagnosis(**fields)
+    def _picture(self) -> str:
+        return _pictures.of_diagnosis(self)
 
 
-def options(card: Optional[Size], torch_version: Optional[str]) -> _library.DoctorOptions:
+def options(card: Optional[Size], torch: Optional[str]) -> _library.DoctorOptions:
     """vw_doctor_options."""
     return _library.DoctorOptions(struct_size=ctypes.sizeof(_library.DoctorOptions),
                                   card_bytes=_library.card_bytes(card),
-                                  torch_version=_library.encoded(torch_version))
+                                  torch_version=_library.encoded(torch))
 
 
 def reported(result: ctypes.c_void_p, file: Optional[str]) -> Diagnosis:
     """A diagnosis of the library's, which is freed."""
-    try:
-        text = _library.report("vw_report_doctor", result, is_json=False, file=file)
-        short = _library.report("vw_report_doctor", result, is_json=False, file=file,
-                                most_lines=_SCREEN_LINES, rest=".text")
-    except BaseException:
-        _library.analysis().vw_diagnosis_free(result)
-        raise
-    return diagnosis_from(
-        _library.report_data("vw_report_doctor", "vw_diagnosis_free", result, file=file), text,
-        short)
+    return Diagnosis(*_library.data_and_text("vw_report_doctor", "vw_diagnosis_free", result,
+                                             short=_SCREEN_LINES, file=file))
 
 
 def examined(path: str, chosen: _library.DoctorOptions, shown: Optional[str]) -> Diagnosis:
@@ -164,20 +141,47 @@ def _is_file_name(text: str) -> bool:
     return _FILE_NAME.search(text) is not None and _SAYS_AN_ERROR.search(text) is None
 
 
-def doctor(path_or_text: Union[str, bytes, "os.PathLike[str]"], *, card: Optional[Size] = None,
-           torch_version: Optional[str] = None) -> Diagnosis:
+def _words_of(error: BaseException) -> str:
+    """As Python prints it, without lines of the program that quote an error themselves."""
+    told = traceback.TracebackException.from_exception(error)
+    waiting: List[Optional[traceback.TracebackException]] = [told]
+    while waiting:
+        one = waiting.pop()
+        if one is not None:
+            one.stack = traceback.StackSummary.from_list(
+                [(place.filename, place.lineno or 0, place.name,
+                  "" if _SAYS_AN_ERROR.search(place.line or "") else place.line) for place in one.stack])
+            waiting += [one.__cause__, one.__context__]
+    return "".join(told.format())
+
+
+def _last_error() -> BaseException:
+    """The error that the last line of an interactive session, or cell of a notebook, ended with."""
+    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    if not isinstance(error, BaseException):
+        raise ValueError("expected a file, a text or an exception: no error has been shown here that "
+                         "could be meant")
+    return error
+
+
+@renamed(path_or_text="error", torch_version="torch")
+def doctor(error: Union[None, str, bytes, "os.PathLike[str]", BaseException] = None, *,
+           card: Optional[Size] = None, torch: Optional[str] = None) -> Diagnosis:
     """Why memory ran out, and what gives it back.
 
-    Takes the name of a file (a recording, a step log, any text with an error in it), or the text
-    itself; a string of one word, or one that ends like a file's name, is taken for a name, and a
-    Path always is. `card`: judge as if it were that one ("24GiB", bytes, or "rtx4090") and no limit.
+    Takes the name of a file (a recording, a step log, any text with an error in it), the text itself,
+    or an exception; a string of one word, or one that ends like a file's name, is taken for a name, and
+    a Path always is. Without it, in an interactive session: the last error that was shown. `card`:
+    judge as if it were that one ("24GiB", bytes, or "rtx4090") and no limit.
     """
-    chosen = options(card, torch_version)
-    if isinstance(path_or_text, (str, os.PathLike)) and \
-            (isinstance(path_or_text, os.PathLike) or _is_file_name(path_or_text)):
-        name = os.fspath(path_or_text)
+    chosen = options(card, torch)
+    if error is None:
+        error = _last_error()
+    if isinstance(error, os.PathLike) or (isinstance(error, str) and _is_file_name(error)):
+        name = os.fspath(error)
         return examined(name, chosen, name)
-    text = path_or_text.encode("utf-8", "surrogateescape") if isinstance(path_or_text, str) \
-        else bytes(path_or_text)
+    if isinstance(error, BaseException):
+        error = _words_of(error)
+    text = error.encode("utf-8", "surrogateescape") if isinstance(error, str) else bytes(error)
     result = _library.made_by("vw_doctor_text", text, len(text), ctypes.byref(chosen))
     return reported(result, None)

@@ -1,4 +1,4 @@
-"""_examine.py FILE [CARD_BYTES] - the doctor in a process of its own.
+"""_examine.py FILE [CARD] - the doctor in a process of its own.
 
 Run by vramwise.torch.doctor() as `python -I -S`, without anything of the environment's: prints one
 JSON object with "report", "text" and "short", or with "error".
@@ -13,10 +13,10 @@ def main() -> int:
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     from vramwise import _diagnosis, _library
     try:
-        card = int(sys.argv[2]) if len(sys.argv) > 2 else None
+        card = sys.argv[2] if len(sys.argv) > 2 else None
         found = _diagnosis.examined(sys.argv[1], _diagnosis.options(card, None), "this process")
-        answer = {"report": found.data, "text": found.text, "short": found.short}
-    except _library.VramwiseError as error:
+        answer = {"report": found.to_dict(), "text": found.text, "short": found.short}
+    except (_library.VramwiseError, ValueError) as error:
         answer = {"error": str(error)}
     json.dump(answer, sys.stdout)
     return 0

@@ -49,8 +49,8 @@ class History:
         self._listen()
 
     def _listen(self) -> None:
-        memory = getattr(self._torch.cuda, "memory", None)
-        original = getattr(memory, "_record_memory_history", None)
+        memory: Any = getattr(self._torch.cuda, "memory", None)
+        original: Any = getattr(memory, "_record_memory_history", None)
         if original is None:  # a PyTorch before 2.0, which cannot be watched
             return
 

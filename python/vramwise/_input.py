@@ -32,7 +32,7 @@ class InputWait:
         if self._is_wrapped:
             return
         module = sys.modules.get("torch.utils.data.dataloader")
-        iterators = getattr(module, "_BaseDataLoaderIter", None)
+        iterators: Any = getattr(module, "_BaseDataLoaderIter", None)
         original = getattr(iterators, "__next__", None)
         if original is not None:
             self._is_wrapped = True

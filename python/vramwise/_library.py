@@ -10,9 +10,12 @@ import ctypes
 import json
 import os
 import threading
-from typing import Any, Dict, List, Optional, Tuple, Union
+from typing import Any, Dict, List, Optional, Tuple, Type, TypeVar, Union
 
 from . import _paths
+from ._fields import Result
+
+_Result = TypeVar("_Result", bound=Result)
 
 Size = Union[int, str]
 
@@ -91,7 +94,8 @@ class TuneOptions(ctypes.Structure):
     """vw_tune_options"""
     _fields_ = [("struct_size", ctypes.c_size_t), ("card_bytes", ctypes.c_uint64),
                 ("torch_version", ctypes.c_char_p), ("device", ctypes.c_int),
-                ("progress", ctypes.c_void_p), ("progress_context", ctypes.c_void_p)]
+                ("progress", ctypes.c_void_p), ("progress_context", ctypes.c_void_p),
+                ("context_bytes", ctypes.c_uint64), ("is_whole_card", ctypes.c_bool)]
 
 
 class BaselineOptions(ctypes.Structure):
@@ -149,7 +153,7 @@ BUSIEST_DEVICE = -2
 _P = ctypes.c_void_p
 _OUT = ctypes.POINTER(ctypes.c_void_p)
 _REPORT = [_P, ctypes.POINTER(_ReportForm), ctypes.POINTER(_Output)]
-_SIGNATURES: Dict[str, tuple] = {
+_SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "vw_recording_open": (ctypes.c_int, [ctypes.c_char_p, _P, _OUT]),
     "vw_recording_open_memory": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_size_t, _P, _OUT]),
     "vw_recording_close": (None, [_P]),
@@ -178,6 +182,7 @@ _SIGNATURES: Dict[str, tuple] = {
     "vw_doctor_recording": (ctypes.c_int, [_P, ctypes.POINTER(DoctorOptions), _OUT]),
     "vw_diagnosis_free": (None, [_P]),
     "vw_plan_settings_init": (None, [ctypes.POINTER(PlanSettings)]),
+    "vw_plan_card_context_bytes": (ctypes.c_uint64, []),
     "vw_plan_card_read": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint64),
                                          ctypes.POINTER(ctypes.POINTER(PlanCard))]),
     "vw_plan_model_open": (ctypes.c_int, [ctypes.c_char_p, _OUT]),
@@ -202,12 +207,13 @@ _SIGNATURES: Dict[str, tuple] = {
     "vw_report_diff": (ctypes.c_int, _REPORT),
     "vw_report_doctor": (ctypes.c_int, _REPORT),
 }
-_CORE_SIGNATURES: Dict[str, tuple] = {
+_CORE_SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "vw_last_error": (ctypes.c_char_p, []),
     "vw_status_name": (ctypes.c_char_p, [ctypes.c_int]),
     "vw_status_message": (ctypes.c_char_p, [ctypes.c_int]),
     "vw_format_size": (ctypes.c_char_p, [ctypes.c_uint64, ctypes.c_char_p]),
     "vw_parse_size": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint64)]),
+    "vw_parse_memory_size": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint64)]),
     "vw_parse_size_or_share": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_uint64,
                                               ctypes.POINTER(ctypes.c_uint64)]),
 }
@@ -291,6 +297,19 @@ def size_bytes(size: Optional[Size]) -> int:
     return value.value
 
 
+def memory_bytes(name: str, size: Optional[Size]) -> int:
+    """An amount of memory, refused where its unit seems forgotten, as the program does: "24" for
+    "24GiB". None is 0."""
+    if size is None:
+        return 0
+    value = ctypes.c_uint64()
+    if isinstance(size, bool) or not isinstance(size, (int, str)):
+        raise ValueError(f"{name}: expected a number of bytes or a text like '24GiB', not {size!r}")
+    if load("vramwise").vw_parse_memory_size(encoded(str(size)), ctypes.byref(value)) != 0:
+        raise ValueError(f"{name}: {_last_error()}")
+    return value.value
+
+
 def size_or_share(size: Size) -> str:
     """A size, or a share such as "5%", checked and as the libraries read it; "" for none of it."""
     text = str(size) if isinstance(size, int) and not isinstance(size, bool) else size
@@ -304,7 +323,7 @@ def size_or_share(size: Size) -> str:
 def card_read(card: Optional[Size]) -> Tuple[int, Optional[bytes]]:
     """A card by its size or its name ("rtx4090"): the bytes it has, and the name where it has one."""
     if not isinstance(card, str):
-        return size_bytes(card), None
+        return memory_bytes("card", card), None
     size, known = ctypes.c_uint64(), ctypes.POINTER(PlanCard)()
     if analysis().vw_plan_card_read(encoded(card), ctypes.byref(size), ctypes.byref(known)) != 0:
         raise ValueError(f"card: {_last_error()}")
@@ -352,14 +371,32 @@ def report(function: str, *subject: ctypes.c_void_p, is_json: bool, file: Option
     return b"".join(pieces).decode("utf-8", "replace")
 
 
-def report_data(function: str, free: str, result: ctypes.c_void_p, **form: Any) -> Dict[str, Any]:
-    """The JSON report on a result, as data; the result is freed."""
+def _data_in(text: str) -> Dict[str, Any]:
+    data: Dict[str, Any] = json.loads(text)
+    return data
+
+
+def data_and_text(function: str, free: str, result: ctypes.c_void_p, *, short: Optional[int] = None,
+                  **form: Any) -> Tuple[Dict[str, Any], str, str]:
+    """The reports on a result, which is freed: as data, for people, and for people in `short`
+    lines."""
     try:
-        return json.loads(report(function, result, is_json=True, **form))
+        data = _data_in(report(function, result, is_json=True, **form))
+        text = report(function, result, is_json=False, **form)
+        few = text if short is None else report(function, result, is_json=False, most_lines=short,
+                                                rest=".text", **form)
+        return data, text, few
     finally:
         getattr(analysis(), free)(result)
 
 
+def result_of(kind: Type[_Result], function: str, free: str, result: ctypes.c_void_p,
+              **form: Any) -> _Result:
+    """A result of the library's, which is freed, as an object."""
+    data, text, _ = data_and_text(function, free, result, **form)
+    return kind(data, text)
+
+
 def listed(function: str) -> Dict[str, Any]:
     """The JSON report of a function that reports on nothing but the library itself."""
-    return json.loads(report(function, is_json=True))
+    return _data_in(report(function, is_json=True))

@@ -247,7 +247,7 @@ class Live:
         last = self._last_step
         used = self._used_devices()
         home = last[0] if last is not None else used[0] if used else None
-        if self._home not in (None, home):
+        if self._home is not None and self._home != home:
             self._page.put(self._home, None, dict.fromkeys(_OF_THE_PROCESS, UNKNOWN))
         self._home = home
         for index in used:

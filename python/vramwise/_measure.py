@@ -9,7 +9,11 @@ import contextlib
 import gc
 import os
 import tempfile
-from typing import Any, Optional, Union
+from collections import Counter
+from typing import TYPE_CHECKING, Any, List, Optional, Tuple, Union
+
+if TYPE_CHECKING:
+    from . import _recording
 
 HISTORY_ENTRIES = 200_000  # kept while a test runs: the last ones, some hundred bytes each
 
@@ -38,6 +42,10 @@ class Method:
     def allocations(self) -> int:
         """Requests since begin()."""
         raise NotImplementedError
+
+    def total_bytes(self) -> Optional[int]:
+        """What the device has; None: that is not known."""
+        return None
 
     def keep_history(self) -> None:
         """Remembers every request from now on, with the line that made it."""
@@ -77,6 +85,9 @@ class Gpu(Method):
 
     def allocations(self) -> int:
         return self._requests() - self._first
+
+    def total_bytes(self) -> Optional[int]:
+        return int(self._torch.cuda.get_device_properties(self._device).total_memory)
 
     def keep_history(self) -> None:
         from .torch import _record
@@ -131,8 +142,7 @@ class Traced(Method):
             path = os.path.join(folder, "trace.pickle")
             self.write_recording(path)
             with _recording.load(path) as recording:
-                device = recording.stats(summary=False)["devices"][0]
-        return int(device["peak"]["live_bytes"])
+                return recording.peak_live_bytes or 0
 
     def allocations(self) -> int:
         return self._requests() - self._first
@@ -149,6 +159,19 @@ class Traced(Method):
             trace = os.path.join(folder, "trace.json")
             self._tracer.requests.write(trace, torch=self._torch.__version__)
             _plan.write_traced(trace, path)
+
+
+def bytes_by_line(recording: "_recording.Recording") -> Tuple["Counter[str]", "Counter[str]"]:
+    """The bytes of each line of the program, at the peak and at the end, as far as the line is known,
+    on the device with the most events."""
+    device = max(recording.stats(summary=False).devices, key=lambda each: each.events)
+    users: List["Counter[str]"] = []
+    for moment in (device.peak, device.end):
+        users.append(Counter())
+        for usage in moment.usages if moment is not None else ():
+            if usage.has_stack:
+                users[-1][usage.where or "(no line of the program)"] += usage.bytes
+    return users[0], users[1]
 
 
 def _traced(torch: Any) -> Optional[Method]:

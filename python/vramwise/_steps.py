@@ -37,7 +37,7 @@ def call_after_steps(torch: Any, call: Callable[[Any], None]) -> bool:
 
     def hook(optimizer: Any, args: Any, kwargs: Any) -> None:
         # A step that is being compiled is traced, and this with it.
-        if not is_compiling():
+        if not is_compiling():  # type: ignore[misc]
             call(optimizer)
     register(hook)
     return True
@@ -90,9 +90,12 @@ class Steps:
             self._trouble("steps are no longer counted", error)
 
     def _note(self, optimizer: Any) -> None:
+        if self._is_counting and self._first.is_it(optimizer):
+            self.count()
+
+    def count(self) -> None:
+        """A step has ended: for those who know without an optimizer."""
         now = time.perf_counter()
-        if not self._is_counting or not self._first.is_it(optimizer):
-            return
         self._count += 1
         device, statistics = self._torch.cuda.current_device(), None
         if self._count % self._between == 0:

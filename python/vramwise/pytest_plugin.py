@@ -133,6 +133,7 @@ def _method_or_skip(can_trace: bool = False) -> _measure.Method:
         return _measure.how(can_trace)
     except _measure.Unmeasurable as reason:
         pytest.skip(f"vramwise: memory is not measured: {reason}")
+        raise  # for those who do not know that skip() raises
 
 
 # The fixture and the mark of one test share what they know: both reset PyTorch's peak.
@@ -193,7 +194,7 @@ class _Watched:
         if self._limits.peak is not None and self._peak > self._limits.peak:
             lines.append(f"peak: {_library.size_text(self._peak)} alive at once on "
                          f"{self._method.name}, {_library.size_text(self._limits.peak)} allowed")
-            lines += self._lines(lambda: self._users("peak"))
+            lines += self._lines(lambda: self._users(is_at_peak=True))
         if self._limits.growth is not None and self._growth > self._limits.growth:
             lines.append(f"growth: {_library.size_text(self._growth)} more alive after each "
                          f"repetition, {_library.size_text(self._limits.growth)} allowed")
@@ -210,25 +211,22 @@ class _Watched:
                  for where, size in users.most_common(MOST_LINES) if size > 0]
         return lines or ["  which lines hold it is not known: it was asked for before the test"]
 
-    def _users(self, moment: str) -> "Counter[str]":
+    def _users(self, is_at_peak: bool) -> "Counter[str]":
         """The bytes of each line of the program, at the peak or at the end, as far as the line is
         known. RuntimeError or OSError: there is no recording."""
         folder = f"{self._item.config.rootpath}{os.sep}"
-        users: "Counter[str]" = Counter()
         with self._recording() as recording:
-            device = max(recording.stats(summary=False)["devices"],
-                         key=lambda each: each["events"])
-        for usage in device[moment]["usages"]:
-            if usage["has_stack"]:
-                where = usage["where"] or "(no line of the program)"
-                users[where[len(folder):] if where.startswith(folder) else where] += usage["bytes"]
+            at_peak, at_end = _measure.bytes_by_line(recording)
+        users: "Counter[str]" = Counter()
+        for where, size in (at_peak if is_at_peak else at_end).items():
+            users[where[len(folder):] if where.startswith(folder) else where] += size
         return users
 
     def _growing_users(self) -> "Counter[str]":
         """The same for what one more repetition leaves behind."""
-        before = self._users("end")
+        before = self._users(is_at_peak=False)
         self._call()
-        after = self._users("end")
+        after = self._users(is_at_peak=False)
         after.subtract(before)
         return after
 

@@ -473,6 +473,31 @@ print(vramwise.torch.stats()["steps"])
         _, errors = self.install()
         self.assertNotIn("writable by others", errors)
 
+    def test_a_cache_in_a_folder_of_a_group_with_others_is_refused(self):
+        folder = self.world.cache.parent
+        self.world.cache.mkdir(parents=True, mode=0o700)
+        folder.chmod(0o770)
+        if folder.stat().st_gid == 0:  # root's group is as root
+            os.chown(folder, -1, 12345)
+        for name, members, is_refused in (("me", [], False), ("me", ["me"], False), ("me", ["me", "you"], True),
+                                          ("staff", [], True), (None, [], True)):
+            with self.subTest(name=name, members=members):
+                shown, _ = self.world.run(f"""
+                    import grp, os, pwd, types
+                    import vramwise.torch
+                    from pathlib import Path
+                    from vramwise.torch import _cache
+                    pwd.getpwuid = lambda _: types.SimpleNamespace(pw_name="me", pw_gid=os.stat({str(folder)!r}).st_gid)
+                    groups = [{name!r}] * ({name!r} is not None)
+                    def find(number):
+                        if not groups: raise KeyError(number)
+                        return types.SimpleNamespace(gr_name=groups[0], gr_mem={members!r})
+                    grp.getgrgid = find
+                    try: _cache._check_parents(Path({str(self.world.cache)!r})); print("good")
+                    except _cache.CacheError as error: print(error)
+                    """)
+                self.assertEqual(shown, f"{folder} is writable by others (mode 0770)" if is_refused else "good")
+
     def test_an_adapter_that_others_can_write_to_is_made_again(self):
         self.install()
         (made,) = self.world.adapters()

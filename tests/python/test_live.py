@@ -114,7 +114,7 @@ print(os.waitpid(child, 0)[1], len(vramwise.jobs()))
         for name, value in (("VRAMWISE_LIVE", "0"), ("VRAMWISE_DISABLE", "1")):
             self.assertEqual(self.run_python(
                 "torch._C.allocate(1)\nprint(vramwise.torch.publish(), vramwise.jobs(), "
-                "threading.active_count())", **{name: value}), "None [] 1\n")
+                "threading.active_count())", **{name: value}), "None no jobs 1\n")
 
     def test_where_there_is_no_room_that_is_an_error(self):
         shown = self.run_python("""
@@ -167,6 +167,41 @@ class Jobs(unittest.TestCase):
             self.assertEqual(vramwise.jobs(folder), [])
             with self.assertRaisesRegex(vramwise.VramwiseError, "nowhere"):
                 vramwise.jobs(Path(folder) / "nowhere")
+
+    @staticmethod
+    def made_up():
+        """Two ranks, of which one grows, and a process without a GPU."""
+        gib = 1 << 30
+        calm = {"is_leak": False, "bytes_per_step": 0.0}
+        grows = {"is_leak": True, "confidence": "high", "bytes_per_step": 64.0 * (1 << 20), "full_at_step": 1200}
+        device = {"index": 0, "live_bytes": 6 * gib, "reserved_bytes": 8 * gib, "device_total_bytes": 80 * gib,
+                  "device_free_bytes": 70 * gib, "steps": 300, "outlook": calm}
+        job = {"state": "running", "process": 11, "rank": 0, "program": "train.py", "devices": [device]}
+        return vramwise.Jobs([
+            vramwise.Job(job),
+            vramwise.Job({**job, "process": 12, "rank": 1, "devices": [{**device, "index": 1, "outlook": grows}]}),
+            vramwise.Job({"state": "busy", "process": 1300, "rank": None, "program": "<b>.py", "devices": []})])
+
+    def test_they_show_themselves_as_a_table(self):
+        self.assertEqual(str(self.made_up()).splitlines(), [
+            "process  rank  program   GPU      live  reserved  steps  memory",
+            "     11     0  train.py    0  6.00 GiB  8.00 GiB    300",
+            "     12     1  train.py    1  6.00 GiB  8.00 GiB    300  "
+            "grows by 64.0 MiB a step, full at step 1,200",
+            "   1300     -  <b>.py      -         -         -      -  busy"])
+        self.assertEqual(str(vramwise.Jobs()), "no jobs")
+
+    def test_in_a_notebook_they_are_a_picture(self):
+        picture = self.made_up()._repr_html_()
+        for words in ("3 jobs", "train.py, rank 1", "grows by 64.0 MiB a step", "others: 2.00 GiB", "&lt;b&gt;.py"):
+            self.assertIn(words, picture)
+        self.assertNotIn("<b>", picture)
+        self.assertIn("0 jobs", vramwise.Jobs()._repr_html_())
+
+    def test_they_are_a_list(self):
+        jobs = self.made_up()
+        self.assertEqual([job.process for job in jobs], [11, 12, 1300])
+        self.assertEqual(jobs[1].devices[0].outlook.full_at_step, 1200)
 
 
 if __name__ == "__main__":

@@ -114,6 +114,7 @@ print(all(os.path.dirname(name).endswith("vramwise/_lib") for name in libraries)
             self.assertEqual(archive.read(name).decode(),
                              "[pytest11]\nvramwise = vramwise.pytest_plugin\n")
             self.assertIn("vramwise/pytest_plugin.py", archive.namelist())
+            self.assertIn("vramwise/py.typed", archive.namelist())
         self.assertEqual((about["Name"], about["Requires-Python"], about["License"]),
                          ("vramwise", ">=3.9", "MIT"))
         self.assertIn("License :: OSI Approved :: MIT License", about.get_all("Classifier"))

@@ -21,21 +21,21 @@ CONFIG = {"model_type": "gpt2", "vocab_size": 1000, "n_positions": 256, "n_embd"
 
 def settings_of(**given):
     """The settings that a plan of gpt2 comes back with."""
-    return vramwise.plan("gpt2", sequence=64, choices=False, **given)["settings"]
+    return vramwise.plan("gpt2", seq=64, choices=False, **given)["settings"]
 
 
 class Plan(unittest.TestCase):
     """vramwise.plan()"""
 
     def test_a_built_in_model_becomes_data(self):
-        made = vramwise.plan("gpt2", batch=8, sequence=512, card="24GiB")
+        made = vramwise.plan("gpt2", batch=8, seq=512, card="24GiB")
         self.assertEqual((made["schema"], made["family"], made["parameters"]),
                          (1, "gpt2", 124439808))
         self.assertTrue(made["fits"])
         self.assertEqual(sum(made["parts"].values()) - made["parts"]["context"],
                          made["peak_allocated_bytes"])
         self.assertEqual(made["settings"]["card_bytes"], 24 << 30)
-        self.assertFalse(vramwise.plan("gpt2", batch=8, sequence=512, card=4 << 30)["fits"])
+        self.assertFalse(vramwise.plan("gpt2", batch=8, seq=512, card=4 << 30)["fits"])
 
     def test_every_word_means_what_the_library_means_by_it(self):
         for word in _plan._PRECISIONS:
@@ -55,13 +55,15 @@ class Plan(unittest.TestCase):
         for word in _plan._ATTENTIONS:
             self.assertEqual(settings_of(attention=word, precision="bf16")["attention"], word)
         for word in _plan._MODES:
-            self.assertEqual(settings_of(mode=word)["mode"], word)
+            chosen = {} if word == "train" else {word.replace("-", "_"): True}
+            self.assertEqual(settings_of(**chosen)["mode"], word)
         for word in _plan._OPTIMIZERS:
             self.assertEqual(settings_of(optimizer=word)["optimizer"], word)
         for word in _plan._OFFLOADS:
             self.assertEqual(settings_of(offload=word)["offload"], word)
-        for word in _plan._SHARDINGS:
-            self.assertEqual(settings_of(sharding=word, gpus=4)["sharding"], word)
+        for chosen, word in (({}, "none"), ({"zero": 1}, "zero1"), ({"zero": 2}, "zero2"),
+                             ({"zero": 3}, "zero3"), ({"fsdp": True}, "fsdp")):
+            self.assertEqual(settings_of(gpus=4, **chosen)["sharding"], word)
         for given, word, every in ((False, "none", None), (True, "full", None), (3, "every", 3),
                                    ("selective", "selective", None)):
             made = settings_of(checkpointing=given)
@@ -74,8 +76,8 @@ class Plan(unittest.TestCase):
             "batch", "sequence", "accumulation", "loss_chunks", "lora_rank", "quantized", "gpus",
             "master_weights", "card")], [3, 64, 5, 7, 9, False, 2, True, "h200"])
         self.assertTrue(settings_of(qlora=4)["quantized"])
-        self.assertTrue(settings_of(mode="inference")["loss"])
-        self.assertFalse(settings_of(mode="inference", without_loss=True)["loss"])
+        self.assertTrue(settings_of(inference=True)["loss"])
+        self.assertFalse(settings_of(inference=True, without_loss=True)["loss"])
         image = vramwise.plan("vit-base", image=448, choices=False)["settings"]
         self.assertEqual((image["image"], image["sequence"]), (448, None))
 
@@ -95,9 +97,10 @@ class Plan(unittest.TestCase):
         with self.assertRaisesRegex(vramwise.VramwiseError, "did you mean 'gpt2'"):
             vramwise.plan("gpt3")
         with self.assertRaisesRegex(vramwise.VramwiseError, "at least 2"):
-            vramwise.plan("gpt2", sharding="zero3")
+            vramwise.plan("gpt2", zero=3)
         for wrong in ({"precision": "fp8"}, {"batch": 0}, {"batch": True}, {"batch": 2**70},
-                      {"checkpointing": "every"}, {"card": "rtx"}, {"lora": 8, "qlora": 8}):
+                      {"checkpointing": "every"}, {"card": "rtx"}, {"card": "24"}, {"card": 24},
+                      {"lora": 8, "qlora": 8}, {"zero": 4}, {"zero": 1, "fsdp": True}, {"inference": True, "keep_graph": True}):
             with self.assertRaises(ValueError):
                 vramwise.plan("gpt2", **wrong)
 
@@ -111,7 +114,7 @@ class Plan(unittest.TestCase):
         self.assertGreater(made["peak_allocated_bytes"], same["peak_allocated_bytes"])
         for policy in ("native", "expandable", "vramwise"):
             self.assertGreaterEqual(made["reserved_bytes"][policy], made["peak_allocated_bytes"])
-        longer = vramwise.plan(from_recording=PHASES, batch_now=8, sequence_now=64, sequence=128,
+        longer = vramwise.plan(from_recording=PHASES, batch_now=8, seq_now=64, seq=128,
                                step=made["step"], card="24GiB")
         self.assertEqual((longer["sequence_now"], longer["sequence"], longer["step"]),
                          (64, 128, made["step"]))
@@ -125,7 +128,7 @@ class Plan(unittest.TestCase):
         self.assertEqual(dict(in_memory, file=None), dict(by_path, file=None))
 
     def test_methods_of_training(self):
-        made = vramwise.plan("gpt2", sequence=60, lora=8, lora_targets=["c_attn", "c_fc"],
+        made = vramwise.plan("gpt2", seq=60, lora=8, lora_targets=["c_attn", "c_fc"],
                              fused_loss=True, padding=16, optimizer="lion", choices=False)
         self.assertEqual(made["lora_modules"], "c_attn, c_fc")
         given = made["settings"]
@@ -141,7 +144,7 @@ class Plan(unittest.TestCase):
 
     def test_what_has_no_sense_of_a_recording_is_refused(self):
         for wrong, words in (({}, "needs batch_now"), ({"batch_now": 0}, "from 1 on"),
-                             ({"batch_now": 1, "sequence": 64}, "needs sequence_now"),
+                             ({"batch_now": 1, "seq": 64}, "needs seq_now"),
                              ({"batch_now": 1, "step": -1}, "from 0 on"),
                              ({"batch_now": 1, "step": True}, "from 0 on"),
                              ({"batch_now": 1, "lora": 8}, "lora is of models"),
@@ -149,13 +152,32 @@ class Plan(unittest.TestCase):
                              ({"batch_now": 1, "card": "rtx"}, "expected a size such as 24GiB or a card")):
             with self.assertRaisesRegex(ValueError, words):
                 vramwise.plan(from_recording=PHASES, **wrong)
-        for wrong in ({"batch_now": 1}, {"sequence_now": 1}, {"step": 0}):
+        for wrong in ({"batch_now": 1}, {"seq_now": 1}, {"step": 0}):
             with self.assertRaisesRegex(ValueError, "needs from_recording"):
                 vramwise.plan("gpt2", **wrong)
         with self.assertRaisesRegex(ValueError, "expected a model"):
             vramwise.plan()
         with self.assertRaisesRegex(vramwise.VramwiseError, "step"):
             vramwise.plan(from_recording=PHASES, batch_now=1, step=10**6)
+
+    def test_earlier_names_still_work_and_say_so(self):
+        with self.assertWarnsRegex(DeprecationWarning, r"plan\(sequence=...\) .* seq=64"):
+            made = vramwise.plan("gpt2", sequence=64, choices=False)
+        self.assertEqual(made.settings.sequence, 64)
+        for earlier, field, word in (({"mode": "keep-graph"}, "mode", "keep-graph"),
+                                     ({"mode": "train"}, "mode", "train"),
+                                     ({"sharding": "zero2", "gpus": 4}, "sharding", "zero2"),
+                                     ({"sharding": "fsdp", "gpus": 4}, "sharding", "fsdp"),
+                                     ({"sharding": "none"}, "sharding", "none")):
+            with self.assertWarns(DeprecationWarning):
+                self.assertEqual(settings_of(**earlier)[field], word)
+        for wrong in ({"mode": "eval"}, {"sharding": "zero"}):
+            with self.assertRaisesRegex(ValueError, "is one of"):
+                settings_of(**wrong)
+        with self.assertRaisesRegex(TypeError, "sequence is an earlier name of seq"):
+            vramwise.plan("gpt2", sequence=64, seq=64)
+        with self.assertRaises(TypeError):
+            vramwise.plan("gpt2", length=64)
 
     def test_the_built_in_models_are_listed(self):
         models = {model["name"]: model["parameters"] for model in vramwise.plan_models()}

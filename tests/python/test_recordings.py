@@ -58,14 +58,59 @@ class Doctor(unittest.TestCase):
         self.assertEqual(found.numbers.total_bytes, 4 << 30)
         self.assertEqual(vramwise.doctor(PHASES, card=4 << 30).verdict, found.verdict)
         for card in (0, -1, 1.5, True):
-            with self.assertRaisesRegex(ValueError, "a size is a number of bytes"):
+            with self.assertRaisesRegex(ValueError, "^card: "):
                 vramwise.doctor(ERROR, card=card)
+
+    def test_a_card_without_its_unit_is_refused_as_the_program_does(self):
+        words = "card: expected a size with a unit, such as 24GiB, not '24', which is in bytes"
+        with vramwise.load(PHASES) as recording:
+            for refused in (lambda: recording.tune("24"), lambda: recording.tune(24),
+                            lambda: recording.replay(card="24"),
+                            lambda: recording.plan(8, card="24"), lambda: recording.doctor(card="24")):
+                with self.assertRaisesRegex(ValueError, words):
+                    refused()
+            with self.assertRaisesRegex(ValueError, "spill: expected a size with a unit"):
+                recording.replay(spill="8")
+
+    def test_an_exception_is_taken_with_its_traceback(self):
+        def train_step():
+            raise RuntimeError(ERROR.splitlines()[0])
+        try:
+            train_step()
+        except RuntimeError as error:
+            found = vramwise.doctor(error)
+        self.assertEqual((found.verdict, found.source), ("fragmentation", "text"))
+        self.assertEqual((found.failed_at.function, found.failed_at.code),
+                         ("train_step", "raise RuntimeError(ERROR.splitlines()[0])"))
+        self.assertTrue(found.failed_at.file.endswith("test_recordings.py"))
+        self.assertEqual(vramwise.doctor(KeyError("model")).verdict, "not-oom")
+        try:
+            try:
+                raise RuntimeError("CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacity "
+                                   + ERROR.split("total capacity ")[1].splitlines()[0])
+            except RuntimeError as error:
+                raise ValueError("the step failed") from error
+        except ValueError as error:  # the program's line quotes a part of the message
+            self.assertEqual(vramwise.doctor(error).verdict, "fragmentation")
+
+    def test_in_a_session_the_last_error_is_meant(self):
+        self.addCleanup(vars(sys).pop, "last_value", None)
+        with self.assertRaisesRegex(ValueError, "no error has been shown"):
+            vramwise.doctor()
+        sys.last_value = RuntimeError(ERROR.splitlines()[0])
+        self.assertEqual(vramwise.doctor().verdict, "fragmentation")
+
+    def test_earlier_names_still_work(self):
+        with self.assertWarns(DeprecationWarning):
+            self.assertEqual(vramwise.doctor(path_or_text=ERROR).verdict, "fragmentation")
 
     def test_a_card_may_be_given_by_its_name(self):
         t4 = vramwise.doctor(PHASES, card="NVIDIA Tesla T4").numbers.total_bytes
         self.assertEqual(t4, 1456 * 2**30 // 100)
         with vramwise.load(PHASES) as recording:
-            self.assertEqual(recording.tune("t4")["card_bytes"], t4)
+            context = vramwise._library.analysis().vw_plan_card_context_bytes()  # of a whole card
+            self.assertEqual(recording.tune("t4")["card_bytes"], t4 - context)
+            self.assertEqual(recording.tune("14GiB")["card_bytes"], 14 * 2**30)
             self.assertEqual(recording.replay("native", card="T4")["results"][0]["card_bytes"], t4)
         for card in ("many", "0", ""):
             with self.assertRaisesRegex(ValueError, "card: expected a size such as 24GiB or a card"):
@@ -89,7 +134,7 @@ class Recording(unittest.TestCase):
             replayed = recording.replay(["native", "vramwise"], conf="expandable_segments:True")
             self.assertEqual([run["policy"] for run in replayed["results"]],
                              ["native", "vramwise", "conf"])
-            emptied = recording.replay("native", empty_cache="step", empty_cache_every=2)
+            emptied = recording.replay("native", empty_cache=2)
             self.assertEqual(emptied["results"][0]["trims"], 6)
             small = recording.replay("native", card="6GiB", smallest_card=True)["results"][0]
             self.assertEqual((small["card_bytes"], small["completed"]), (6 << 30, True))

@@ -11,7 +11,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import functools
+import grp
 import os
+import pwd
 import shutil
 import socket
 import stat
@@ -49,14 +52,26 @@ def _check_folder(path: Path, may_be_link: bool) -> None:
         raise CacheError(f"{path} cannot be written to")
 
 
+def _has_others(group_id: int) -> bool:
+    """Whether somebody else may be in the group: in any but root's, and the private one that many systems give each
+    user, which has the user's name."""
+    if group_id == 0:
+        return False
+    try:
+        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(group_id)
+    except KeyError:
+        return True
+    return group_id != user.pw_gid or group.gr_name != user.pw_name or not set(group.gr_mem) <= {user.pw_name}
+
+
 def _check_parents(path: Path) -> None:
     """Raises if somebody else could exchange the folder for another, between a look at it and its use. A folder that
-    only this user's own group can write to is as good as the user's: some systems make homes like that."""
+    only this user's private group can write to is as good as the user's: some systems make homes like that."""
     for parent in Path(os.path.realpath(path)).parents:
         status = os.stat(parent)
         if status.st_uid not in (0, os.geteuid()):
             raise CacheError(f"{parent} belongs to user {status.st_uid}")
-        is_shared = status.st_mode & 0o002 or (status.st_mode & 0o020 and status.st_gid not in (0, os.getegid()))
+        is_shared = status.st_mode & 0o002 or (status.st_mode & 0o020 and _has_others(status.st_gid))
         if is_shared and not status.st_mode & stat.S_ISVTX:
             raise CacheError(f"{parent} is writable by others (mode {status.st_mode & 0o7777:04o})")
 
@@ -179,7 +194,7 @@ def _take(name: Path) -> Optional[Tuple[Beat, Beat]]:
         return (lambda: os.utime(busy)), (lambda: busy.unlink(missing_ok=True))
     if handle is None:
         return None
-    return (lambda: None), (lambda: os.close(handle))
+    return (lambda: None), functools.partial(os.close, handle)
 
 
 @contextlib.contextmanager

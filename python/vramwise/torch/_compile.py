@@ -329,7 +329,8 @@ class _Progress:
 def _run_all(commands: Sequence[Sequence[str]], log: Path, beat: Beat) -> bool:
     """Runs the commands, as many at a time as there are processors; all they say goes to the log.
     False: one of them failed."""
-    waiting, running = list(commands), []
+    waiting: List[Sequence[str]] = list(commands)
+    running: List[Any] = []
     deadline = time.monotonic() + _TIME_LIMIT_SECONDS
     at_once = max(1, len(os.sched_getaffinity(0)))
     environment = {**os.environ, "LC_ALL": "C"}
@@ -414,7 +415,7 @@ def _build(plan: Plan, compiler: Sequence[str], runtime: Sequence[Path], target:
 def _made_by_another(cache: Path, plan: Plan) -> Optional[Path]:
     """What another compiler made of the same sources, the newest."""
     made = [path for path in cache.glob(plan.stem + "-*.so") if _cache.is_trusted_file(path)]
-    return max(made, key=lambda path: path.stat().st_mtime, default=None)
+    return max(made, key=lambda path: path.stat().st_mtime) if made else None
 
 
 def adapter(torch: Torch, *, quiet: bool = False, anew: bool = False) -> Path:

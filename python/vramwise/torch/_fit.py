@@ -58,7 +58,8 @@ class _OutOfMemory(Exception):
         self.kind, self.text = kind, text
 
 
-def _is_out_of_memory(torch: Any, error: BaseException) -> bool:
+def is_out_of_memory(torch: Any, error: BaseException) -> bool:
+    """Whether an error says that the GPU's memory ran out."""
     kinds = tuple(kind for kind in (getattr(torch, "OutOfMemoryError", None),
                                     getattr(torch.cuda, "OutOfMemoryError", None)) if kind)
     return isinstance(error, kinds) or \
@@ -129,7 +130,7 @@ class _Gradients:
                                   if tensor.device.type == "cuda"))
 
 
-def _name_of(step: Callable) -> Any:
+def _name_of(step: Callable[..., Any]) -> Any:
     """What stands for a step in the table: a function made anew for every batch is the same one, and
     nothing it holds is kept."""
     function = getattr(step, "__func__", step)
@@ -207,13 +208,13 @@ class Fitter:
         if not 0 <= margin < 1:
             raise ValueError(f"margin is a part, from 0 to less than 1, not {margin!r}")
         self.margin = margin
-        self._known: "OrderedDict[Tuple[Any, Tuple], _Known]" = OrderedDict()  # by step and shape
+        self._known: "OrderedDict[Tuple[Any, Tuple[Any, ...]], _Known]" = OrderedDict()  # by step and shape
 
     def forget(self) -> None:
         """Begins anew: the next batches are tried whole."""
         self._known.clear()
 
-    def _first_try(self, step: Any, shape: Tuple, size: int) -> int:
+    def _first_try(self, step: Any, shape: Tuple[Any, ...], size: int) -> int:
         """What is known; for a shape that is new, no more than fits of a smaller one."""
         known = self._known.get((step, shape))
         if known is not None:
@@ -223,7 +224,7 @@ class Fitter:
                              if other == step and entry.is_limit
                              and _split.elements_of(other_shape) <= elements])
 
-    def _remember(self, step: Any, shape: Tuple, known: _Known) -> None:
+    def _remember(self, step: Any, shape: Tuple[Any, ...], known: _Known) -> None:
         self._known[(step, shape)] = known
         self._known.move_to_end((step, shape))
         while len(self._known) > _MOST_REMEMBERED:
@@ -360,7 +361,7 @@ class _Attempt:
             try:
                 loss = self._run_part(start, stop)
             except RuntimeError as error:
-                if not _is_out_of_memory(self._torch, error):
+                if not is_out_of_memory(self._torch, error):
                     raise
                 failure = (type(error), str(error))
                 _let_go(error)

@@ -16,7 +16,7 @@ import functools
 import os
 import threading
 from dataclasses import dataclass
-from typing import Any, Optional, Tuple, Union
+from typing import Any, Dict, Optional, Tuple, Union
 
 from .. import _library, _paths
 from . import _compile, _nccl, _prebuilt, _profiler, _spill
@@ -124,8 +124,8 @@ def _compiled(facts: _compile.Torch, quiet: bool) -> Tuple[ctypes.CDLL, str]:
 def _find_adapter(facts: _compile.Torch, quiet: bool) -> Tuple[ctypes.CDLL, str, str]:
     """The adapter for this torch, its file, and why it is this one. BuildError."""
     try:
-        path, reason = _prebuilt.choose(facts)
-        return _loaded(str(path)), str(path), reason
+        file, reason = _prebuilt.choose(facts)
+        return _loaded(str(file)), str(file), reason
     except (_prebuilt.NoneFits, _compile.BuildError) as error:
         why_not = str(error)
     try:
@@ -183,7 +183,7 @@ def _follow_settings(torch: Any, adapter: ctypes.CDLL) -> None:
     if adapter.vramwise_torch_has_settings_hook():
         return
     name = "_cuda_cudaCachingAllocator_set_allocator_settings"
-    original = getattr(torch._C, name, None)
+    original: Any = getattr(torch._C, name, None)
     if original is None:
         return
 
@@ -198,7 +198,7 @@ def _follow_settings(torch: Any, adapter: ctypes.CDLL) -> None:
 
 def _mark_snapshots(torch: Any, installed: Installed) -> None:
     """Snapshots say which allocator they are of, beside PyTorch's settings: for whoever reads them."""
-    original = getattr(torch.cuda.memory, "_snapshot", None)
+    original: Any = getattr(torch.cuda.memory, "_snapshot", None)
     if original is None:
         return
 
@@ -371,7 +371,7 @@ def in_force() -> Installed:
     return State.installed or Installed("pytorch", None)
 
 
-def stats(device: Optional[int] = None) -> dict:
+def stats(device: Optional[int] = None) -> Dict[str, Any]:
     """What our allocator did on one device, by the names of vw_paged_stats, those about what was
     spilled in "spill", and "safe_moments". `device`: the current one if None. {}: nothing was asked
     of it there yet. VramwiseError: it is not ours that serves, or the plain door, which counts

@@ -14,7 +14,7 @@ import hashlib
 import re
 import struct
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 NATIVE = "N3c104cuda20CUDACachingAllocator6Native22NativeCachingAllocatorE"
 ADAPTER = "N14vramwise_torch7AdapterE"
@@ -42,10 +42,10 @@ class _Elf:
         self._sections = [struct.unpack_from("<IIQQQQIIQQ", self._bytes, start + i * size)
                           for i in range(count)]
 
-    def _entries(self, section: tuple, form: str) -> Iterator[tuple]:
+    def _entries(self, section: Tuple[Any, ...], form: str) -> Iterator[Tuple[Any, ...]]:
         return struct.iter_unpack(form, self._bytes[section[4]:section[4] + section[5]])
 
-    def _text(self, table: tuple, at: int) -> str:
+    def _text(self, table: Tuple[Any, ...], at: int) -> str:
         begin = table[4] + at
         return self._bytes[begin:self._bytes.index(b"\0", begin)].decode("utf-8", "replace")
 
@@ -118,13 +118,13 @@ def methods(path: Path, owner: str) -> List[str]:
             if name.startswith("_ZN"):
                 by_address.setdefault(address, name)
         targets = elf.targets(begin, end)
-        names = []
+        names: List[str] = []
         for place in range(begin, end, _WORD):
             target = targets.get(place)
-            name = by_address.get(target) if isinstance(target, int) else target
-            if not isinstance(name, str):
+            found = by_address.get(target) if isinstance(target, int) else target
+            if not isinstance(found, str):
                 raise UnreadableError(f"{path} does not name function {len(names)} of its allocator")
-            names.append(name)
+            names.append(found)
         return [_method(text) for text in _demangled(names)]
     except (OSError, struct.error, ValueError, IndexError, OverflowError, MemoryError) as error:
         raise UnreadableError(f"{path}: {error}") from None

@@ -135,7 +135,7 @@ def wake(name: Optional[str] = None, *, timeout: float = 10.0) -> Parked:
 
 
 def park_ahead(size: Union[int, str]) -> None:
-    """Has a thread make page-locked host memory for park(), which is most of what the first one takes (0.2 s a GiB).
+    """Has a thread make page-locked host memory for park(), which is most of what the first one takes (0.1 s a GiB).
     `size` is "20GiB" or a number of bytes, for each GPU; 0 gives back what is kept. ParkError."""
     message = ctypes.create_string_buffer(2048)
     size_bytes = 0 if size in (0, "0") else _library.size_bytes(size)

@@ -15,6 +15,8 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 
 from .. import _plan as _scaled
 from .._library import Size
+from .._names import renamed
+from .._results import ScaledPlan
 from . import _tracer
 from . import _tracer_rules as rules
 from ._install import check_gpu
@@ -28,7 +30,7 @@ Sizes = List[Tuple[int, int]]  # samples, and their length; 0: they have none
 
 # ---- the usual step --------------------------------------------------------------------------------
 
-def _parameters_of(function: Callable) -> int:
+def _parameters_of(function: Callable[..., Any]) -> int:
     """How many sizes a factory takes: none, the batch, or the batch and the length."""
     try:
         found = inspect.signature(function).parameters.values()
@@ -49,7 +51,7 @@ def _called(model: Any, data: Any) -> Any:
     return model(*data) if isinstance(data, (tuple, list)) else model(data)
 
 
-def _loss_of(torch: Any, loss: Optional[Callable], result: Any, data: Any) -> Any:
+def _loss_of(torch: Any, loss: Optional[Callable[..., Any]], result: Any, data: Any) -> Any:
     if loss is not None:
         return loss(result, data)
     found = getattr(result, "loss", None)
@@ -66,8 +68,8 @@ def _loss_of(torch: Any, loss: Optional[Callable], result: Any, data: Any) -> An
 class _Usual:
     """model, batch and optimizer as factories; called with a size, it does a step of that size."""
 
-    def __init__(self, torch: Any, model: Callable, batch: Callable, optimizer: Optional[Callable],
-                 loss: Optional[Callable], precision: str) -> None:
+    def __init__(self, torch: Any, model: Callable[..., Any], batch: Callable[..., Any],
+                 optimizer: Optional[Callable[..., Any]], loss: Optional[Callable[..., Any]], precision: str) -> None:
         self.torch, self.batch, self.loss = torch, batch, loss
         self.cast = getattr(torch, _CASTS[precision]) if precision in _CASTS else None
         self.is_autocast = precision.startswith("amp")
@@ -95,7 +97,7 @@ class _Usual:
 
 # ---- a step of the user's own ----------------------------------------------------------------------
 
-def _referred(step: Callable) -> Iterator[Any]:
+def _referred(step: Callable[..., Any]) -> Iterator[Any]:
     """What a function refers to: arguments bound to it, itself, closures, globals."""
     while isinstance(step, functools.partial):
         yield from (*step.args, *step.keywords.values())
@@ -103,7 +105,7 @@ def _referred(step: Callable) -> Iterator[Any]:
     if hasattr(step, "__self__"):
         yield step.__self__
         yield from getattr(step.__self__, "__dict__", {}).values()
-        step = step.__func__
+        step = getattr(step, "__func__", step)
     code = getattr(step, "__code__", None)
     if code is None:
         yield from getattr(step, "__dict__", {}).values()
@@ -126,7 +128,7 @@ def _flat(items: Any, depth: int = 2) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _on_the_card(torch: Any, step: Callable) -> Iterator[None]:
+def _on_the_card(torch: Any, step: Callable[..., Any]) -> Iterator[None]:
     """The models and optimizers that a step refers to, with fake parameters on the GPU; put back
     afterwards as they were."""
     found = list(_flat(_referred(step)))
@@ -174,9 +176,9 @@ def _on_the_card(torch: Any, step: Callable) -> Iterator[None]:
 
 # ---- tracing and planning --------------------------------------------------------------------------
 
-def _sizes(batch_size: int, sequence: Optional[int], takes: int) -> Sizes:
+def _sizes(batch_size: int, seq: Optional[int], takes: int) -> Sizes:
     """The size that is asked for twice, then others that show what grows."""
-    length = sequence or 0
+    length = seq or 0
     sizes = [(batch_size, length)] * 2
     if takes >= 1:
         sizes.append((2 * batch_size, length))
@@ -185,7 +187,7 @@ def _sizes(batch_size: int, sequence: Optional[int], takes: int) -> Sizes:
     return sizes
 
 
-def _run(requests: _tracer.Requests, step: Callable, sizes: Sizes, takes: int) -> None:
+def _run(requests: _tracer.Requests, step: Callable[..., Any], sizes: Sizes, takes: int) -> None:
     for size in sizes:
         requests.begin_step()
         step(*size[:takes])
@@ -203,22 +205,23 @@ def _measured(torch: Any, usual: Callable[[], _Usual], size: Sequence[int]) -> i
     return torch.cuda.max_memory_allocated()
 
 
-def plan(step: Optional[Callable] = None, *, model: Optional[Callable] = None,
-         batch: Optional[Callable] = None, optimizer: Optional[Callable] = None,
-         loss: Optional[Callable] = None, precision: str = "fp32", batch_size: int = 1,
-         sequence: Optional[int] = None, card: Optional[Size] = None, share: float = 1.0,
-         trace: Optional[str] = None, measure: bool = False) -> Dict[str, Any]:
+@renamed(sequence="seq")
+def plan(step: Optional[Callable[..., Any]] = None, *, model: Optional[Callable[..., Any]] = None,
+         batch: Optional[Callable[..., Any]] = None, optimizer: Optional[Callable[..., Any]] = None,
+         loss: Optional[Callable[..., Any]] = None, precision: str = "fp32", batch_size: int = 1,
+         seq: Optional[int] = None, card: Optional[Size] = None, share: float = 1.0,
+         trace: Optional[str] = None, measure: bool = False) -> ScaledPlan:
     """Plans a step by running it on tensors without data: no GPU, no weights, any size.
 
     Either `step`, a function that does one step with models and optimizers it refers to; or factories:
-    `model()`, `batch()`, `batch(batch_size)` or `batch(batch_size, sequence)`, and `optimizer(parameters)`,
+    `model()`, `batch()`, `batch(batch_size)` or `batch(batch_size, seq)`, and `optimizer(parameters)`,
     without which nothing is trained. `loss(result, batch)` where the model's result has no `.loss`.
     `precision`: fp32, amp-bf16, amp-fp16, bf16, fp16. `share` is the part of a mask that is taken to be
     set where an operator depends on data (1 is the worst case). `trace` keeps the list of requests in
     that file, for `vramwise plan --traced`. `measure=True` runs two real steps as well, on this
     machine's GPU, and tells the plan's error.
 
-    Gives back what `vramwise plan --traced --json` prints. Raises Untraceable where an operator cannot
+    Gives back what `vramwise plan --traced` finds. Raises Untraceable where an operator cannot
     run without data; its text names the operator.
     """
     import torch
@@ -229,8 +232,9 @@ def plan(step: Optional[Callable] = None, *, model: Optional[Callable] = None,
     if precision not in _PRECISIONS:
         raise ValueError(f"precision is one of {', '.join(_PRECISIONS)}, not {precision!r}")
     tracer = _tracer.Tracer(rules.card_of(card), rules.Policy(share))
-    takes = _parameters_of(batch if step is None else step)
-    sizes = _sizes(batch_size, sequence, takes)
+    sized = batch if step is None else step
+    takes = 0 if sized is None else _parameters_of(sized)
+    sizes = _sizes(batch_size, seq, takes)
     usual = functools.partial(_Usual, torch, model, batch, optimizer, loss, precision)
     with tracer.tracing():
         if step is not None:

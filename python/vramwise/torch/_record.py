@@ -23,7 +23,7 @@ from ._install import Stays, check_gpu
 from ._say import say
 from ._state import State, support_library
 
-_STACKS = {"python": {"context": "all", "stacks": "python"},
+_STACKS: Dict[str, Dict[str, Any]] = {"python": {"context": "all", "stacks": "python"},
            "all": {"context": "all", "stacks": "all"},
            "none": {"context": None, "stacks": "python"}}
 _GO_ON_ENTRIES = 100_000
@@ -126,11 +126,11 @@ def _end_recording(torch: Any, path: Union[str, "os.PathLike[str]"], was_on: boo
         say(text)
 
 
-def _examined_outside(path: str, card: Optional[Size]) -> Diagnosis:
+def examined_outside(path: str, card: Optional[Size]) -> Diagnosis:
     """The doctor in a process of its own: what it needs of memory and time is not this one's."""
     command = [sys.executable, "-I", "-S", str(_paths.PACKAGE / "_examine.py"), path]
     if card is not None:
-        command.append(str(_library.size_bytes(card)))
+        command.append(str(card))
     environment = {**os.environ, "VRAMWISE_DISABLE": "1"}
     environment.pop("LD_PRELOAD", None)
     answer = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -139,7 +139,7 @@ def _examined_outside(path: str, card: Optional[Size]) -> Diagnosis:
         data = json.loads(answer.stdout)
         if "error" in data:
             raise VramwiseError(data["error"])
-        return _diagnosis.diagnosis_from(data["report"], data["text"], data["short"])
+        return Diagnosis(data["report"], data["text"], data["short"])
     except (ValueError, KeyError):
         last = (answer.stderr.strip().splitlines() or ["no output"])[-1]
         raise VramwiseError(f"the doctor ended with status {answer.returncode}: {last}") from None
@@ -159,7 +159,7 @@ def doctor(*, card: Optional[Size] = None) -> Diagnosis:
         except RuntimeError as error:
             raise VramwiseError(f"no snapshot: {str(error).splitlines()[0]}") from None
         try:
-            return _examined_outside(path, card) if sys.executable else \
+            return examined_outside(path, card) if sys.executable else \
                 _diagnosis.examined(path, _diagnosis.options(card, None), "this process")
         except (OSError, subprocess.SubprocessError) as error:
             raise VramwiseError(f"the doctor could not be run: {error}") from None

@@ -48,13 +48,13 @@ def count_samples(batch: Any) -> int:
     return counts[0]
 
 
-def shape_of(batch: Any) -> Tuple:
+def shape_of(batch: Any) -> Tuple[Any, ...]:
     """What one sample looks like: batches with the same answer need the same memory for each."""
     return tuple((tuple(int(length) for length in tensor.shape[1:]), str(tensor.dtype))
                  for tensor in _tensors(batch))
 
 
-def elements_of(shape: Tuple) -> int:
+def elements_of(shape: Tuple[Any, ...]) -> int:
     """The numbers in one sample: a measure of its size."""
     total = 0
     for lengths, _ in shape:

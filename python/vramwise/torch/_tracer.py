@@ -41,12 +41,12 @@ class Requests:
     """The list: what was asked for, from where, and when it went."""
 
     def __init__(self) -> None:
-        self.events: List[list] = []
+        self.events: List[List[Any]] = []
         self.live_bytes = self.peak_bytes = 0
         self.notes: Dict[str, int] = {}
         self.slots = self.steps = 0
-        self._frames: Dict[tuple, int] = {}
-        self._stacks: Dict[tuple, int] = {}
+        self._frames: Dict[Tuple[Any, ...], int] = {}
+        self._stacks: Dict[Tuple[Any, ...], int] = {}
 
     def alloc(self, size_bytes: int, stack: int) -> int:
         slot = self.slots
@@ -74,7 +74,7 @@ class Requests:
     def note(self, text: str) -> None:
         self.notes[text] = self.notes.get(text, 0) + 1
 
-    def stack(self, frames: List[tuple]) -> int:
+    def stack(self, frames: List[Tuple[Any, ...]]) -> int:
         key = tuple(self._frames.setdefault(frame, len(self._frames)) for frame in frames)
         return self._stacks.setdefault(key, len(self._stacks))
 
@@ -95,9 +95,9 @@ def _is_ours(name: str) -> bool:
         or "/torch/_subclasses/" in name or "/torch/overrides.py" in name or name == "<frozen runpy>"
 
 
-def frames_of(frame: Any) -> List[tuple]:
+def frames_of(frame: Any) -> List[Tuple[Any, ...]]:
     """(file, line, function), the innermost first."""
-    found: List[tuple] = []
+    found: List[Tuple[Any, ...]] = []
     while frame is not None and len(found) < MOST_FRAMES:
         code = frame.f_code
         if not _is_ours(code.co_filename):
@@ -163,7 +163,7 @@ class Tracer:
 
     # ---- operators --------------------------------------------------------------------------
 
-    def run(self, func: Any, args: tuple, kwargs: dict) -> Any:
+    def run(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
         made = self._run(func, args, kwargs)
         for tensor in self.torch.utils._pytree.tree_leaves(made):
             self.see(tensor)
@@ -186,7 +186,7 @@ class Tracer:
     def is_in_backward(self) -> bool:
         return self.torch._C._current_graph_task_id() != -1
 
-    def _run(self, func: Any, args: tuple, kwargs: dict) -> Any:
+    def _run(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
         answer = self.policy.answer(self, func, args, kwargs)
         if answer is not None:
             return answer[0]
@@ -237,7 +237,7 @@ def _operators(tracer: Tracer) -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Operators(TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
             if any(hasattr(kind, "__tensor_flatten__") for kind in types):
                 return NotImplemented  # of several tensors, as DTensor is: these come one by one
@@ -256,9 +256,9 @@ def _functions(tracer: Tracer) -> Any:
     replaced = rules.replaced_functions(tracer)
 
     class Functions(TorchFunctionMode):
-        def __torch_function__(self, func, types, args=(), kwargs=None):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
-            other: Optional[Callable] = replaced.get(func)
+            other: Optional[Callable[..., Any]] = replaced.get(func)
             if other is not None:
                 return other(func, args, kwargs)
             return func(*args, **kwargs)

@@ -42,17 +42,17 @@ class _Shape:
 
 
 def _function(tracer: Any) -> Any:
-    torch = tracer.torch
+    torch: Any = tracer.torch
 
     def temporary(shape: _Shape, element: int) -> None:
         tracer.hide("recurrent", shape.hidden(element))
 
-    class Cells(torch.autograd.Function):
+    class Cells(torch.autograd.Function):  # type: ignore[name-defined,misc]
         """input, as steps of rows; hx and cx; all weights."""
 
         @staticmethod
         def forward(ctx: Any, shape: _Shape, is_batch_first: bool, steps: Any, hx: Any, cx: Any,
-                    *weights: Any) -> tuple:
+                    *weights: Any) -> Tuple[Any, ...]:
             packed = steps.transpose(0, 1).contiguous() if is_batch_first else steps.contiguous()
             made = packed.new_empty((*packed.shape[:-1], shape.out * shape.directions))
             hy, cy = torch.empty_like(hx), torch.empty_like(cx) if cx is not None else None
@@ -69,7 +69,7 @@ def _function(tracer: Any) -> Any:
             return (made, hy, cy) if cx is not None else (made, hy)
 
         @staticmethod
-        def backward(ctx: Any, grad: Any, *states: Any) -> tuple:
+        def backward(ctx: Any, grad: Any, *states: Any) -> Tuple[Any, ...]:
             steps, hx, cx, _, _, *weights = ctx.saved_tensors
             shape, element = ctx.shape, steps.element_size()
 
@@ -126,7 +126,7 @@ class _Rnn:
 
     def run(self, kind: str, steps: Any, batch_sizes: Optional[Any], states: Any, weights: Any,
             has_biases: bool, layers: int, dropout: float, is_training: bool, bidirectional: bool,
-            is_batch_first: bool = False) -> tuple:
+            is_batch_first: bool = False) -> Tuple[Any, ...]:
         has_cells = kind == "lstm"
         hx, cx = states if has_cells else (states, None)
         self.keep_state(dropout, is_training, steps)
@@ -138,8 +138,8 @@ class _Rnn:
         with self.torch.autocast("cuda", enabled=False):
             return self.cells.apply(shape, is_batch_first, steps, hx, cx, *weights)
 
-    def function(self, kind: str) -> Callable:
-        def call(func: Any, args: tuple, kwargs: dict) -> Any:
+    def function(self, kind: str) -> Callable[..., Any]:
+        def call(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
             if kwargs or not self.is_for_cudnn(args[0]):
                 return func(*args, **kwargs)
             if len(args) == 9 and isinstance(args[3], bool):  # steps one after the other
@@ -150,7 +150,7 @@ class _Rnn:
         return call
 
 
-def functions(tracer: Any) -> Dict[str, Callable]:
+def functions(tracer: Any) -> Dict[str, Callable[..., Any]]:
     """By their name in torch: what stands in for them."""
     rnn = _Rnn(tracer)
     return {kind: rnn.function(kind) for kind in _GATES}

@@ -40,7 +40,7 @@ class _Stream:
     def record_event(self, event: Any = None) -> Any:
         return event or _Stream()
 
-    def __getattr__(self, name: str) -> Callable:
+    def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("__"):
             raise AttributeError(name)
         return lambda *args, **kwargs: None
@@ -65,13 +65,14 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
     return None
 
 
-def _answering(value: Any) -> Callable:
+def _answering(value: Any) -> Callable[..., Any]:
     return lambda *args, **kwargs: value
 
 
 def _cuda_names(tracer: Any) -> Dict[str, Any]:
     torch, card, requests = tracer.torch, tracer.card, tracer.requests
-    properties = _Properties(card.name, *card.capability, card.total_bytes, card.processors)
+    major, minor = card.capability
+    properties = _Properties(card.name, major, minor, card.total_bytes, card.processors)
 
     def stats(*args: Any, **kwargs: Any) -> Dict[str, int]:
         return {"allocated_bytes.all.current": requests.live_bytes,
@@ -179,7 +180,7 @@ def _replaced(targets: List[Tuple[Any, str, Any]]) -> Iterator[None]:
                 setattr(place, name, value)
 
 
-def _by_name(call: Callable, func: Any, *args: Any, **kwargs: Any) -> Any:
+def _by_name(call: Callable[..., Any], func: Any, *args: Any, **kwargs: Any) -> Any:
     return call(func, args, kwargs)
 
 

@@ -72,9 +72,9 @@ def _given(value: Any, variable: str, usual: int) -> int:
     return int(os.environ.get(variable, usual))
 
 
-def _objects(distributed: Any) -> List[Tuple[str, Callable]]:
+def _objects(distributed: Any) -> List[Tuple[str, Callable[..., Any]]]:
     """Operations on Python objects, which tensors without data cannot carry."""
-    def all_gather_object(object_list: list, obj: Any, group: Any = None) -> None:
+    def all_gather_object(object_list: List[Any], obj: Any, group: Any = None) -> None:
         object_list[:] = [obj] * len(object_list)
 
     def gather_object(obj: Any, object_gather_list: Any = None, *args: Any, **kwargs: Any) -> None:
@@ -84,7 +84,8 @@ def _objects(distributed: Any) -> List[Tuple[str, Callable]]:
     def broadcast_object_list(*args: Any, **kwargs: Any) -> None:
         return None
 
-    return [(f.__name__, f) for f in (all_gather_object, gather_object, broadcast_object_list)]
+    return [("all_gather_object", all_gather_object), ("gather_object", gather_object),
+            ("broadcast_object_list", broadcast_object_list)]
 
 
 def names(tracer: Any) -> List[Tuple[Any, str, Any]]:

@@ -11,6 +11,9 @@ import operator
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
+Args = Tuple[Any, ...]  # of an operator
+Keywords = Dict[str, Any]
+
 
 @dataclass(frozen=True)
 class Card:
@@ -59,7 +62,7 @@ def _itemsize(tensor: Any) -> int:
     return tensor.element_size()
 
 
-def _sum_of_rows(args: tuple) -> Optional[tuple]:
+def _sum_of_rows(args: Args) -> Optional[Args]:
     """A sum over neighbouring dimensions that are not the last, as the gradients of biases are: (tables,
     rows of each, columns)"""
     x = args[0]
@@ -80,7 +83,7 @@ def _side(sizes: List[int]) -> int:
     return max(1, round(math.prod(sizes) ** (1 / len(sizes))))
 
 
-def _convolution(name: str, args: tuple) -> Optional[tuple]:
+def _convolution(name: str, args: Args) -> Optional[Args]:
     """(element bytes, batch, channels, depth, height, width, filters, dimensions, kernel, stride, padding,
     dilation, output padding, is it transposed, groups, are channels last, and which gradients are
     wanted: image 1, weight 2)"""
@@ -101,14 +104,14 @@ def _convolution(name: str, args: tuple) -> Optional[tuple]:
             _side(list(dilation)), max(extra), int(transposed), groups, int(is_last), wanted)
 
 
-def _attention(name: str, args: tuple) -> Optional[tuple]:
+def _attention(name: str, args: Args) -> Optional[Args]:
     """(is it flash, element bytes, batch, heads, key heads, length, key length, width)"""
     query, key = args[1], args[2]
     return ("attention", int("flash" in name or "cudnn" in name), _itemsize(query), query.shape[0],
             query.shape[1], key.shape[1], query.shape[2], key.shape[2], query.shape[3])
 
 
-def hidden_by(func: Any, args: tuple, kwargs: dict, made: Any) -> Optional[tuple]:
+def hidden_by(func: Any, args: Args, kwargs: Keywords, made: Any) -> Optional[Args]:
     """The kind and its sizes, as src/plan/hidden.h takes them; None: nothing is known."""
     name = func._overloadpacket.__name__
     first = next((a for a in args if hasattr(a, "device")), None)
@@ -154,14 +157,14 @@ class Policy:
             raise ValueError(f"the share of a mask that is set is from 0 to 1, not {share}")
         self.share = share
 
-    def answer(self, tracer: Any, func: Any, args: tuple, kwargs: dict) -> Optional[tuple]:
+    def answer(self, tracer: Any, func: Any, args: Args, kwargs: Keywords) -> Optional[Args]:
         """(what the operator gives back,); None: it needs no data."""
         rule = _ANSWERS.get(func._overloadpacket.__name__)
         if rule is None or not any(isinstance(a, tracer.FakeTensor) for a in _flat(args)):
             return None
         return rule(self, tracer, func, args, kwargs)
 
-    def remember(self, func: Any, args: tuple, made: Any) -> None:
+    def remember(self, func: Any, args: Args, made: Any) -> None:
         """What a single number is, where the operator that made it says so."""
         name = func._overloadpacket.__name__
         if not hasattr(made, "numel") or made.numel() != 1:
@@ -182,7 +185,7 @@ class Policy:
         return math.ceil(elements * self.share)
 
 
-def _flat(args: tuple) -> Iterator[Any]:
+def _flat(args: Args) -> Iterator[Any]:
     for a in args:
         if isinstance(a, (list, tuple)):
             yield from _flat(tuple(a))
@@ -190,7 +193,7 @@ def _flat(args: tuple) -> Iterator[Any]:
             yield a
 
 
-def _number(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
+def _number(policy: Policy, tracer: Any, func: Any, args: Args, kwargs: Keywords) -> Args:
     tensor = args[0]
     if getattr(tensor, "constant", None) is not None:
         return (tensor.constant.item(),)
@@ -201,12 +204,12 @@ def _number(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -
     return (tracer.torch.tensor(value, dtype=tensor.dtype, device="cpu").item(),)
 
 
-def _equal(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
+def _equal(policy: Policy, tracer: Any, func: Any, args: Args, kwargs: Keywords) -> Args:
     tracer.requests.note("two tensors of the GPU were compared; they are taken to be equal")
     return (True,)
 
 
-def _empty(tracer: Any, like: Any, shape: tuple, dtype: Any = None) -> Any:
+def _empty(tracer: Any, like: Any, shape: Args, dtype: Any = None) -> Any:
     with tracer.fake:
         return tracer.torch.empty(shape, dtype=dtype or like.dtype, device=like.device)
 
@@ -216,13 +219,13 @@ def _note_mask(policy: Policy, tracer: Any, func: Any) -> None:
                          f"{policy.share:.0%} of its elements are taken to be set")
 
 
-def _nonzero(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
+def _nonzero(policy: Policy, tracer: Any, func: Any, args: Args, kwargs: Keywords) -> Args:
     _note_mask(policy, tracer, func)
     shape = (policy.count(args[0].numel()), args[0].dim())
     return (_empty(tracer, args[0], shape, tracer.torch.int64),)
 
 
-def _masked_select(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
+def _masked_select(policy: Policy, tracer: Any, func: Any, args: Args, kwargs: Keywords) -> Args:
     _note_mask(policy, tracer, func)
     return (_empty(tracer, args[0], (policy.count(args[1].numel()),)),)
 
@@ -231,7 +234,7 @@ def _is_mask(tracer: Any, index: Any) -> bool:
     return index is not None and index.dtype in (tracer.torch.bool, tracer.torch.uint8)
 
 
-def _positions(policy: Policy, tracer: Any, func: Any, indices: list) -> list:
+def _positions(policy: Policy, tracer: Any, func: Any, indices: List[Any]) -> List[Any]:
     """Masks as PyTorch's kernel takes them: lists of positions, which take memory."""
     found: List[Any] = []
     for index in indices:
@@ -246,13 +249,13 @@ def _positions(policy: Policy, tracer: Any, func: Any, indices: list) -> list:
     return found
 
 
-def _index(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> Optional[tuple]:
+def _index(policy: Policy, tracer: Any, func: Any, args: Args, kwargs: Keywords) -> Optional[Args]:
     if not any(_is_mask(tracer, i) for i in args[1]):
         return None
     return (func(args[0], _positions(policy, tracer, func, list(args[1]))),)
 
 
-def _index_put(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> Optional[tuple]:
+def _index_put(policy: Policy, tracer: Any, func: Any, args: Args, kwargs: Keywords) -> Optional[Args]:
     if not any(_is_mask(tracer, i) for i in args[1]):
         return None
     _positions(policy, tracer, func, list(args[1]))
@@ -261,12 +264,12 @@ def _index_put(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict
     return (_empty(tracer, args[0], tuple(args[0].shape)),)
 
 
-def _unique(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
+def _unique(policy: Policy, tracer: Any, func: Any, args: Args, kwargs: Keywords) -> Args:
     _note_mask(policy, tracer, func)
     return _distinct(tracer, args[0], policy.count(args[0].numel()))
 
 
-def _consecutive(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
+def _consecutive(policy: Policy, tracer: Any, func: Any, args: Args, kwargs: Keywords) -> Args:
     """Of a few numbers, programs ask whether they are alike."""
     if args[0].numel() > 4096:
         return _unique(policy, tracer, func, args, kwargs)
@@ -274,19 +277,19 @@ def _consecutive(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: di
     return _distinct(tracer, args[0], 1)
 
 
-def _distinct(tracer: Any, x: Any, count: int) -> tuple:
+def _distinct(tracer: Any, x: Any, count: int) -> Args:
     long = tracer.torch.int64
     return ((_empty(tracer, x, (count,)), _empty(tracer, x, tuple(x.shape), long),
              _empty(tracer, x, (count,), long)),)
 
 
-def _bincount(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
+def _bincount(policy: Policy, tracer: Any, func: Any, args: Args, kwargs: Keywords) -> Args:
     least = kwargs.get("minlength", args[2] if len(args) > 2 else 0)
     tracer.requests.note("bincount() depends on data; it is taken to be as short as it may be")
     return (_empty(tracer, args[0], (max(least, 1),), tracer.torch.int64),)
 
 
-def _grouped_product(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
+def _grouped_product(policy: Policy, tracer: Any, func: Any, args: Args, kwargs: Keywords) -> Args:
     """PyTorch's own fake takes fewer types than the operator does."""
     left, right = args[0], args[1]
     groups = kwargs.get("offs", args[2] if len(args) > 2 else None)
@@ -296,7 +299,7 @@ def _grouped_product(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs
     return (_empty(tracer, left, shape, kwargs.get("out_dtype")),)
 
 
-def _ctc(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
+def _ctc(policy: Policy, tracer: Any, func: Any, args: Args, kwargs: Keywords) -> Args:
     """PyTorch's own kernel: the loss, and what its derivative needs."""
     probabilities, _, _, lengths = args[:4]
     longest = max(lengths.tolist() if hasattr(lengths, "tolist") else lengths)
@@ -305,12 +308,12 @@ def _ctc(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> t
              _empty(tracer, probabilities, (batch, steps, 2 * longest + 1))),)
 
 
-def _ctc_backward(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
+def _ctc_backward(policy: Policy, tracer: Any, func: Any, args: Args, kwargs: Keywords) -> Args:
     tracer.see(_empty(tracer, args[6], tuple(args[6].shape)))  # the same sums, from the other end
     return (_empty(tracer, args[1], tuple(args[1].shape)),)
 
 
-def _packed(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
+def _packed(policy: Policy, tracer: Any, func: Any, args: Args, kwargs: Keywords) -> Args:
     """The steps of all sequences, one after the other, and how many sequences each step has."""
     steps, lengths, is_batch_first = args
     found = lengths.tolist()
@@ -319,11 +322,11 @@ def _packed(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -
              tracer.torch.tensor(sizes, dtype=tracer.torch.int64, device="cpu")),)
 
 
-def _no(policy: Policy, tracer: Any, func: Any, args: tuple, kwargs: dict) -> tuple:
+def _no(policy: Policy, tracer: Any, func: Any, args: Args, kwargs: Keywords) -> Args:
     return (False,)
 
 
-_ANSWERS: Dict[str, Callable] = {
+_ANSWERS: Dict[str, Callable[..., Any]] = {
     "_ctc_loss": _ctc, "_ctc_loss_backward": _ctc_backward, "_use_cudnn_ctc_loss": _no,
     "_use_miopen_ctc_loss": _no, "_pack_padded_sequence": _packed,
     "_grouped_mm": _grouped_product,
@@ -346,7 +349,7 @@ def refusal(tracer: Any, func: Any, error: Exception) -> Optional[str]:
 
 # ---- functions that choose by device ---------------------------------------------------------------
 
-def _lowered(torch: Any, tensors: tuple) -> tuple:
+def _lowered(torch: Any, tensors: Args) -> Args:
     """As autocast casts the arguments of attention."""
     if not torch.is_autocast_enabled("cuda"):
         return tensors
@@ -354,15 +357,15 @@ def _lowered(torch: Any, tensors: tuple) -> tuple:
     return tuple(t.to(dtype) if t is not None and t.dtype.is_floating_point else t for t in tensors)
 
 
-def attention_function(tracer: Any) -> Callable:
+def attention_function(tracer: Any) -> Callable[..., Any]:
     torch = tracer.torch
     aten = torch.ops.aten
 
-    def arguments(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
-                  enable_gqa=False):
+    def arguments(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
+                  is_causal: bool = False, scale: Any = None, enable_gqa: bool = False) -> Args:
         return query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
 
-    def choose(query, key, mask, enable_gqa) -> str:
+    def choose(query: Any, key: Any, mask: Any, enable_gqa: bool) -> str:
         cuda = torch.backends.cuda
         if mask is not None and mask.dim() > 0 and mask.stride(-1) != 1:
             return "math"
@@ -374,7 +377,8 @@ def attention_function(tracer: Any) -> Callable:
         has_all = query.shape[1] == key.shape[1]
         return "efficient" if has_all and cuda.mem_efficient_sdp_enabled() else "math"
 
-    def flash(query, key, value, dropout_p, is_causal, scale):
+    def flash(query: Any, key: Any, value: Any, dropout_p: float, is_causal: bool,
+              scale: Any) -> Any:
         width = query.shape[-1]
         scale = scale if scale is not None else 1.0 / math.sqrt(width)
         if width % 8:
@@ -384,7 +388,7 @@ def attention_function(tracer: Any) -> Callable:
                                                         False, scale=scale)[0]
         return made[..., :width] if width % 8 else made
 
-    def to_add(mask, query, key):
+    def to_add(mask: Any, query: Any, key: Any) -> Any:
         if mask is None:
             return None
         if mask.dtype == torch.bool:
@@ -396,7 +400,7 @@ def attention_function(tracer: Any) -> Callable:
             mask = torch.nn.functional.pad(mask, (0, 8 - length % 8))[..., :length]
         return mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
 
-    def attend(func, args, kwargs):
+    def attend(func: Any, args: Args, kwargs: Keywords) -> Any:
         query, key, value, mask, dropout_p, is_causal, scale, gqa = arguments(*args, **kwargs)
         if not isinstance(query, tracer.FakeTensor) or query.device.type != "cuda":
             return func(*args, **kwargs)
@@ -421,13 +425,15 @@ def attention_function(tracer: Any) -> Callable:
     return attend
 
 
-def linear_function(tracer: Any) -> Callable:
+def linear_function(tracer: Any) -> Callable[..., Any]:
     """Of what does not lie in one piece, PyTorch adds the bias in place; but to a copy, where the tensor
     is of a class of its own, as fake ones are."""
     torch = tracer.torch
 
-    def linear(func, args, kwargs):
-        x, weight, bias = (*args, *(kwargs.get(name) for name in ("input", "weight", "bias")[len(args):]))
+    def linear(func: Any, args: Args, kwargs: Keywords) -> Any:
+        named = [kwargs.get(name) for name in ("input", "weight", "bias")[len(args):]]
+        given: List[Any] = [*args, *named]
+        x, weight, bias = given
         if bias is None or not isinstance(x, tracer.FakeTensor) or x.dim() < 3 or x.is_contiguous():
             return func(*args, **kwargs)
         return torch.matmul(x, weight.t()).add_(bias)
@@ -435,7 +441,7 @@ def linear_function(tracer: Any) -> Callable:
     return linear
 
 
-def ctc_function(tracer: Any) -> Callable:
+def ctc_function(tracer: Any) -> Callable[..., Any]:
     """Its lengths become numbers; those of the GPU are taken to be the longest."""
     def numbers(lengths: Any, longest: int) -> Any:
         if not isinstance(lengths, tracer.torch.Tensor):
@@ -444,7 +450,7 @@ def ctc_function(tracer: Any) -> Callable:
             return [longest] * lengths.numel()
         return lengths.tolist()
 
-    def ctc_loss(func, args, kwargs):
+    def ctc_loss(func: Any, args: Args, kwargs: Keywords) -> Any:
         probabilities, targets, inputs, lengths, blank, reduction, *rest = args
         if kwargs or not isinstance(probabilities, tracer.FakeTensor):
             return func(*args, **kwargs)
@@ -463,17 +469,17 @@ def take_device(tracer: Any, tensor: Any, data: Any) -> None:
         tensor.fake_device = data.fake_device
 
 
-def replaced_functions(tracer: Any) -> Dict[Any, Callable]:
+def replaced_functions(tracer: Any) -> Dict[Any, Callable[..., Any]]:
     torch = tracer.torch
 
-    def set_data(func, args, kwargs):
+    def set_data(func: Any, args: Args, kwargs: Keywords) -> None:
         func(*args)
         take_device(tracer, *args)
 
-    def itself(func, args, kwargs):
+    def itself(func: Any, args: Args, kwargs: Keywords) -> Any:
         return args[0]
 
-    def is_not(func, args, kwargs):
+    def is_not(func: Any, args: Args, kwargs: Keywords) -> bool:
         return False
 
     return {torch.nn.functional.scaled_dot_product_attention: attention_function(tracer),

@@ -56,9 +56,10 @@ def is_told_to_end() -> bool:
 
 
 def train() -> None:
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what repeatable products need
     torch = under.enter_again()
     torch.manual_seed(7)
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.use_deterministic_algorithms(True)  # to warn alone would leave attention as it is
     torch.backends.cuda.enable_cudnn_sdp(False)  # it has no deterministic derivative
     torch.utils.deterministic.fill_uninitialized_memory = False
     model = model_of(torch)

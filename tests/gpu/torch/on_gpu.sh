@@ -2,14 +2,14 @@
 # Runs on a machine with a GPU and PyTorch: builds the libraries with gcc alone, then the parts that
 # are named, each within its time. One part that fails does not keep the others from running.
 #
-#   on_gpu.sh PART...     PART: build plan checks same runs live gate rescue limit spill registered neighbours raw tools watching pytorch steps, or all
+#   on_gpu.sh PART...     PART: build plan checks same runs live gate rescue limit spill registered neighbours frameworks raw tools watching pytorch steps, or all
 #   PART:SECONDS          gives a part another limit; PART=ALLOCATOR,... other allocators (of limit: phases)
 #
 # What is not in the repository is looked for in build/carried (or where the variable says):
 #   train.py   the corpus script, for steps            (VRAMWISE_TRAIN)
 #   pytests/   test_cuda.py and others, for pytorch    (VRAMWISE_PYTORCH_TESTS)
 #   vramwise   the program, built elsewhere            (VRAMWISE_PROGRAM)
-# and in build/gpu for libvramwise-analysis, which needs more than a compiler.
+# Without that, the one that part build makes is used: no compressed files, no screen of top, no metrics.
 #
 # Output: $OUT/on_gpu.log and $OUT/data.tgz, both complete after every part; ends with a table.
 set -uo pipefail
@@ -32,7 +32,7 @@ log=$result/on_gpu.log
 table=()
 
 program() {
-    for path in "${VRAMWISE_PROGRAM:-}" build/gpu/vramwise "$carried/vramwise" build/vramwise; do
+    for path in "${VRAMWISE_PROGRAM:-}" "$carried/vramwise" build/gpu/vramwise build/vramwise; do
         if [ -n "$path" ] && "$path" --version >/dev/null 2>&1; then
             realpath "$path"
             return
@@ -49,10 +49,36 @@ objects() {
         object=build/gpu/objects/$(echo "{}" | tr / _).o
         if [ ! -e "$object" ] || [ -n "$(find "{}" include src adapters cli -name "*.[ch]" -newer "$object" -print -quit)" ]; then
             gcc -std=c11 -D_GNU_SOURCE -O3 -DNDEBUG -fPIC -fvisibility=hidden -Wall -Iinclude -Isrc \
-                -Iadapters/torch/support -c "{}" -o "$object"
+                -Iadapters/torch/support -DVW_VIEW_PAGE_PATH="\"viewer/dist/page.html\"" -c "{}" -o "$object"
         fi'
 }
 named() { for source in "$@"; do echo "build/gpu/objects/$(echo "$source" | tr / _).o"; done; }
+
+# shellcheck disable=SC2046 # no name has a space
+# library NAME SOURCES LINKING...: build/gpu/libNAME.so of the objects of SOURCES, an array's name.
+library() {
+    local -n of=$2
+    gcc -shared -Wl,-soname,"lib$1.so.$version" -Wl,-rpath,'$ORIGIN' -Wl,--no-undefined \
+        -o "build/gpu/lib$1.so.$version" $(named "${of[@]}") -Lbuild/gpu "${@:3}" -lpthread -ldl -lm
+    ln -sf "lib$1.so.$version" "build/gpu/lib$1.so"
+}
+
+# shellcheck disable=SC2046 # no name has a space
+# What reads files and concludes, and the program: as CMakeLists.txt makes them where there is no other library.
+analysis() {
+    local sources tools program_sources
+    mapfile -t sources < <(find src/{parse,analysis,watch,check,doctor,fleet,mcp,plan,ranks,remedy,report,settings,trend,view} \
+        -name '*.c' ! -name 'decompress_gzip.c' ! -name 'decompress_xz.c' ! -name 'decompress_zstd.c' | sort)
+    mapfile -t tools < <(printf '%s\n' src/{base,model,export}/*.c src/device/{gpu_monitor,nvml_load,amd_smi_load,library_load}.c \
+        src/engine/torch/torch_{settings*,rounding,versions}.c | grep -v -e base/last_error -e base/version)
+    mapfile -t program_sources < <(printf '%s\n' cli/*.c | grep -v -E '/top_(crash|details|draw|loop|screen)[.]c')
+    objects "${sources[@]}" "${program_sources[@]}"
+    rm -f build/gpu/tools.a
+    ar cr build/gpu/tools.a $(named "${tools[@]}")
+    library vramwise-analysis sources build/gpu/tools.a -Wl,--exclude-libs,ALL -lvramwise
+    gcc -o build/gpu/vramwise $(named "${program_sources[@]}") -Wl,-rpath,'$ORIGIN' -Lbuild/gpu -lvramwise-analysis \
+        -lvramwise -lpthread -ldl -lm
+}
 
 part_build() {
     set -e
@@ -62,15 +88,9 @@ part_build() {
         src/live -name '*.c' | sort)
     mapfile -t support < <(find adapters/torch/support -name '*.c' | sort)
     objects "${core[@]}" "${support[@]}"
-    gcc -shared -Wl,-soname,"libvramwise.so.$version" -o "build/gpu/libvramwise.so.$version" \
-        $(named "${core[@]}") -lpthread -ldl -lm
-    ln -sf "libvramwise.so.$version" build/gpu/libvramwise.so
-    if [ "${#support[@]}" -gt 0 ]; then
-        gcc -shared -Wl,-soname,"libvramwise-torch.so.$version" -Wl,-rpath,'$ORIGIN' \
-            -o "build/gpu/libvramwise-torch.so.$version" $(named "${support[@]}") -Lbuild/gpu \
-            -lvramwise -lpthread -ldl
-        ln -sf "libvramwise-torch.so.$version" build/gpu/libvramwise-torch.so
-    fi
+    library vramwise core
+    library vramwise-torch support -lvramwise
+    analysis
     ls -l build/gpu/*.so.* build/gpu/vramwise 2>/dev/null || true
     echo "program: $(program)"
     python3 -c 'import torch, transformers, torchvision
@@ -142,6 +162,12 @@ part_spill() {
 }
 part_registered() { python3 "$tests/registered.py" ${names:+--allocator "$names"}; }
 part_neighbours() { python3 "$tests/neighbours.py"; }
+part_frameworks() {
+    local is_bad=0
+    python3 "$tests/frameworks.py" || is_bad=1
+    python3 "$tests/notebook_cell.py" || is_bad=1
+    return $is_bad
+}
 part_pytorch() {
     python3 "$tests/run_pytorch_tests.py" --tests "${VRAMWISE_PYTORCH_TESTS:-$carried/pytests}" $names
 }
@@ -153,8 +179,8 @@ part_steps() {
 part_watching() { python3 "$bench/bench_watching.py" --vramwise "$(program)" --seconds $((limit / 2)); }
 part_tools() { python3 "$tests/snapshot_tools.py" --vramwise "$(program)" --out "$OUT" $names; }
 
-declare -A limits=([build]=240 [plan]=200 [checks]=300 [same]=200 [runs]=180 [live]=90 [gate]=560 [rescue]=180 [limit]=420 [spill]=480 [registered]=90 [neighbours]=120 [raw]=180 [tools]=160 [watching]=160 [pytorch]=420 [steps]=420)
-order=(build plan checks same runs live gate rescue limit spill registered neighbours raw tools watching pytorch steps)
+declare -A limits=([build]=240 [plan]=200 [checks]=300 [same]=200 [runs]=180 [live]=90 [gate]=560 [rescue]=180 [limit]=420 [spill]=480 [registered]=90 [neighbours]=120 [frameworks]=180 [raw]=180 [tools]=160 [watching]=160 [pytorch]=420 [steps]=420)
+order=(build plan checks same runs live gate rescue limit spill registered neighbours frameworks raw tools watching pytorch steps)
 
 if [ "${1:-}" = --part ]; then # in a process of its own, so that it can be stopped
     limit=$3
