@@ -6,35 +6,21 @@
 // million events (or VRAMWISE_BENCH_EVENTS), served. Without a corpus a recording of tests/data takes its place.
 
 import { execFileSync, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { pathToFileURL } from 'node:url';
 import { chromium } from '../../viewer/node_modules/playwright-core/index.mjs';
 import { BROWSER_ARGUMENTS, findChromium } from '../../tests/viewer/support/chromium.mjs';
 import { describeMachine } from './machine.mjs';
 import { SECONDS, whilePanning, whileZooming, zoomIn } from './frames.mjs';
+import { chooseRecording, count, heapOf, median, mib, ROOT, seconds, statsOf, table, VIEWPORT } from './measure.mjs';
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const build = resolve(process.argv[2] ?? join(ROOT, 'build'));
 const program = join(build, 'vramwise');
 const scratch = join(build, 'bench-viewer');
-const VIEWPORT = { width: 1920, height: 1080 };
 const MANY_EVENTS = Number(process.env.VRAMWISE_BENCH_EVENTS ?? 10_000_000);
 const TURNS = 5;
-
-const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
-const seconds = (ms) => `${(ms / 1000).toFixed(2)} s`;
-const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
-const count = (value) => Math.round(value).toLocaleString('en-US');
-
-function chooseRecording() {
-  const corpus = process.env.VRAMWISE_CORPUS;
-  const path = corpus ? join(corpus, 'generate_kv.native.pickle.xz') : null;
-  if (path !== null && existsSync(path)) return { name: 'generate_kv.native', path };
-  const name = 'train_eval_phases.native';
-  return { name, path: join(ROOT, 'tests/data/recordings', `${name}.pickle.xz`) };
-}
 
 function timed(...words) {
   const begin = performance.now();
@@ -53,18 +39,9 @@ async function open(browser, address) {
     };
     requestAnimationFrame(look);
   });
-  await page.goto(address, { waitUntil: 'commit' });
+  await page.goto(`${address}#tab=timeline`, { waitUntil: 'commit' });
   const handle = await page.waitForFunction(() => window.benchReady, null, { timeout: 300_000 });
   return { context, page, firstPicture: await handle.jsonValue() };
-}
-
-/** Objects and typed arrays, after collecting garbage. */
-async function heapOf(context, page) {
-  const session = await context.newCDPSession(page);
-  await session.send('HeapProfiler.enable');
-  await session.send('HeapProfiler.collectGarbage');
-  const usage = await session.send('Runtime.getHeapUsage');
-  return { objects: usage.usedSize, arrays: usage.backingStorageSize ?? 0 };
 }
 
 /** The rows of a page that is shown: frames of the whole run and of a small part of it, and memory. */
@@ -84,12 +61,6 @@ async function measurePage({ context, page }) {
   return rows;
 }
 
-function statsOf(path) {
-  const stats = JSON.parse(execFileSync(program, ['stats', '--json', path], { maxBuffer: 1 << 28 }));
-  const device = stats.devices.reduce((most, one) => (one.events > most.events ? one : most));
-  return { events: device.events, allocs: device.actions.alloc + (device.initial_blocks ?? 0) };
-}
-
 async function benchPage(browser, { name, path }) {
   const target = join(scratch, 'page.html');
   const writing = Array.from({ length: TURNS }, () => timed('view', path, '-o', target));
@@ -100,7 +71,7 @@ async function benchPage(browser, { name, path }) {
     shown = await open(browser, pathToFileURL(target).href);
     first.push(shown.firstPicture);
   }
-  const stats = statsOf(path);
+  const stats = statsOf(program, path);
   const rows = [
     ['recording', `${name}, ${count(stats.events)} events, ${count(stats.allocs)} blocks, ${mib(statSync(path).size)}`],
     ['`vramwise view`', seconds(median(writing))],
@@ -132,7 +103,7 @@ async function benchServed(browser, { name, path }) {
   const many = join(scratch, 'many.pickle');
   const repeat = join(ROOT, 'bench/repeat_recording.py');
   execFileSync('python3', [repeat, path, String(MANY_EVENTS), many], { stdio: ['ignore', 'ignore', 'inherit'] });
-  const stats = statsOf(many);
+  const stats = statsOf(program, many);
   const { server, address, up } = await serve(many);
   try {
     const shown = await open(browser, address);
@@ -149,8 +120,6 @@ async function benchServed(browser, { name, path }) {
     rmSync(many); // some 800 MB
   }
 }
-
-const table = (rows) => ['| | |', '|---|---|', ...rows.map((row) => `| ${row.join(' | ')} |`)].join('\n');
 
 mkdirSync(scratch, { recursive: true });
 const browser = await chromium.launch({ executablePath: findChromium(), args: BROWSER_ARGUMENTS });

@@ -15,7 +15,7 @@ const theme = (page) => page.locator('html').getAttribute('data-theme');
 describe('the keyboard alone', () => {
   test('reaches every tab, the search, the help and what is pinned', async () => {
     const { page } = await visit(RUN);
-    for (const [i, name] of TABS.entries()) {
+    for (const [i, name] of ['Findings', ...TABS.filter((one) => one !== 'Findings')].entries()) {
       await page.keyboard.press(String(i + 1));
       await expect.poll(() => selected(page).innerText()).toBe(name);
     }
@@ -45,13 +45,13 @@ describe('the keyboard alone', () => {
       });
       expect(isOutlined, `'${name}' shows that it has the focus`).toBe(true);
       seen.add(name.trim());
-      if (name.trim() === 'Timeline (1)') break;
+      if (name.trim() === 'Findings (1)') break;
     }
-    expect([...seen].join('; ')).toMatch(/Device.*Search.*Copies the address.*Save.*colours.*Keys.*Timeline/);
+    expect([...seen].join('; ')).toMatch(/Device.*Search.*Copies the address.*Hide frames.*Save.*colours.*Keys.*Findings/);
     await page.keyboard.press('ArrowRight');
-    await expect.poll(() => selected(page).innerText()).toBe('Segments');
+    await expect.poll(() => selected(page).innerText()).toBe('Timeline');
     await page.keyboard.press('End');
-    await expect.poll(() => selected(page).innerText()).toBe('Findings');
+    await expect.poll(() => selected(page).innerText()).toBe('Diff');
   });
 });
 
@@ -160,4 +160,70 @@ describe('pictures as files', () => {
     expect(shapes.shapes).toBeGreaterThan(5);
     expect(shapes.texts).toBeGreaterThan(2);
   });
+});
+
+describe('where something is wrong', () => {
+  test('Findings is the first tab, and the one that is shown', async () => {
+    const { page } = await visit(RUN);
+    expect(await selected(page).innerText()).toBe('Findings');
+    expect((await page.getByRole('tab').allInnerTexts())[0]).toBe('Findings');
+  });
+
+  test('and where nothing is, the timeline is', async () => {
+    const { page } = await visit(recording('train_eval_phases.native'));
+    expect(await selected(page).innerText()).toBe('Timeline');
+    expect((await page.getByRole('tab').allInnerTexts())[0]).toBe('Timeline');
+  });
+
+  test('no chip has the name of another verdict', async () => {
+    const { page } = await visit(RUN);
+    const verdict = await page.locator('.verdict .word').innerText();
+    const names = await page.locator('.verdict .chip b').allInnerTexts();
+    expect(names).toContain(verdict);
+    for (const other of ['genuine', 'leak', 'kept-graph', 'stranded', 'outside', 'capped', 'refused', 'too-large', 'host'])
+      expect(names).not.toContain(other);
+  });
+});
+
+test.each(['Timeline', 'Table', 'Findings'].flatMap((name) => [[name, 'one recording', [RUN]], [name, 'two', [recording('leak_loss.expand'), RUN]]]))(
+  'on a phone what is above %s of %s takes at most a fifth of the height', async (name, _, files) => {
+  const { page } = await visit(files, { viewport: { width: 390, height: 844 } });
+  await show(page, name);
+  const { y } = await page.locator('.panels').boundingBox();
+  expect(y).toBeLessThanOrEqual(844 / 5);
+  expect(await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)).toBeLessThanOrEqual(0);
+});
+
+test('on a phone the rows of the table show where stacks of one line differ', async () => {
+  const { page } = await visit(recording('leak_loss.expand'), { viewport: { width: 390, height: 844 } });
+  await show(page, 'Table');
+  const inner = page.locator('.table-row .where .muted').first();
+  expect(await inner.innerText()).toMatch(/in linear\.py:134/);
+  const { x, width } = await inner.boundingBox();
+  expect(x + width).toBeLessThanOrEqual(390);
+  expect(width).toBeGreaterThan(100);
+});
+
+test.each(['Segments', 'Table', 'What-if', 'Leaks'])('the table of %s is saved as CSV by a key', async (name) => {
+  const { page } = await visit(recording('leak_loss.expand'));
+  await show(page, name);
+  const [download] = await Promise.all([page.waitForEvent('download'), page.keyboard.press('c')]);
+  expect(download.suggestedFilename()).toMatch(/^leak_loss.*-[a-z-]+\.csv$/);
+  const path = join(PAGES, `${threadId}-${download.suggestedFilename()}`);
+  await download.saveAs(path);
+  const lines = readFileSync(path, 'utf8').trimEnd().split('\n');
+  expect(lines.length).toBeGreaterThan(1);
+  expect(lines[0]).toMatch(/bytes/);
+});
+
+test('frames of libraries are hidden by a key, in the link too', async () => {
+  const { page } = await visit(recording('leak_loss.expand'), { hash: 'tab=table' });
+  await page.locator('.twist').first().click();
+  const lines = page.locator('.table-row .detail li'), all = await lines.count();
+  await page.keyboard.press('f');
+  await expect.poll(() => linkOf(page).get('frames')).toBe('own');
+  await expect.poll(() => lines.count()).toBeLessThan(all);
+  for (const text of await lines.allInnerTexts()) expect(text).not.toMatch(/site-packages|lib\/python3/);
+  await page.keyboard.press('f');
+  await expect.poll(() => lines.count()).toBe(all);
 });

@@ -29,7 +29,7 @@ describe('moving', () => {
   const last = async () => (await report('stats', RUN)).devices[0].events;
 
   test('the wheel zooms at the pointer, dragging pans', async () => {
-    const { page } = await visit(RUN);
+    const { page } = await visit(RUN, { hash: 'tab=timeline' });
     const end = await last(), middle = await middleOf(page);
     await page.mouse.move(middle.x, middle.y);
     for (let i = 0; i < 6; i++) await page.mouse.wheel(0, -120);
@@ -55,7 +55,7 @@ describe('moving', () => {
   });
 
   test('keys zoom, pan and go to the peak', async () => {
-    const { page } = await visit(RUN);
+    const { page } = await visit(RUN, { hash: 'tab=timeline' });
     const end = await last();
     for (let i = 0; i < 5; i++) await page.keyboard.press('w');
     await expect.poll(async () => (await rangeOf(page, end)).span).toBeLessThan(end / 4);
@@ -76,7 +76,7 @@ describe('moving', () => {
   });
 
   test('a mark is where memory ran out, and there the page begins', async () => {
-    const { page } = await visit(RUN);
+    const { page } = await visit(RUN, { hash: 'tab=timeline' });
     const atOf = () => linkOf(page).get('at'); // none: where the page began
     expect(atOf()).toBeNull();
     await page.keyboard.press('p');
@@ -155,7 +155,7 @@ describe('blocks', () => {
 });
 
 test('colours are by stack, category, size, stream or age, and the legend says which', async () => {
-  const { page } = await visit(recording('streams.native'));
+  const { page } = await visit(recording('streams.native'), { hash: 'tab=timeline' });
   const seen = new Set([await pictureOf(page, canvasOf(page))]);
   const legends = new Set();
   for (const colour of ['category', 'size', 'stream', 'age']) {
@@ -166,4 +166,24 @@ test('colours are by stack, category, size, stream or age, and the legend says w
   }
   expect(seen.size).toBe(5);
   expect(legends.size).toBe(4);
+});
+
+test('a block is pinned by the keyboard alone, and marks are explained beside the picture', async () => {
+  const { page } = await visit(RUN, { hash: 'tab=timeline' });
+  const numberOf = async () => Number(linkOf(page).get('block') ?? -1);
+  await page.keyboard.press('p');
+  await page.keyboard.press('Enter');
+  await expect.poll(numberOf).toBeGreaterThanOrEqual(0);
+  await expect.poll(() => details(page).innerText()).toContain('Size');
+  const first = await numberOf();
+  await page.keyboard.press('j');
+  await expect.poll(numberOf).not.toBe(first);
+  await page.keyboard.press('k');
+  await expect.poll(numberOf).toBe(first);
+  await page.keyboard.press('.');
+  await expect.poll(() => linkOf(page).get('at')).not.toBe(null);
+  await page.keyboard.press('Escape');
+  await expect.poll(numberOf).toBe(-1);
+  const marks = page.getByRole('list', { name: 'Marks' });
+  expect(oneLine(await marks.innerText())).toMatch(/out of memory a request failed.*retry/);
 });

@@ -19,6 +19,7 @@ export function makeApp(model: Model, store: Store, say: (text: string) => void)
     model,
     store,
     run,
+    stacks: () => (store.state.frames === 'own' ? run().stacks.usersOnly() : run().stacks),
     device: () => run().devices[store.state.device]!,
     liveOf,
     highestLiveOf: (device) => once(highest, device, () => new Highest(liveOf(device))),

@@ -2,10 +2,17 @@
 
 import { failureInstant } from '../data/events';
 import type { Device, Model } from '../data/model';
+import { toneOf } from '../data/verdicts';
 import type { Change, State, Tab, Theme } from './state';
+
+/** The doctor found of a recording that memory runs out. */
+export function isWrong(model: Model): boolean {
+  return model.runs.some((run) => run.doctor !== null && toneOf(run.doctor.verdict) === 'danger');
+}
 
 function tabFor(model: Model, device: Device | undefined): Tab {
   if (model.diff !== null) return 'diff';
+  if (isWrong(model)) return 'findings';
   return device !== undefined && !device.header.has_trace ? 'segments' : 'timeline';
 }
 
@@ -28,6 +35,7 @@ export function defaultState(model: Model, theme: Theme, run = 0, device = model
     stack: null,
     colour: 'stack',
     search: '',
+    frames: 'all',
     theme,
   };
 }

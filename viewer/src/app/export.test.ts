@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { svg } from '../look/h';
-import { exportPicture, fileName, svgText } from './export';
+import { exportPicture, exportTable, fileName, svgText } from './export';
 import type { Picture } from './panel';
 
 function picture(text: string): Picture {
@@ -87,6 +87,13 @@ describe('saving', () => {
     await exportPicture({ ...picture('x'), draw: (canvas) => drawn.push(canvas === (context as never)) }, 'run.pickle', 'png', say);
     expect(drawn).toEqual([[2, 2], true, [600, 200]]);
     expect(links[0]!.name).toBe('run-timeline.png');
+  });
+
+  it('downloads a table as CSV, where there is one', () => {
+    exportTable({ name: 'leaks', csv: 'a\n1\n' }, 'run.pickle', say);
+    exportTable(null, 'run.pickle', say);
+    expect(links.map((link) => link.name)).toEqual(['run-leaks.csv']);
+    expect(said).toEqual(['Saved as run-leaks.csv', 'There is no table to save here']);
   });
 
   it('says why there is no file', async () => {

@@ -3,7 +3,7 @@
 
 import { themeColours } from '../look/colours';
 import { svg } from '../look/h';
-import type { Picture } from './panel';
+import type { Picture, Table } from './panel';
 
 const SCALE = 2;
 
@@ -71,4 +71,14 @@ export async function exportPicture(picture: Picture | null, recording: string, 
   } catch (error) {
     say(`Not saved: ${error instanceof Error ? error.message : String(error)}`);
   }
+}
+
+export function exportTable(table: Table | null, recording: string, say: (text: string) => void): void {
+  if (table === null) {
+    say('There is no table to save here');
+    return;
+  }
+  const name = fileName(recording, table.name, 'csv');
+  download(new Blob([table.csv], { type: 'text/csv' }), name);
+  say(`Saved as ${name}`);
 }

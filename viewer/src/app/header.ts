@@ -17,6 +17,8 @@ export interface Actions {
   copyLink(): void;
   exportPng(): void;
   exportSvg(): void;
+  exportCsv(): void;
+  nextFrames(): void;
   help(): void;
   nextTheme(): void;
 }
@@ -64,10 +66,15 @@ export function makeHeader(app: App, actions: Actions): Header {
   );
   const devices = makePicker('Device ([ and ])', [], (value) => store.set(toDevice(model, store.state, store.state.run, Number(value))));
   const search = makeSearch(app);
-  const theme = h('button', { type: 'button', class: 'plain', onclick: () => actions.nextTheme() });
+  const frames = h(
+    'button',
+    { type: 'button', class: 'plain', title: 'Hide frames of libraries and of the interpreter in stacks, table and flame graph (f)', 'aria-pressed': 'false', onclick: () => actions.nextFrames() },
+    'Own frames',
+  );
+  const theme = h('button', { type: 'button', class: 'plain theme', onclick: () => actions.nextTheme() });
   const button = (title: string, what: string, run: () => void): HTMLElement =>
     h('button', { type: 'button', class: 'plain', title: what, onclick: run }, title);
-  const file = names.length > 1 ? runs.element : h('span', { class: 'file', title: files[0] }, names[0]);
+  const file = names.length > 1 ? runs.element : h('span', { class: 'file', title: files[0] }, h('bdi', {}, names[0]));
   let shownRun = -1;
   if (files.length > 1) runs.element.title = names.map((_, i) => `${'AB'[i] ?? i + 1}: ${files[i]}`).join('\n');
 
@@ -84,10 +91,13 @@ export function makeHeader(app: App, actions: Actions): Header {
       h(
         'span',
         { class: 'actions' },
-        button('Copy link', 'Copies the address, which holds what you look at', () => actions.copyLink()),
+        h('button', { type: 'button', class: 'plain wide-only', title: 'Copies the address, which holds what you look at', onclick: () => actions.copyLink() }, 'Copy link'),
+        frames,
         makeMenu('Save', [
           { title: 'Picture as PNG', key: 'e', run: () => actions.exportPng() },
           { title: 'Picture as SVG', run: () => actions.exportSvg() },
+          { title: 'Table as CSV', key: 'c', run: () => actions.exportCsv() },
+          { title: 'Link, to the clipboard', run: () => actions.copyLink() },
         ]).element,
         theme,
         button('?', 'Keys (?)', () => actions.help()),
@@ -101,6 +111,7 @@ export function makeHeader(app: App, actions: Actions): Header {
       }
       runs.set(String(state.run));
       devices.set(String(state.device));
+      frames.setAttribute('aria-pressed', String(state.frames === 'own'));
       theme.textContent = `Theme: ${state.theme}`;
       theme.title = 'System, light or dark colours (t)';
       if (document.activeElement !== search && search.value !== state.search) search.value = state.search;

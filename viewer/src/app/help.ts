@@ -11,6 +11,8 @@ const EVERYWHERE: Keys = [
   ['/', 'search'],
   ['Esc', 'unpin, clear the highlighted stack and the search'],
   ['e', 'save the picture as PNG'],
+  ['c', 'save the table as CSV'],
+  ['f', 'hide frames of libraries and of the interpreter, or show them again'],
   ['t', 'system, light or dark colours'],
   ['?', 'this list'],
 ];

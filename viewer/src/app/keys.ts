@@ -49,6 +49,12 @@ function use(app: App, targets: KeyTargets, event: KeyboardEvent): boolean {
     case 'e':
       actions.exportPng();
       return true;
+    case 'c':
+      actions.exportCsv();
+      return true;
+    case 'f':
+      actions.nextFrames();
+      return true;
     case '[':
     case ']':
       stepDevice(app, event.key === '[' ? -1 : 1);

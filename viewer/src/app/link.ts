@@ -3,7 +3,7 @@
 
 import { NONE, type Model } from '../data/model';
 import { defaultState } from './defaults';
-import { COLOURS, TABS, type State, type Store, type Theme } from './state';
+import { COLOURS, FRAMES, TABS, type State, type Store, type Theme } from './state';
 
 const SEARCH_MAX = 500;
 
@@ -20,6 +20,7 @@ export function linkOf(model: Model, state: State): string {
   if (state.pinned !== null) out.set('block', String(state.pinned));
   if (state.stack !== null) out.set('stack', state.stack === NONE ? 'none' : String(state.stack));
   if (state.colour !== here.colour) out.set('by', state.colour);
+  if (state.frames !== here.frames) out.set('frames', state.frames);
   if (state.search !== '') out.set('q', state.search.slice(0, SEARCH_MAX));
   return out.toString();
 }
@@ -62,6 +63,7 @@ export function stateOf(model: Model, hash: string, theme: Theme): State {
     pinned: below(link.get('block'), blocks),
     stack: link.get('stack') === 'none' ? NONE : below(link.get('stack'), stacks),
     colour: one(link.get('by'), COLOURS) ?? here.colour,
+    frames: one(link.get('frames'), FRAMES) ?? here.frames,
     search: (link.get('q') ?? '').slice(0, SEARCH_MAX),
   };
 }

@@ -1,6 +1,6 @@
 // What a tab is made of. The shell makes each panel when its tab is first shown, and keeps it.
 
-import type { Device, Model, Run } from '../data/model';
+import type { Device, Model, Run, Stacks } from '../data/model';
 import type { Highest } from '../data/live';
 import type { State, Store, Tab } from './state';
 
@@ -11,6 +11,8 @@ export interface App {
   /** Of the present state. */
   run(): Run;
   device(): Device;
+  /** Those of the run, with the frames that are to be shown. Searches look at all: `run().stacks`. */
+  stacks(): Stacks;
   /** Live bytes at every instant of a device; made once. */
   liveOf(device: Device): Float64Array;
   highestLiveOf(device: Device): Highest;
@@ -29,12 +31,19 @@ export interface Picture {
   drawSvg(parent: SVGSVGElement): void;
 }
 
+export interface Table {
+  readonly name: string; // for the file: "leaks"
+  readonly csv: string;
+}
+
 export interface Panel {
   readonly element: HTMLElement;
   /** It was shown, or the state or the window's size changed while it is shown. */
   update(state: State): void;
   /** null: nothing to export. */
   picture(): Picture | null;
+  /** Its table as CSV, all rows that are found in the order in which they stand; null: it has no rows. */
+  table?(): Table | null;
   /** A key that the shell does not know; true: it was used. */
   key?(event: KeyboardEvent): boolean;
 }

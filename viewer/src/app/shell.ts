@@ -4,12 +4,13 @@ import { fill } from '../look/h';
 import type { Model } from '../data/model';
 import { makeApp } from './app';
 import { copyText } from './clipboard';
-import { exportPicture } from './export';
+import { exportPicture, exportTable } from './export';
 import { makeHeader, type Actions } from './header';
 import { makeHelp } from './help';
 import { listenToKeys } from './keys';
 import { followLink, stateOf } from './link';
 import type { App, PanelKind } from './panel';
+import { isWrong } from './defaults';
 import { Store, type State } from './state';
 import { makeTabs } from './tabs';
 import { applyTheme, nextTheme, onSystemTheme, storedTheme, storeTheme } from './theme';
@@ -33,10 +34,17 @@ function watchWindow(app: App, redraw: () => void): void {
   window.addEventListener('afterprint', () => applyTheme(app.store.state.theme) && redraw());
 }
 
-export function showShell(root: HTMLElement, model: Model, kinds: readonly PanelKind[]): App {
+/** Findings come first where something is wrong. */
+function inOrder(model: Model, kinds: readonly PanelKind[]): readonly PanelKind[] {
+  if (!isWrong(model)) return kinds;
+  return [...kinds.filter((kind) => kind.tab === 'findings'), ...kinds.filter((kind) => kind.tab !== 'findings')];
+}
+
+export function showShell(root: HTMLElement, model: Model, given: readonly PanelKind[]): App {
   const store = new Store(stateOf(model, window.location.hash, storedTheme()));
   const toast = makeToast();
   const app = makeApp(model, store, (text) => toast.say(text));
+  const kinds = inOrder(model, given);
   const tabs = makeTabs(app, kinds);
   const help = makeHelp(model.vramwise, kinds);
   const verdict = makeVerdictStrip(app);
@@ -50,6 +58,8 @@ export function showShell(root: HTMLElement, model: Model, kinds: readonly Panel
     },
     exportPng: () => save('png'),
     exportSvg: () => save('svg'),
+    exportCsv: () => exportTable(tabs.shown()?.table?.() ?? null, app.run().file, app.say),
+    nextFrames: () => store.set({ frames: store.state.frames === 'all' ? 'own' : 'all' }),
     help: () => help.open(),
     nextTheme: () => store.set({ theme: nextTheme(store.state.theme) }),
   };

@@ -6,6 +6,10 @@ export type Tab = (typeof TABS)[number];
 export const COLOURS = ['stack', 'category', 'size', 'stream', 'age'] as const;
 export type Colour = (typeof COLOURS)[number];
 
+/** Of stacks: all frames, or those outside libraries and the interpreter. */
+export const FRAMES = ['all', 'own'] as const;
+export type Frames = (typeof FRAMES)[number];
+
 export type Theme = 'system' | 'light' | 'dark';
 
 export interface State {
@@ -19,6 +23,7 @@ export interface State {
   readonly stack: number | null; // highlighted everywhere; NONE is a stack too
   readonly colour: Colour;
   readonly search: string;
+  readonly frames: Frames;
   readonly theme: Theme;
 }
 

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { EVIL, sampleDoctor, sampleFinding, withDoctor } from '../testing/doctor';
 import { sampleApp, sampleModel } from '../testing/model';
-import { chipOf, keyNumbers, makeVerdictStrip, toneOf } from './verdict';
+import { chipOf, keyNumbers, makeVerdictStrip } from './verdict';
 
 const sample = {
   lastInstant: 4,
@@ -13,20 +13,17 @@ const sample = {
 const click = (button: Element | null): void => (button as HTMLElement).click();
 
 describe('the words of the strip', () => {
-  it('have a tone', () => {
-    expect(['healthy', 'not-oom', 'unknown', 'leak', 'fragmentation'].map(toneOf)).toEqual(['good', 'good', 'warn', 'danger', 'danger']);
-  });
-
   it('of a chip are the kind, the bytes and the line', () => {
-    expect(chipOf(sampleFinding({ where: ['/me/train.py:152 main'] }))).toEqual({ name: 'peak', rest: '2.00 KiB, train.py:152' });
-    expect(chipOf(sampleFinding({ where: ['/me/train.py:152 main'] }), true).name).toBe('live at the failure');
-    expect(chipOf(sampleFinding({ kind: 'leak' }), true).name).toBe('leak');
-    expect(chipOf(sampleFinding({ bytes: null }))).toEqual({ name: 'peak', rest: '' });
+    expect(chipOf(sampleFinding({ where: ['/me/train.py:152 main'] }), 'leak')).toEqual({ name: 'peak', rest: '2.00 KiB, train.py:152' });
+    expect(chipOf(sampleFinding({ where: ['/me/train.py:152 main'] }), 'leak', true).name).toBe('live at the failure');
+    expect(chipOf(sampleFinding({ kind: 'leak' }), 'leak', true).name).toBe('leak');
+    expect(chipOf(sampleFinding({ kind: 'leak' }), 'genuine', true).name).toBe('growth');
+    expect(chipOf(sampleFinding({ bytes: null }), 'leak')).toEqual({ name: 'peak', rest: '' });
   });
 
   it('of a warning are what it warns of, not the bytes of what did not happen', () => {
     const title = 'max_split_size_mb:128, which many pages recommend, would make this run reserve 65.78 GiB instead of 16.51 GiB.';
-    expect(chipOf(sampleFinding({ kind: 'warning', title }))).toEqual({ name: 'warning', rest: 'max_split_size_mb:128' });
+    expect(chipOf(sampleFinding({ kind: 'warning', title }), 'leak')).toEqual({ name: 'warning', rest: 'max_split_size_mb:128' });
   });
 
   it('are the numbers of stats, where there are any', () => {

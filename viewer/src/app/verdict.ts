@@ -4,6 +4,7 @@
 import './verdict.css';
 import type { Finding, StatsDevice } from '../data/header';
 import type { Device, Run } from '../data/model';
+import { findingName, toneOf } from '../data/verdicts';
 import { fill, h } from '../look/h';
 import { bytes, count } from '../look/units';
 import { toDevice } from './defaults';
@@ -17,21 +18,13 @@ export interface VerdictStrip {
   update(state: State): void;
 }
 
-export type Tone = 'good' | 'warn' | 'danger';
-
-/** Of a verdict: nothing is wrong, not known, or memory runs out. */
-export function toneOf(verdict: string): Tone {
-  if (verdict === 'healthy' || verdict === 'not-oom') return 'good';
-  return verdict === 'unknown' ? 'warn' : 'danger';
-}
-
 /** A few words for a chip: "fragmentation 2.73 GiB, train.py:172"; of a warning what it warns of. */
-export function chipOf(finding: Finding, hasFailed = false): { name: string; rest: string } {
+export function chipOf(finding: Finding, verdict: string, hasFailed = false): { name: string; rest: string } {
   if (finding.kind === 'warning') return { name: 'warning', rest: /^[^\s,.;]+/.exec(finding.title)?.[0].slice(0, 40) ?? '' };
   const place = /([^/\\]+:\d+) /.exec(`${finding.where[0] ?? ''} `)?.[1];
   const size = finding.bytes === null ? null : bytes(finding.bytes);
   // The peak of a run that failed is what was live then: the strip has the peak of live memory beside it.
-  const name = finding.kind === 'peak' && hasFailed ? 'live at the failure' : finding.kind;
+  const name = finding.kind === 'peak' && hasFailed ? 'live at the failure' : findingName(finding.kind, verdict);
   return { name, rest: [size, place].filter((part) => part !== null && part !== undefined).join(', ') };
 }
 
@@ -53,9 +46,14 @@ export function keyNumbers(run: Run, device: Device): [name: string, value: stri
   return out;
 }
 
+/** Where the pictures need the height more. */
+function isNarrow(): boolean {
+  return typeof window.matchMedia === 'function' && window.matchMedia('(max-width: 700px)').matches;
+}
+
 export function makeVerdictStrip(app: App): VerdictStrip {
   const element = h('section', { class: 'verdict', 'aria-label': 'the verdict' });
-  let isFolded = false, shown = '';
+  let isFolded = isNarrow(), shown = '';
 
   const wordOf = (run: Run): HTMLElement => {
     const verdict = run.doctor?.verdict ?? 'no verdict';
@@ -66,7 +64,7 @@ export function makeVerdictStrip(app: App): VerdictStrip {
   const names = shortNames(app.model.runs.map((run) => run.file));
   const fileOf = (run: Run): HTMLElement | null => {
     const index = app.model.runs.indexOf(run);
-    return names.length > 1 ? h('span', { class: 'file', title: run.file }, `${'AB'[index] ?? ''}: ${names[index]}`) : null;
+    return names.length > 1 ? h('span', { class: 'file', title: run.file }, `${'AB'[index] ?? ''}: `, h('span', { class: 'name' }, names[index] ?? '')) : null;
   };
 
   const said = (run: Run): HTMLElement =>
@@ -108,8 +106,8 @@ export function makeVerdictStrip(app: App): VerdictStrip {
       sentenceOf(run),
     );
 
-  const chip = (finding: Finding, index: number, hasFailed: boolean): HTMLElement => {
-    const { name, rest } = chipOf(finding, hasFailed);
+  const chip = (finding: Finding, index: number, verdict: string, hasFailed: boolean): HTMLElement => {
+    const { name, rest } = chipOf(finding, verdict, hasFailed);
     const go = (): void => {
       const target = targetOf(app.model, app.store.state, app.store.state.run, finding);
       app.store.set(target);
@@ -128,7 +126,7 @@ export function makeVerdictStrip(app: App): VerdictStrip {
       h('dl', { class: 'numbers' }, ...numbers.map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value)))),
       run.doctor === null || run.doctor.findings.length === 0
         ? null
-        : h('div', { class: 'chips', role: 'group', 'aria-label': 'findings' }, ...run.doctor.findings.map((finding, index) => chip(finding, index, hasFailed))),
+        : h('div', { class: 'chips', role: 'group', 'aria-label': 'findings' }, ...run.doctor.findings.map((finding, index) => chip(finding, index, run.doctor!.verdict, hasFailed))),
     );
   };
 

@@ -177,11 +177,12 @@ function readStrings(bytes: Uint8Array, name: string): string[] {
 }
 
 async function readRun(columns: Columns, prefix: string, header: RunHeader): Promise<Run> {
-  const [strings, functionName, file, line, first, frames, category, where] = await Promise.all([
+  const [strings, functionName, file, line, users, first, frames, category, where] = await Promise.all([
     columns.read(`${prefix}strings`, 'u8'),
     columns.read(`${prefix}frame.function`, 'u32'),
     columns.read(`${prefix}frame.file`, 'u32'),
     columns.read(`${prefix}frame.line`, 'u32'),
+    columns.read(`${prefix}frame.users`, 'u8'),
     columns.read(`${prefix}stack.first`, 'u32'),
     columns.read(`${prefix}stack.frames`, 'u32'),
     columns.read(`${prefix}stack.category`, 'u8'),
@@ -200,7 +201,7 @@ async function readRun(columns: Columns, prefix: string, header: RunHeader): Pro
     stats: header.stats,
     doctor: header.doctor,
     doctorReason: header.doctor_reason,
-    stacks: makeStacks({ strings: texts, functionName, file, line, first, frames, category, where, categories: header.categories }),
+    stacks: makeStacks({ strings: texts, functionName, file, line, users, first, frames, category, where, categories: header.categories }),
     devices,
     busiest,
   };

@@ -1,5 +1,6 @@
 // Who holds how much: blocks added up by stack, and stacks by what they have in common.
 
+import { tableText, type Separator } from './csv';
 import { liveAt } from './live';
 import { NONE, type Device, type Frame, type Stacks } from './model';
 import { matches, type Search } from './search';
@@ -155,20 +156,9 @@ export function sortRows(rows: readonly Row[], column: ColumnName, isFalling: bo
   return [...rows].sort((a, b) => sign * compare(a, b, column) || b.bytes - a.bytes || (a.key < b.key ? -1 : 1));
 }
 
-/** A cell that no spreadsheet takes for a formula, whatever the recording calls its functions. */
-function cell(text: string, separator: ',' | '\t'): string {
-  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  if (separator === '\t') return safe.replace(/[\t\r\n]/g, ' ');
-  return /[",\r\n]/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe;
-}
-
 /** For a spreadsheet: bytes as whole numbers, the share in percent. */
-export function rowsAsText(rows: readonly Row[], totalBytes: number, separator: ',' | '\t'): string {
-  const lines = [['bytes', 'share_percent', 'blocks', 'largest_bytes', 'category', 'where', 'file'].join(separator)];
-  for (const row of rows) {
-    const share = totalBytes > 0 ? ((100 * row.bytes) / totalBytes).toFixed(3) : '0';
-    const texts = [row.category, row.where, row.file].map((text) => cell(text, separator));
-    lines.push([row.bytes, share, row.blocks, row.largest, ...texts].join(separator));
-  }
-  return lines.join('\n') + '\n';
+export function rowsAsText(rows: readonly Row[], totalBytes: number, separator: Separator): string {
+  const head = ['bytes', 'share_percent', 'blocks', 'largest_bytes', 'category', 'where', 'file'];
+  const share = (row: Row): string => (totalBytes > 0 ? ((100 * row.bytes) / totalBytes).toFixed(3) : '0');
+  return tableText(head, rows.map((row) => [row.bytes, share(row), row.blocks, row.largest, row.category, row.where, row.file]), separator);
 }

@@ -79,6 +79,8 @@ export interface Stacks {
   /** Numbers of frames, for grouping; innermost first. */
   frameIdsOf(stack: number): Uint32Array;
   frame(id: number): Frame;
+  /** The same stacks without the frames of libraries and of the interpreter; a stack that has no others keeps them. Made once. */
+  usersOnly(): Stacks;
   /** The innermost frame outside libraries, else the innermost, else null. */
   whereOf(stack: number): Frame | null;
   /** In `categories`; of NONE that of "unknown". */

@@ -7,6 +7,7 @@ const stacks = makeStacks({
   functionName: Uint32Array.of(0, 2, 4, 77),
   file: Uint32Array.of(1, 3, 4, 77),
   line: Uint32Array.of(152, 0, 0, 9),
+  users: Uint8Array.of(1, 0, 0, 0),
   first: Uint32Array.of(0, 2, 2, 3, 4, 5),
   frames: Uint32Array.of(1, 0, 2, 3, 99),
   category: Uint8Array.of(1, 0, 0, 0, 0),
@@ -21,6 +22,17 @@ describe('stacks', () => {
     expect(stacks.framesOf(0).map((frame) => frame.functionName)).toEqual(['empty', 'main']);
     expect(Array.from(stacks.frameIdsOf(0))).toEqual([1, 0]);
     expect(stacks.categoryOf(0)).toBe(1);
+  });
+
+  it('can be shown without the frames of libraries, unless there are no others', () => {
+    const own = stacks.usersOnly();
+    expect(own.framesOf(0).map((frame) => frame.functionName)).toEqual(['main']);
+    expect(own.labelOf(0)).toBe(stacks.labelOf(0));
+    expect(Array.from(own.frameIdsOf(2))).toEqual([2]);
+    expect(own.framesOf(1)).toEqual([]);
+    expect(own.usersOnly()).toBe(own);
+    expect(stacks.usersOnly()).toBe(own);
+    expect(stacks.framesOf(0).length).toBe(2);
   });
 
   it('without frames, and no stack at all, have words too', () => {
@@ -39,7 +51,7 @@ describe('stacks', () => {
   });
 
   it('of a run without any are none', () => {
-    const none = makeStacks({ strings: [], functionName: new Uint32Array(), file: new Uint32Array(), line: new Uint32Array(), first: new Uint32Array(), frames: new Uint32Array(), category: new Uint8Array(), where: new Uint32Array(), categories: [] });
+    const none = makeStacks({ strings: [], functionName: new Uint32Array(), file: new Uint32Array(), line: new Uint32Array(), users: new Uint8Array(), first: new Uint32Array(), frames: new Uint32Array(), category: new Uint8Array(), where: new Uint32Array(), categories: [] });
     expect(none.count).toBe(0);
     expect(none.framesOf(0)).toEqual([]);
     expect(none.categoryOf(0)).toBe(0);

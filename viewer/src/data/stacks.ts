@@ -8,6 +8,7 @@ export interface StackColumns {
   readonly functionName: Uint32Array;
   readonly file: Uint32Array;
   readonly line: Uint32Array;
+  readonly users: Uint8Array; // of frames: 1 outside libraries and the interpreter
   readonly first: Uint32Array;
   readonly frames: Uint32Array;
   readonly category: Uint8Array;
@@ -55,9 +56,11 @@ export function makeStacks(columns: StackColumns): Stacks {
     return frame(ids[place < ids.length ? place : 0]!);
   };
 
-  return {
+  let short: Stacks | null = null;
+  const stacks: Stacks = {
     count,
     categories: columns.categories,
+    usersOnly: () => (short ??= withFrames(stacks, (stack) => usersOf(columns.users, frameIdsOf(stack)))),
     frame,
     frameIdsOf,
     whereOf,
@@ -69,4 +72,22 @@ export function makeStacks(columns: StackColumns): Stacks {
       return where === null ? 'no frame was recorded' : frameLabel(where);
     },
   };
+  return stacks;
+}
+
+function usersOf(users: Uint8Array, ids: Uint32Array): Uint32Array {
+  const kept = ids.filter((id) => users[id] === 1);
+  return kept.length > 0 ? kept : ids;
+}
+
+/** Where a stack is from, and what it is called, does not change with the frames that are shown. */
+function withFrames(stacks: Stacks, frameIdsOf: (stack: number) => Uint32Array): Stacks {
+  const made = new Map<number, Uint32Array>();
+  const kept = (stack: number): Uint32Array => {
+    const known = made.get(stack) ?? frameIdsOf(stack);
+    made.set(stack, known);
+    return known;
+  };
+  const short: Stacks = { ...stacks, frameIdsOf: kept, framesOf: (stack) => Array.from(kept(stack), stacks.frame), usersOnly: () => short };
+  return short;
 }

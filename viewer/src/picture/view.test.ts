@@ -96,6 +96,8 @@ describe('wheel and keys', () => {
     expect(keyMove('w')).toEqual(keyMove('+'));
     expect(keyMove('0')).toEqual({ kind: 'whole' });
     expect(keyMove('P')).toEqual({ kind: 'peak' });
+    expect(keyMove('Enter')).toEqual({ kind: 'pin', way: 'largest' });
+    expect(keyMove('.')).toEqual({ kind: 'cursor', direction: 1 });
     expect(keyMove('x')).toBeNull();
   });
 

@@ -72,7 +72,12 @@ export function wheelMove(wheel: Wheel): WheelMove {
 export type KeyMove =
   | { readonly kind: 'pan'; readonly share: number }
   | { readonly kind: 'zoom'; readonly factor: number }
+  | { readonly kind: 'cursor'; readonly direction: 1 | -1 }
+  | { readonly kind: 'pin'; readonly way: PinWay }
   | { readonly kind: 'whole' | 'peak' | 'next-mark' | 'mark-before' };
+
+/** Of the blocks that are live at the cursor: the largest, or the one above or below what is pinned. */
+export type PinWay = 'largest' | 'above' | 'below';
 
 export function keyMove(key: string): KeyMove | null {
   switch (key.length === 1 ? key.toLowerCase() : key) {
@@ -96,6 +101,16 @@ export function keyMove(key: string): KeyMove | null {
       return { kind: 'whole' };
     case 'p':
       return { kind: 'peak' };
+    case ',':
+      return { kind: 'cursor', direction: -1 };
+    case '.':
+      return { kind: 'cursor', direction: 1 };
+    case 'Enter':
+      return { kind: 'pin', way: 'largest' };
+    case 'k':
+      return { kind: 'pin', way: 'above' };
+    case 'j':
+      return { kind: 'pin', way: 'below' };
     case 'n':
       return { kind: 'next-mark' };
     case 'b':

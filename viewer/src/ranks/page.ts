@@ -2,6 +2,7 @@
 
 import './ranks.css';
 import { copyText } from '../app/clipboard';
+import { exportTable } from '../app/export';
 import { applyTheme, nextTheme, onSystemTheme, storedTheme, storeTheme } from '../app/theme';
 import { makeToast } from '../app/toast';
 import type { RankReport, RanksReport } from '../data/header';
@@ -9,7 +10,7 @@ import { fill, h, type Child } from '../look/h';
 import { bytes, count } from '../look/units';
 import { keepFocus, nothing, swatch, tableHead, type Heading } from '../panels/parts';
 import { LIVE, mostOf, rankBar, RESERVED } from './bars';
-import { answerOf, bytesOr, firstRank, measureName, nameOf, oomText, sortRanks, tellingRank, type RankKey, type Sorting } from './rows';
+import { answerOf, bytesOr, firstRank, measureName, nameOf, oomText, ranksText, sitesText, sortRanks, tellingRank, type RankKey, type Sorting } from './rows';
 
 const FEW_SITES = 100;
 
@@ -27,6 +28,12 @@ const HEADINGS: readonly Heading<RankKey>[] = [
 
 const NOT_TYPED_INTO = ':not(input, textarea, select)';
 
+/** A button that saves a table, all of it. */
+function saving(text: () => string, name: string, report: RanksReport, say: (text: string) => void): HTMLElement {
+  const save = (): void => exportTable({ name, csv: text() }, report.folder ?? 'job', say);
+  return h('button', { type: 'button', class: 'plain', onclick: save }, 'Save as CSV');
+}
+
 function list(title: string, lines: readonly Child[][]): HTMLElement | null {
   if (lines.length === 0) return null;
   return h('section', {}, h('h3', {}, title), h('ul', {}, ...lines.map((line) => h('li', {}, ...line))));
@@ -40,7 +47,7 @@ function figure(text: string, rank: RankReport, measure: string): HTMLElement {
 
 // ---- below the table -----------------------------------------------------------------------------
 
-function sites(report: RanksReport): HTMLElement | null {
+function sites(report: RanksReport, say: (text: string) => void): HTMLElement | null {
   if (report.sites.length === 0) return null;
   const rows = report.sites.slice(0, FEW_SITES).map((site) =>
     h(
@@ -57,7 +64,7 @@ function sites(report: RanksReport): HTMLElement | null {
   return h(
     'section',
     { class: 'sites' },
-    h('h3', {}, 'Where ranks differ, at their peaks'),
+    h('h3', {}, 'Where ranks differ, at their peaks ', saving(() => sitesText(report), 'sites', report, say)),
     h('div', { class: 'wide' }, h('table', {}, h('thead', {}, h('tr', {}, ...head)), h('tbody', {}, ...rows))),
     report.sites.length > FEW_SITES && h('p', { class: 'note' }, `and ${count(report.sites.length - FEW_SITES)} more: vramwise report --json has them all`),
   );
@@ -152,12 +159,12 @@ export function makeRanks(report: RanksReport, say: (text: string) => void): { r
       'main',
       { class: 'report ranks-page' },
       h('h2', { class: report.oom_count > 0 ? 'danger' : null }, answerOf(report)),
-      h('p', { class: 'note' }, key(LIVE, 'live peak'), key(RESERVED, 'reserved peak'), '* out of line with the other ranks'),
+      h('p', { class: 'note' }, key(LIVE, 'live peak'), key(RESERVED, 'reserved peak'), '* out of line with the other ranks ', saving(() => ranksText(shown(), first), 'ranks', report, say)),
       h('div', { class: 'wide' }, table),
       all.length === 0 && nothing('No file here is of a rank, or says anything about memory.'),
       detail,
       outliers(report),
-      sites(report),
+      sites(report, say),
       settings(report),
       files(report),
     ),

@@ -1,6 +1,7 @@
 // The rows of the ranks' table: sorting, the words for a figure, and which rank is shown first.
 
 import type { RankReport, RanksReport } from '../data/header';
+import { tableText } from '../data/csv';
 import { bytes, duration } from '../look/units';
 
 export type RankKey = 'rank' | 'live' | 'reserved' | 'events' | 'steps' | 'growth' | 'oom' | 'verdict';
@@ -87,4 +88,18 @@ const MEASURES: Readonly<Record<string, string>> = { peak_live_bytes: 'live peak
 
 export function measureName(measure: string): string {
   return MEASURES[measure] ?? measure;
+}
+
+/** The tables for a spreadsheet. */
+export function ranksText(ranks: readonly RankReport[], first: RankReport | null): string {
+  const head = ['rank', 'peak_live_bytes', 'peak_reserved_bytes', 'events', 'steps', 'growth_bytes_per_step', 'ran_out', 'verdict'];
+  return tableText(
+    head,
+    ranks.map((rank) => [rank.rank, rank.peak_live_bytes, rank.peak_reserved_bytes, rank.events, rank.steps, rank.growth_bytes_per_step, oomText(rank, first), rank.verdict]),
+  );
+}
+
+export function sitesText(report: RanksReport): string {
+  const head = ['rank', 'bytes', 'median_bytes', 'category', 'where'];
+  return tableText(head, report.sites.map((site) => [site.rank, site.bytes, site.median_bytes, site.category, site.where]));
 }

@@ -100,6 +100,7 @@ function runColumns({ stacks, devices }: Run, prefix: string): { header: Pick<Ru
     column('frame.function', 'u32', frames.map((frame) => number(frame.functionName))),
     column('frame.file', 'u32', frames.map((frame) => number(frame.file))),
     column('frame.line', 'u32', frames.map((frame) => frame.line)),
+    column('frame.users', 'u8', all.flatMap((one, stack) => one.map((frame) => Number(stacks.usersOnly().framesOf(stack).some((kept) => kept.line === frame.line))))),
     column('stack.first', 'u32', first),
     column('stack.frames', 'u32', frames.map((_, i) => i)),
     column('stack.category', 'u8', all.map((_, stack) => stacks.categoryOf(stack))),

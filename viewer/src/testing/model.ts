@@ -32,6 +32,7 @@ export interface SampleStack {
   category?: string;
   frames: Frame[]; // innermost first
   where?: number; // place in it
+  library?: number[]; // places of frames that are of a library
 }
 
 export interface Sample {
@@ -147,6 +148,7 @@ export function sampleRun(sample: Sample): Run {
       functionName: Uint32Array.from(frames.map((frame) => text(frame.functionName))),
       file: Uint32Array.from(frames.map((frame) => text(frame.file))),
       line: Uint32Array.from(frames.map((frame) => frame.line)),
+      users: Uint8Array.from(stacks.flatMap((stack) => stack.frames.map((_, i) => Number(!(stack.library ?? []).includes(i))))),
       first: Uint32Array.from(first),
       frames: Uint32Array.from(frames.map((_, i) => i)),
       category: Uint8Array.from(stacks.map((stack) => CATEGORIES.indexOf(stack.category ?? 'other'))),
@@ -176,6 +178,7 @@ export function sampleState(model: Model, change: Partial<State> = {}): State {
     stack: null,
     colour: 'stack',
     search: '',
+    frames: 'all',
     theme: 'light',
     ...change,
   };
@@ -195,6 +198,7 @@ export function sampleApp(model: Model, change: Partial<State> = {}): App & { sa
     store,
     run,
     device: () => run().devices[store.state.device]!,
+    stacks: () => (store.state.frames === 'own' ? run().stacks.usersOnly() : run().stacks),
     liveOf,
     highestLiveOf: (device) => new Highest(liveOf(device)),
     say: (text) => said.push(text),

@@ -147,5 +147,13 @@ export function makeDiff(app: App): Panel {
     changes?.update(state);
   };
 
-  return { element, update: draw, picture: () => plot.picture('diff') };
+  return {
+    element,
+    update: draw,
+    picture: () => plot.picture('diff'),
+    table() {
+      const csv = changes?.csv() ?? null;
+      return csv === null ? null : { name: 'diff', csv };
+    },
+  };
 }

@@ -5,6 +5,7 @@ import type { App } from '../../app/panel';
 import type { State } from '../../app/state';
 import type { DiffReport } from '../../data/header';
 import type { Device } from '../../data/model';
+import { tableText, type Cell } from '../../data/csv';
 import { parseSearch } from '../../data/search';
 import { fill, h } from '../../look/h';
 import { DISTINCT } from '../../look/palette';
@@ -32,6 +33,8 @@ const headings = (kind: Kind): Heading<DiffKey>[] => [
 export interface Changes {
   readonly element: HTMLElement;
   update(state: State): void;
+  /** null: no row is found. */
+  csv(): string | null;
 }
 
 /** `devices`: those that were compared, of both runs. */
@@ -39,6 +42,7 @@ export function makeChanges(app: App, report: DiffReport, devices: readonly Devi
   const rowsBy: Readonly<Record<Kind, DiffRow[]>> = { line: lineRows(report, app.model), category: categoryRows(report) };
   let kind: Kind = 'line', side: Side = 'all', isAllShown = false;
   let sorted: { key: DiffKey; isFalling: boolean } = { key: 'difference', isFalling: true };
+  let found: readonly DiffRow[] = [];
   const table = h('table'), more = h('div');
 
   const redraw = (): void => draw(app.store.state);
@@ -98,7 +102,7 @@ export function makeChanges(app: App, report: DiffReport, devices: readonly Devi
 
   const draw = (state: State): void => {
     const rows = rowsBy[kind], search = parseSearch(state.search);
-    const found = sortRows(rows, sorted.key, sorted.isFalling).filter((row) => isOnSide(row, side) && isFound(row, search, state.search, app.model));
+    found = sortRows(rows, sorted.key, sorted.isFalling).filter((row) => isOnSide(row, side) && isFound(row, search, state.search, app.model));
     const shown = isAllShown ? found : found.slice(0, FEW_ROWS);
     const most = rows.reduce((so, row) => Math.max(so, Math.abs(row.after - row.before)), 1);
     keepFocus(table, () => fill(table, tableHead(headings(kind), sorted, sort), h('tbody', {}, ...shown.map((row) => rowElement(row, most, state)))));
@@ -113,5 +117,10 @@ export function makeChanges(app: App, report: DiffReport, devices: readonly Devi
   return {
     element: h('div', {}, h('div', { class: 'controls' }, title, kinds.element, sides.element), h('div', { class: 'wide' }, table), more),
     update: draw,
+    csv() {
+      const head = [kind, 'category', 'detail', 'before_bytes', 'after_bytes', 'difference_bytes', 'before_blocks', 'after_blocks'];
+      const cells = (row: DiffRow): Cell[] => [row.label, row.category, row.detail, row.before, row.after, row.after - row.before, row.blocksBefore, row.blocksAfter];
+      return found.length === 0 ? null : tableText(head, found.map(cells));
+    },
   };
 }

@@ -7,6 +7,7 @@ import type { App, Panel } from '../../app/panel';
 import { findingId, targetOf } from '../../app/places';
 import type { State, Tab } from '../../app/state';
 import type { DoctorReport, Finding, Remedy } from '../../data/header';
+import { findingName } from '../../data/verdicts';
 import { categoryColour } from '../../look/palette';
 import { fill, h, type Child } from '../../look/h';
 import { bytes } from '../../look/units';
@@ -72,7 +73,7 @@ export function makeFindings(app: App): Panel {
     return h(
       'article',
       { id: findingId(index), tabindex: -1 },
-      h('h3', {}, h('span', { class: 'kind' }, finding.kind), finding.title),
+      h('h3', {}, h('span', { class: 'kind' }, findingName(finding.kind, app.model.runs[run]!.doctor?.verdict ?? '')), finding.title),
       placesOf(run, finding),
       tabText === undefined ? null : h('button', { type: 'button', class: 'plain', onclick: go }, tabText),
       partsOf(finding),

@@ -91,12 +91,12 @@ class FlamePanel implements Panel {
     const { app } = this, device = app.device(), { stacks } = app.run(), moment = momentOf(app), before = this.tree;
     this.moments.set(moment);
     this.colours.set(this.colour);
-    const key = `${momentKey(app, state)} ${this.isInverted} ${state.search}`;
+    const key = `${momentKey(app, state)} ${this.isInverted} ${state.frames} ${state.search}`;
     this.tree = this.keptTree.get(key, () => {
       this.search = parseSearch(state.search);
       const found = this.search === null ? null : usageByStack(device, stacks, moment, state.cursor, this.search);
       const matched = found === null ? null : new Map(found.map((usage) => [usage.stack, usage.bytes]));
-      return makeTree(usageByStack(device, stacks, moment, state.cursor), stacks, this.isInverted, matched);
+      return makeTree(usageByStack(device, stacks, moment, state.cursor), app.stacks(), this.isInverted, matched);
     });
     if (before !== null && before !== this.tree) {
       this.zoomed = sameNode(before, this.zoomed, this.tree);

@@ -152,5 +152,9 @@ export function makeLeaks(app: App): Panel {
       draw(state);
     },
     picture: () => plot.picture('leaks'),
+    table() {
+      const csv = table.csv();
+      return csv === null ? null : { name: 'leaks', csv };
+    },
   };
 }

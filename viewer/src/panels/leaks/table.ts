@@ -2,6 +2,7 @@
 
 import type { App } from '../../app/panel';
 import type { State } from '../../app/state';
+import { tableText } from '../../data/csv';
 import { matches, parseSearch } from '../../data/search';
 import { fill, h } from '../../look/h';
 import { NEUTRAL } from '../../look/palette';
@@ -25,6 +26,8 @@ export interface LeakContent {
 export interface LeakTable {
   readonly element: HTMLElement;
   update(state: State, content: LeakContent): void;
+  /** null: no row is found. */
+  csv(): string | null;
 }
 
 const headings = (hasCard: boolean): Heading<LeakKey>[] => [
@@ -41,10 +44,10 @@ const headings = (hasCard: boolean): Heading<LeakKey>[] => [
 export function makeLeakTable(app: App, choose: (stack: number) => void): LeakTable {
   const table = h('table'), none = h('div');
   let sorted: { key: LeakKey; isFalling: boolean } = { key: 'perStep', isFalling: true };
-  let shown: LeakContent | null = null;
+  let shown: LeakContent | null = null, found: readonly LeakRow[] = [];
 
   const rowOf = (row: LeakRow, state: State, { chosen, styleOf, card, highest }: LeakContent): HTMLElement => {
-    const innermost = app.run().stacks.framesOf(row.stack)[0], { colour, dash } = styleOf(row);
+    const innermost = app.stacks().framesOf(row.stack)[0], { colour, dash } = styleOf(row);
     const isTaken = state.stack === row.stack;
     const tick = h('input', { type: 'checkbox', checked: chosen.has(row.stack), 'aria-label': `draw ${row.label}`, onchange: () => choose(row.stack) });
     return h(
@@ -73,12 +76,16 @@ export function makeLeakTable(app: App, choose: (stack: number) => void): LeakTa
   const draw = (state: State, content: LeakContent): void => {
     shown = content;
     const search = parseSearch(state.search), { stacks } = app.run();
-    const found = sortLeaks(content.rows, sorted.key, sorted.isFalling).filter((row) => search === null || matches(search, stacks, row.stack, row.last));
+    found = sortLeaks(content.rows, sorted.key, sorted.isFalling).filter((row) => search === null || matches(search, stacks, row.stack, row.last));
     keepFocus(table, () =>
       fill(table, tableHead(headings(content.card !== null), sorted, sort), h('tbody', {}, ...found.map((row) => rowOf(row, state, content)))),
     );
     fill(none, found.length === 0 && nothing('No stack is found by the search.'));
   };
 
-  return { element: h('div', { class: 'wide' }, table, none), update: draw };
+  const csv = (): string | null => {
+    const head = ['where', 'category', 'growth_bytes_per_step', 'first_bytes', 'last_bytes'];
+    return found.length === 0 ? null : tableText(head, found.map((row) => [row.label, row.category, Math.round(row.perStep), row.first, row.last]));
+  };
+  return { element: h('div', { class: 'wide' }, table, none), update: draw, csv };
 }

@@ -2,7 +2,8 @@
 
 import './segments.css';
 import '../shared/toolbar.css';
-import type { App, Panel, Picture } from '../../app/panel';
+import type { App, Panel, Picture, Table } from '../../app/panel';
+import { tableText } from '../../data/csv';
 import type { State } from '../../app/state';
 import { parseSearch, type Search } from '../../data/search';
 import { themeColours } from '../../look/colours';
@@ -20,7 +21,7 @@ import { failureOf, moveByKey } from './moves';
 import { fittingBytesPerRow, hitAt, MEASURES, placeRows, type Rows } from './rows';
 import { makeScrubber } from './scrubber';
 import { makeSide } from './side';
-import { isBlock, rangeWords } from './words';
+import { addressText, isBlock, rangeWords } from './words';
 
 const LEAST_PER_ROW = 1024 ** 2, MOST_PER_ROW = 2 ** 42;
 const HIGHEST_PICTURE = 8000;
@@ -247,6 +248,16 @@ class SegmentsPanel implements Panel {
     if (to === null) return false;
     store.set({ cursor: to });
     return true;
+  }
+
+  table(): Table | null {
+    const { layout } = this, { streams, pools } = this.app.device().header;
+    if (layout === null || layout.segments.length === 0) return null;
+    const head = ['address', 'reserved_bytes', 'live_bytes', 'idle_bytes', 'blocks', 'stream', 'pool', 'expandable'];
+    const rows = layout.segments.map((one) => [
+      addressText(one.address), one.reserved, one.live, one.idle, one.blocks, streams[one.stream] ?? null, pools[one.pool] ?? null, one.isExpandable ? 'yes' : 'no',
+    ]);
+    return { name: 'segments', csv: tableText(head, rows) };
   }
 
   picture(): Picture | null {

@@ -80,7 +80,7 @@ export function makeSide(app: App, actions: SideActions): Side {
   const showBlock = (layout: Layout, pinned: number | null): void => {
     block.hidden = pinned === null;
     if (pinned === null) return;
-    const device = app.device(), { stacks } = app.run(), isHere = rangeOfBlock(layout, pinned) >= 0;
+    const device = app.device(), stacks = app.stacks(), isHere = rangeOfBlock(layout, pinned) >= 0;
     const lines = frameLines(stacks, device.blocks.stack[pinned] ?? NONE).map((line) =>
       h('li', { class: line.kind === 'frame' && line.isWhere ? 'is-where' : null }, line.text),
     );

@@ -3,7 +3,7 @@
 import './table.css';
 import '../shared/toolbar.css';
 import { copyText } from '../../app/clipboard';
-import type { App, Panel } from '../../app/panel';
+import type { App, Panel, Table } from '../../app/panel';
 import type { State } from '../../app/state';
 import {
   COLUMNS, GROUPINGS, groupRows, rowsAsText, sortRows, totalOf, usageByStack,
@@ -84,7 +84,8 @@ class TablePanel implements Panel {
     });
     this.rows = this.keptRows.get(`${key} ${this.column} ${this.isFalling}`, () => sortRows(this.found.rows, this.column, this.isFalling));
     this.focused = Math.max(0, Math.min(this.focused, this.rows.length - 1));
-    this.offsets = new Offsets(this.rows.map((row) => (this.open.has(row.key) ? rowHeight(row, stacks, state.stack) : rowHeight(null, stacks, null))));
+    const shown = app.stacks();
+    this.offsets = new Offsets(this.rows.map((row) => (this.open.has(row.key) ? rowHeight(row, shown, state.stack) : rowHeight(null, shown, null))));
     fill(this.said, this.words(state));
     this.drawHead();
     this.drawRows();
@@ -128,7 +129,7 @@ class TablePanel implements Panel {
   }
 
   private drawRows(): void {
-    const { stacks } = this.app.run(), { stack: highlighted } = this.app.store.state;
+    const stacks = this.app.stacks(), { stack: highlighted } = this.app.store.state;
     this.scroll.setAttribute('aria-rowcount', String(this.rows.length + 1));
     this.body.style.height = `${Math.max(this.offsets.total, this.rows.length === 0 ? 80 : 0)}px`;
     if (this.rows.length === 0) {
@@ -197,6 +198,10 @@ class TablePanel implements Panel {
   private async copy(separator: ',' | '\t'): Promise<void> {
     const isCopied = await copyText(rowsAsText(this.rows, this.found.total.bytes, separator));
     this.app.say(isCopied ? `${count(this.rows.length)} rows are copied` : 'The browser did not allow to copy');
+  }
+
+  table(): Table | null {
+    return this.rows.length === 0 ? null : { name: 'table', csv: rowsAsText(this.rows, this.found.total.bytes, ',') };
   }
 
   picture(): ReturnType<Panel['picture']> {

@@ -47,14 +47,14 @@ function whereCell({ row, stacks }: RowParts): HTMLElement {
   const inner = row.usages.length === 1 ? stacks.framesOf(row.usages[0]!.stack)[0] : undefined;
   const label = inner === undefined ? row.where : frameLabel(inner);
   if (label === row.where) return h('span', { role: 'cell', title: row.where }, row.where);
-  return h('span', { role: 'cell', title: `${row.where}, in ${label}` }, row.where, h('span', { class: 'muted' }, `, in ${label}`));
+  return h('span', { role: 'cell', class: 'where', title: `${row.where}, in ${label}` }, h('span', {}, row.where), h('span', { class: 'muted' }, `, in ${label}`));
 }
 
 function lineElement(line: Line, choose: (stack: number) => void): HTMLElement {
   if (line.kind === 'stack')
     return h('li', { class: line.isChosen ? 'is-chosen' : null }, h('button', { type: 'button', onclick: () => choose(line.stack) }, line.text));
   if (line.kind === 'note') return h('li', { class: 'muted' }, line.text);
-  return h('li', { class: line.isWhere ? 'is-where' : null }, line.text);
+  return h('li', { class: line.isWhere ? 'is-where' : null, title: line.text }, h('bdi', {}, line.text));
 }
 
 export function rowElement(parts: RowParts): HTMLElement {

@@ -2,7 +2,7 @@
 
 import { liveAt } from '../../data/live';
 import { frameLabel } from '../../data/stacks';
-import type { Device, Run } from '../../data/model';
+import type { Device, Run, Stacks } from '../../data/model';
 import type { App } from '../../app/panel';
 import type { State } from '../../app/state';
 import { fill, h, type Child } from '../../look/h';
@@ -22,8 +22,8 @@ function facts(...rows: (readonly [string, Child] | null)[]): HTMLElement {
   return list;
 }
 
-function stackList(run: Run, stack: number): HTMLElement {
-  const frames = run.stacks.framesOf(stack), where = run.stacks.whereOf(stack);
+function stackList(stacks: Stacks, stack: number): HTMLElement {
+  const frames = stacks.framesOf(stack), where = stacks.whereOf(stack);
   if (frames.length === 0) return h('p', { class: 'muted' }, 'No stack was recorded.');
   return h(
     'ol',
@@ -73,7 +73,7 @@ export function makeDetails(app: App): Details {
       const run = app.run(), device = app.device();
       const pinned = state.pinned !== null && state.pinned < device.blocks.count ? state.pinned : null;
       const stack = pinned !== null ? device.blocks.stack[pinned]! : state.stack;
-      const now = [device, pinned, stack, state.cursor];
+      const now = [device, pinned, stack, state.cursor, state.frames];
       if (now.every((value, i) => value === shown[i])) return;
       shown = now;
       element.hidden = stack === null;
@@ -103,7 +103,7 @@ export function makeDetails(app: App): Details {
           h('button', { type: 'button', class: 'plain', onclick: () => app.store.set({ tab: 'segments' }) }, 'Address map here'),
         ),
         h('h4', {}, 'Stack, innermost first'),
-        stackList(run, stack),
+        stackList(app.stacks(), stack),
       );
     },
   };

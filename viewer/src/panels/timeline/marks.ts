@@ -13,16 +13,17 @@ interface Look {
   readonly shape: 'triangle' | 'circle' | 'square' | 'diamond';
   readonly colour: keyof ThemeColours;
   readonly name: string;
+  readonly what: string; // it means
 }
 
 /** The most serious first. */
 const LOOKS: Readonly<Record<MarkKind, Look>> = {
-  oom: { letter: '!', shape: 'triangle', colour: 'danger', name: 'out of memory' },
-  retry: { letter: 'R', shape: 'circle', colour: 'warn', name: 'retry' },
-  'empty-cache': { letter: 'E', shape: 'square', colour: 'accent', name: 'empty_cache' },
-  user: { letter: 'U', shape: 'diamond', colour: 'good', name: 'note' },
-  annotation: { letter: 'A', shape: 'diamond', colour: 'muted', name: 'annotation' },
-  snapshot: { letter: 'S', shape: 'square', colour: 'muted', name: 'snapshot' },
+  oom: { letter: '!', shape: 'triangle', colour: 'danger', name: 'out of memory', what: 'a request failed' },
+  retry: { letter: 'R', shape: 'circle', colour: 'warn', name: 'retry', what: 'cached memory was given back before the request was served' },
+  'empty-cache': { letter: 'E', shape: 'square', colour: 'accent', name: 'empty_cache', what: 'the program gave cached memory back' },
+  user: { letter: 'U', shape: 'diamond', colour: 'good', name: 'note', what: 'the program wrote it' },
+  annotation: { letter: 'A', shape: 'diamond', colour: 'muted', name: 'annotation', what: 'PyTorch or the program named this moment' },
+  snapshot: { letter: 'S', shape: 'square', colour: 'muted', name: 'snapshot', what: 'the recording was taken' },
 };
 const ORDER = Object.keys(LOOKS) as MarkKind[];
 const NEAREST = 16; // CSS pixels
@@ -35,6 +36,12 @@ export interface MarkGroup {
 
 export function markName(mark: Mark): string {
   return LOOKS[mark.kind]?.name ?? mark.kind;
+}
+
+/** Of the kinds that marks are of, the most serious first. */
+export function lookOfKinds(marks: readonly Mark[]): { readonly kind: MarkKind; readonly name: string; readonly what: string }[] {
+  const kinds = new Set(marks.map((mark) => mark.kind));
+  return ORDER.filter((kind) => kinds.has(kind)).map((kind) => ({ kind, name: LOOKS[kind].name, what: LOOKS[kind].what }));
 }
 
 export function markText(mark: Mark): string {

@@ -15,17 +15,19 @@ import { spanOf, type Range } from '../../picture/columns';
 import { colourTable } from '../../picture/paint';
 import { makeScheme, type Scheme } from '../../picture/schemes';
 import { blockMatcher } from '../../data/search';
-import { centred, fitted, heightFor, heightOfRun, keyMove, neighbour, panned, zoomed } from '../../picture/view';
+import { centred, fitted, heightFor, heightOfRun, keyMove, neighbour, panned, zoomed, type PinWay } from '../../picture/view';
 import { drawAxes, lanesOf, type Scene } from './axes';
 import { BlockPicture } from './blocks';
 import { makeDetails } from './details';
 import { makePicture } from './export';
 import { makeLegend } from './legend';
 import { highestOfLine } from './lines';
-import { groupAt, groupsOf, markText, type MarkGroup } from './marks';
+import { groupAt, groupsOf, lookOfKinds, markText, type MarkGroup } from './marks';
+import { makeMarkLegend } from './mark_legend';
 import { makeOverview } from './overview';
 import { canvasPen } from './pen';
 import { isInside, plotIn, xOf, type Plot } from './plot';
+import { blockByKey } from './pinning';
 import { listenToPointer } from './pointer';
 import { addressOf, categoryOf, exactBytes, innermost, lifeOf, pictureWords, rangeWords, waitOf } from './words';
 
@@ -61,6 +63,7 @@ class Timeline implements Panel {
   private readonly over = makeSurface(() => this.askOver());
   private readonly overview = makeOverview(() => this.range(), (range) => this.move(range));
   private readonly legend = makeLegend((key) => this.press(key));
+  private readonly markLegend = makeMarkLegend();
   private readonly details;
   private readonly colourPicker;
   private readonly heightPicker;
@@ -137,6 +140,7 @@ class Timeline implements Panel {
       ),
       this.sentence,
       h('div', { class: 'timeline-body' }, h('div', { class: 'timeline-picture' }, this.main.element, this.overview.element), this.details.element),
+      this.markLegend.element,
       this.legend.element,
     );
     store.subscribe((state) => {
@@ -181,6 +185,7 @@ class Timeline implements Panel {
     this.rangeText.textContent = device.header.has_trace ? rangeWords(device, range) : '';
     this.foundText.textContent = this.foundWords(state);
     this.details.update(state);
+    this.markLegend.update(device);
     this.legend.update(this.schemeOf(state.colour), device, Math.round(state.cursor), state.colour === 'stack' ? state.stack : this.litKey);
     this.ask();
   }
@@ -220,6 +225,12 @@ class Timeline implements Panel {
         break;
       case 'peak':
         this.toPeak();
+        break;
+      case 'cursor':
+        this.moveCursor(move.direction);
+        break;
+      case 'pin':
+        this.pinByKey(move.way);
         break;
       default:
         this.toMark(move.kind === 'next-mark' ? 1 : -1);
@@ -266,6 +277,24 @@ class Timeline implements Panel {
     const range = this.range(), isSeen = to >= range.from && to <= range.to;
     this.app.store.set({ cursor: to, ...(isSeen ? {} : centred(range, to, device.lastInstant)) });
     this.app.say(markText(marks.find((mark) => mark.instant === to)!));
+  }
+
+  /** By what a pixel of the picture stands for, at least an event. */
+  private moveCursor(direction: 1 | -1): void {
+    const device = this.app.device(), range = this.range(), { cursor } = this.app.store.state;
+    const step = Math.max(1, Math.round(spanOf(range) / Math.max(1, this.plot.width)));
+    const to = Math.max(0, Math.min(device.lastInstant, Math.round(cursor) + direction * step));
+    this.app.store.set({ cursor: to, ...(to >= range.from && to <= range.to ? {} : centred(range, to, device.lastInstant)) });
+  }
+
+  private pinByKey(way: PinWay): void {
+    const device = this.app.device(), { cursor, pinned } = this.app.store.state;
+    const block = blockByKey(device, Math.round(cursor), pinned, way);
+    if (block === null) this.app.say('No block is live at the cursor');
+    else {
+      this.app.store.set({ pinned: block, stack: device.blocks.stack[block]! });
+      this.app.say(`${bytes(device.blocks.size[block]!)}: ${this.app.run().stacks.labelOf(device.blocks.stack[block]!)}`);
+    }
   }
 
   private press(key: number): void {
@@ -471,8 +500,9 @@ class Timeline implements Panel {
     const group = groupAt(this.groups, this.plot, pointer.x, pointer.y);
     if (group !== null) {
       const told = group.marks.slice(0, MOST_MARKS_TOLD).map((mark) => h('div', {}, markText(mark)));
+      const meanings = lookOfKinds(group.marks).map(({ name, what }) => h('div', { class: 'muted' }, `${name}: ${what}`));
       const more = group.marks.length - told.length;
-      this.tooltip.show(pointer.clientX, pointer.clientY, ...told, more > 0 ? h('div', { class: 'muted' }, `and ${count(more)} more: zoom in`) : null);
+      this.tooltip.show(pointer.clientX, pointer.clientY, ...told, more > 0 ? h('div', { class: 'muted' }, `and ${count(more)} more: zoom in`) : null, ...meanings);
       return;
     }
     if (this.hovered !== null) this.tooltip.show(pointer.clientX, pointer.clientY, ...this.blockWords(this.hovered));
@@ -484,7 +514,7 @@ class Timeline implements Panel {
     const run = this.app.run(), device = this.app.device(), stack = device.blocks.stack[block]!;
     const address = addressOf(device, block), wait = waitOf(device, block);
     const rest = [categoryOf(run.stacks, stack), `stream ${device.header.streams[device.blocks.stream[block]!] ?? '?'}`, address];
-    const frames = innermost(run.stacks, stack, FRAMES_TOLD), all = run.stacks.frameIdsOf(stack).length;
+    const shown = this.app.stacks(), frames = innermost(shown, stack, FRAMES_TOLD), all = shown.frameIdsOf(stack).length;
     return [
       h('div', { class: 'timeline-size' }, exactBytes(device.blocks.size[block]!)),
       h('div', { class: 'timeline-where' }, run.stacks.labelOf(stack)),

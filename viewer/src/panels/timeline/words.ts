@@ -68,6 +68,6 @@ export function pictureWords(device: Device, highest: Highest, range: Range): st
   return (
     `Live memory of ${device.name}, ${rangeWords(device, range)}. The most that is live is ${bytes(peak)}${where}.${limit}` +
     (marks.length > 0 ? ` ${marks.length} marks${oom > 0 ? `, ${oom} of them out of memory` : ''}.` : '') +
-    ' Arrow keys move and zoom, 0 shows the whole run, P the peak.'
+    ' Arrow keys move and zoom, 0 shows the whole run, P the peak; comma and full stop move the cursor, Enter pins the largest block there.'
   );
 }

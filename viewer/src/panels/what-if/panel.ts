@@ -15,7 +15,7 @@ import { NEUTRAL } from '../../look/palette';
 import { bytes, count, duration } from '../../look/units';
 import { makeCardField } from '../card';
 import { swatch } from '../parts';
-import { fitText, leftOutText, policiesOf, type Policy } from './policies';
+import { fitText, leftOutText, policiesOf, policiesText, type Policy } from './policies';
 import { eventNumber, eventText } from '../../data/events';
 
 const TICK_PIXELS = 110;
@@ -197,5 +197,6 @@ export function makeWhatIf(app: App): Panel {
       draw(state);
     },
     picture: () => plot.picture('what-if'),
+    table: () => (policies.length === 0 ? null : { name: 'what-if', csv: policiesText(policies) }),
   };
 }

@@ -1,5 +1,6 @@
 // The lines of What-if: what was recorded, and what each policy would have reserved.
 
+import { tableText } from '../../data/csv';
 import type { Device, Line } from '../../data/model';
 import { DISTINCT, OF_POLICY } from '../../look/palette';
 import { bytes, duration } from '../../look/units';
@@ -87,4 +88,10 @@ export function fitText(policies: readonly Policy[], card: number): string {
 /** Which policies have no line, and why. */
 export function leftOutText(leftOut: readonly { policy: string; reason: string }[]): string {
   return leftOut.map(({ policy, reason }) => `${policy} could not be replayed: ${reason.replace(/\.$/, '')}.`).join(' ');
+}
+
+/** For a spreadsheet. */
+export function policiesText(policies: readonly Policy[]): string {
+  const head = ['policy', 'conf', 'peak_reserved_bytes', 'ratio_to_live', 'retries', 'device_time', 'out_of_memory_at_instant'];
+  return tableText(head, policies.map((one) => [one.name, one.conf, one.peak, one.ratio, one.retries, one.deviceTime, one.failedAt]));
 }
