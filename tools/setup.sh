@@ -26,6 +26,7 @@ build|module|zlib|zlib1g-dev|recordings compressed with gzip
 build|module|liblzma|liblzma-dev|recordings compressed with xz
 build|module|libzstd|libzstd-dev|recordings compressed with zstd
 build|module|libmicrohttpd|libmicrohttpd-dev|vramwise view --serve, vramwise exporter
+build|module|sqlite3|libsqlite3-dev|vramwise report -o FILE.sqlite
 build|module|ncursesw|libncurses-dev|vramwise top
 build|command|scdoc|scdoc|the man pages
 test|module|cmocka|libcmocka-dev|the unit tests
@@ -36,6 +37,7 @@ test|cxx_compiler|c++|g++|the public headers as C++11, and the adapter for PyTor
 site|command|python3|python3|the site, the checks and the command-line tests
 test|python_module|ensurepip|python3-venv|the Python package, installed in an environment of its own
 test|pytest|pytest|python3-pytest|the plugin for pytest, in tests
+test|command|mypy|mypy|the types of the Python package
 test|command|nm|binutils|the check of exported symbols
 test|all_of|prometheus promtool|@programs_of:prometheus|the metrics and alerts, as Prometheus sees them
 test|command|gzip|gzip|compressed recordings, in tests
