@@ -13,9 +13,10 @@ endif
 export CTEST_OUTPUT_ON_FAILURE = 1
 
 build_in = $(CMAKE) --build $(1) --parallel $(JOBS)
-# One test more than there are cores: many tests wait for processes or threads.
+# One test more than there are cores: many tests wait for processes or threads. The limit is for tests that hang:
+# on a machine that is busy with other work the longest takes minutes.
 ctest_in = ctest --test-dir $(1) --parallel $(shell expr $(JOBS) + 1) --no-tests=error \
-	--no-label-summary
+	--no-label-summary --timeout 1200
 # Which tests run in which build is said by labels, in tests/CMakeLists.txt.
 tests_of_release = -LE '^(long|asan-only)$$'
 tests_of_asan = -LE '^(long|release-only)$$'
