@@ -42,9 +42,10 @@ static vw_status join_all(vw__fleet_parts *parts, vw__fleet_result *result)
 }
 
 static vw_status examine_unit(const void *context, const vw__ranks_job_list *list, size_t unit,
-                              const vw__fleet_means *means, vw__byte_buffer *record)
+                              const vw__fleet_means *means, vw__byte_buffer *record,
+                              bool *may_change)
 {
-    return vw__ranks_unit_examine(list, unit, context, means->memory, record);
+    return vw__ranks_unit_examine(list, unit, context, means->memory, record, may_change);
 }
 
 static vw_status examine(vw__fleet_work *work, const vw__fleet_task *task, const char *source,

@@ -40,7 +40,7 @@ typedef struct vw__fleet_part_entry {
     int descriptor;
     uint64_t offset; /* of the record */
     uint32_t size_bytes;
-    uint64_t fingerprint;
+    uint64_t fingerprint; /* of the file that was examined; 0: it is to be examined again */
 } vw__fleet_part_entry;
 
 typedef struct vw__fleet_part_list {

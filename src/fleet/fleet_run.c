@@ -24,7 +24,7 @@ enum { RETRY_FACTOR = 4, TICK_MS = 100 };
 typedef struct run {
     const vw__fleet_run_plan *plan;
     pthread_mutex_t lock;    /* of all below, and of the parts */
-    pthread_cond_t has_room; /* the budget has grown, or a thread has ended */
+    pthread_cond_t has_room; /* the budget has grown */
     pthread_cond_t has_news; /* for the caller's thread */
     size_t next, done_count;
     uint64_t free_bytes;
@@ -82,7 +82,7 @@ static void give_room(run *at, uint64_t bytes)
 /* ---- one unit -------------------------------------------------------------------------------- */
 
 static vw_status examine_once(run *at, const vw__fleet_run_unit *unit, uint64_t bytes,
-                              vw__byte_buffer *record)
+                              vw__byte_buffer *record, bool *may_change)
 {
     const vw__fleet_run_plan *plan = at->plan;
     const vw__fleet_means means = {
@@ -94,32 +94,33 @@ static vw_status examine_once(run *at, const vw__fleet_run_unit *unit, uint64_t 
     take_room(at, bytes);
     vw_status status =
         plan->examiner.examine(plan->examiner.context, &plan->list->jobs[unit->unit.job].list,
-                               unit->unit.place, &means, record);
+                               unit->unit.place, &means, record, may_change);
     give_room(at, bytes);
     return status;
 }
 
-static vw_status examine(run *at, const vw__fleet_run_unit *unit, vw__byte_buffer *record)
+static vw_status examine(run *at, const vw__fleet_run_unit *unit, vw__byte_buffer *record,
+                         bool *may_change)
 {
     uint64_t budget_bytes = at->plan->budget_bytes, bytes = first_guess(at, unit);
-    vw_status status = examine_once(at, unit, bytes, record);
+    vw_status status = examine_once(at, unit, bytes, record, may_change);
     while (status == VW_ERR_HOST_MEMORY && bytes < budget_bytes) {
         bytes = bytes < budget_bytes / RETRY_FACTOR ? bytes * RETRY_FACTOR : budget_bytes;
-        status = examine_once(at, unit, bytes, record);
+        status = examine_once(at, unit, bytes, record, may_change);
     }
     return status;
 }
 
 /* Writes down what became of a unit. */
 static void note_result(run *at, const vw__fleet_run_unit *unit, vw_status status,
-                        const vw__byte_buffer *record)
+                        const vw__byte_buffer *record, bool may_change)
 {
     const vw__fleet_list *list = at->plan->list;
     (void)pthread_mutex_lock(&at->lock);
     if (status == VW_OK)
         status = vw__fleet_parts_write_unit(at->plan->parts, list->jobs[unit->unit.job].name,
                                             vw__fleet_list_path(list, &unit->unit),
-                                            unit->fingerprint, record);
+                                            may_change ? 0 : unit->fingerprint, record);
     if (status != VW_OK && at->status == VW_OK) {
         at->status = status;
         (void)snprintf(at->message, sizeof at->message, "%s", vw_last_error());
@@ -147,8 +148,9 @@ static void *work_off(void *context)
     vw__byte_buffer record;
     vw__byte_buffer_init(&record);
     while ((unit = next_unit(at)) != NULL) {
-        vw_status status = examine(at, unit, &record);
-        note_result(at, unit, status, &record);
+        bool may_change = false;
+        vw_status status = examine(at, unit, &record, &may_change);
+        note_result(at, unit, status, &record, may_change);
     }
     vw__byte_buffer_deinit(&record);
     (void)pthread_mutex_lock(&at->lock);

@@ -19,7 +19,7 @@ typedef struct vw__fleet_means {
 /* Makes the record of a unit; called by several threads at once. As vw__ranks_unit_examine(). */
 typedef struct vw__fleet_examiner {
     vw_status (*examine)(const void *context, const vw__ranks_job_list *list, size_t unit,
-                         const vw__fleet_means *means, vw__byte_buffer *record);
+                         const vw__fleet_means *means, vw__byte_buffer *record, bool *may_change);
     const void *context;
 } vw__fleet_examiner;
 
@@ -43,7 +43,9 @@ typedef struct vw__fleet_run_plan {
     void *progress_context;
 } vw__fleet_run_plan;
 
-/* VW_ERR_WRONG_STATE: stopped by the progress function. VW_ERR_FILE: records cannot be written.
+/* A record that may change is written without a fingerprint, so that the next run makes it again.
+ *
+ * VW_ERR_WRONG_STATE: stopped by the progress function. VW_ERR_FILE: records cannot be written.
  * VW_ERR_HOST_MEMORY, VW_ERR_INVALID_ARGUMENT. Records that were made stay. */
 VW_MUST_CHECK vw_status vw__fleet_run(const vw__fleet_run_plan *plan);
 

@@ -58,7 +58,7 @@ uint64_t vw__fleet_tune_rows_hash(void);
 /* A vw__fleet_examiner; the context is a vw__fleet_tune_try. */
 VW_MUST_CHECK vw_status vw__fleet_tune_examine(const void *context, const vw__ranks_job_list *list,
                                                size_t unit, const vw__fleet_means *means,
-                                               vw__byte_buffer *record);
+                                               vw__byte_buffer *record, bool *may_change);
 
 /* `row_count`: of the grid. VW_ERR_CORRUPT_FILE. */
 VW_MUST_CHECK vw_status vw__fleet_tune_record_read(const vw__ranks_record *bytes, size_t row_count,

@@ -121,9 +121,11 @@ static vw_status check_record(const vw__byte_buffer *record)
 }
 
 vw_status vw__fleet_tune_examine(const void *context, const vw__ranks_job_list *list, size_t unit,
-                                 const vw__fleet_means *means, vw__byte_buffer *record)
+                                 const vw__fleet_means *means, vw__byte_buffer *record,
+                                 bool *may_change)
 {
     const vw__fleet_tune_try *how = context;
+    *may_change = false;
     if (unit == VW__RANKS_UNIT_TEXTS) {
         put_head(record, &how->card, VW__FLEET_TUNE_NOTHING);
         return check_record(record);
@@ -133,6 +135,7 @@ vw_status vw__fleet_tune_examine(const void *context, const vw__ranks_job_list *
         (status == VW_ERR_HOST_MEMORY || status == VW_ERR_UNSUPPORTED))
         return VW_ERR_HOST_MEMORY; /* a limit is UNSUPPORTED; the message stays */
     if (status != VW_OK) {
+        *may_change = vw__ranks_unit_may_change(status);
         put_head(record, &how->card, VW__FLEET_TUNE_UNREADABLE);
         vw__fleet_part_put_text(record, vw__ranks_job_list_words(list, unit, vw_last_error()));
     }

@@ -106,9 +106,10 @@ static const char *why_unknown(const vw__ranks_job *at, size_t place)
 
 /* ---- one file -------------------------------------------------------------------------------- */
 
-static vw_status refuse(vw__ranks_job *at, size_t place)
+static vw_status refuse(vw__ranks_job *at, size_t place, vw_status status)
 {
     const char *words = vw__ranks_job_list_words(at->list, place, vw_last_error());
+    at->may_change |= vw__ranks_unit_may_change(status);
     at->shown[place].kind = VW_RANK_FILE_UNREADABLE;
     return vw__ranks_keep(at->work, words, &at->shown[place].reason);
 }
@@ -125,8 +126,8 @@ static vw_status examine_recording(vw__ranks_job *at, size_t place, vw__byte_sou
     vw_recording_close(recording);
     if (at->memory.may_get_more && (status == VW_ERR_HOST_MEMORY || status == VW_ERR_UNSUPPORTED))
         return VW_ERR_HOST_MEMORY;    /* a limit is UNSUPPORTED; the message stays */
-    if (status == VW_ERR_HOST_MEMORY) /* it has none of it any more: there is room for the others */
-        return refuse(at, place);
+    if (status == VW_ERR_HOST_MEMORY) /* its memory is free again: the others have room */
+        return refuse(at, place, status);
     VW__TRY(status);
     at->shown[place].kind = VW_RANK_FILE_RECORDING;
     at->shown[place].rank_count = account.shown.rank != VW_UNKNOWN;
@@ -276,7 +277,7 @@ vw_status vw__ranks_job_examine_file(vw__ranks_job *at, size_t place)
 {
     VW__TRY(tell_progress(at));
     vw_status status = open_and_examine(at, place);
-    return is_of_file(status) ? refuse(at, place) : status;
+    return is_of_file(status) ? refuse(at, place, status) : status;
 }
 
 /* ---- the two rounds -------------------------------------------------------------------------- */

@@ -83,6 +83,7 @@ typedef struct vw__ranks_job {
     vw__ranks_unit_memory memory;
     vw_rank_file *shown; /* the arena's: one for each of the files */
     size_t done_count;
+    bool may_change; /* as in vw__ranks_unit_examine() */
 } vw__ranks_job;
 
 /* Fills `shown`. */

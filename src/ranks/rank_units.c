@@ -41,6 +41,11 @@ static vw_status check_record(const vw__byte_buffer *record)
                : VW_OK;
 }
 
+bool vw__ranks_unit_may_change(vw_status status)
+{
+    return status == VW_ERR_HOST_MEMORY || status == VW_ERR_UNSUPPORTED || status == VW_ERR_FILE;
+}
+
 static vw_status examine_unit(vw__ranks_job *at, size_t unit, vw__byte_buffer *record)
 {
     VW__TRY(vw__ranks_job_begin(at));
@@ -51,12 +56,13 @@ static vw_status examine_unit(vw__ranks_job *at, size_t unit, vw__byte_buffer *r
 
 vw_status vw__ranks_unit_examine(const vw__ranks_job_list *list, size_t unit,
                                  const vw_ranks_options *options, vw__ranks_unit_memory memory,
-                                 vw__byte_buffer *record)
+                                 vw__byte_buffer *record, bool *may_change)
 {
     vw__ranks_work work;
     VW__TRY(vw__ranks_work_begin(&work, options));
     vw__ranks_job at = {.work = &work, .list = list, .memory = memory};
     vw_status status = examine_unit(&at, unit, record);
+    *may_change = at.may_change;
     vw__ranks_work_end(&work);
     vw_ranks_report_free(work.report);
     return status;

@@ -46,13 +46,19 @@ typedef struct vw__ranks_unit_memory {
 } vw__ranks_unit_memory;
 
 /* Appends the record of one unit. A file that cannot be read has a record that says so.
+ * `*may_change`: the reason is not in the file (memory, permissions), so the same file may be
+ * readable later.
  *
  * VW_ERR_HOST_MEMORY       more memory is needed; with may_get_more also where the limit is too low
  * VW_ERR_INVALID_ARGUMENT  an unknown version of PyTorch */
 VW_MUST_CHECK vw_status vw__ranks_unit_examine(const vw__ranks_job_list *list, size_t unit,
                                                const vw_ranks_options *options,
                                                vw__ranks_unit_memory memory,
-                                               vw__byte_buffer *record);
+                                               vw__byte_buffer *record, bool *may_change);
+
+/* True for failures whose reason is not in the file: memory (a limit is UNSUPPORTED), permissions.
+ */
+bool vw__ranks_unit_may_change(vw_status status);
 
 typedef struct vw__ranks_record {
     const void *bytes;

@@ -339,6 +339,27 @@ static void only_what_has_changed_is_read_again(void **state)
     vw_fleet_report_free(plain);
 }
 
+/* What failed for lack of memory is tried again: the message says to allow more. */
+static void a_state_does_not_keep_what_failed_for_lack_of_memory(void **state)
+{
+    (void)state;
+    put_jobs();
+    job_folder_put(&here, "jobs/good/run.rank4.json", "{\"segments\": [, ");
+    const vw_fleet_options little = {
+        .struct_size = sizeof little, .state_folder = path_of("state"), .memory_bytes = 1024};
+    vw_fleet_report *first = examine(path_of("jobs"), &little);
+    vw_fleet_report *second = examine_with_state(path_of("jobs"), path_of("state"));
+    vw_fleet_report *third = examine_with_state(path_of("jobs"), path_of("state"));
+    assert_int_equal(first->unreadable_count, 13);
+    assert_int_equal(second->unreadable_count, 1);
+    assert_int_equal(third->unreadable_count, 1);
+    assert_int_equal(third->examined_count, 0); /* a damaged file stays damaged */
+    assert_same(second, third);
+    vw_fleet_report_free(first);
+    vw_fleet_report_free(second);
+    vw_fleet_report_free(third);
+}
+
 /* Cuts the last bytes off, as a process does that is killed while it writes. */
 static void a_state_that_ends_in_the_middle_of_a_record_goes_on(void **state)
 {
@@ -593,7 +614,9 @@ int main(void)
         IN_A_FOLDER(a_file_that_cannot_be_read_is_in_its_job),
         IN_A_FOLDER(a_file_larger_than_the_budget_is_unreadable_with_the_reason),
         IN_A_FOLDER(a_state_saves_reading_again_and_changes_nothing),
+        IN_A_FOLDER(a_state_among_the_jobs_is_not_a_job),
         IN_A_FOLDER(only_what_has_changed_is_read_again),
+        IN_A_FOLDER(a_state_does_not_keep_what_failed_for_lack_of_memory),
         IN_A_FOLDER(a_state_that_ends_in_the_middle_of_a_record_goes_on),
         IN_A_FOLDER(a_damaged_state_never_changes_the_report),
         IN_A_FOLDER(a_state_in_use_is_left_alone),

@@ -241,6 +241,20 @@ static void a_state_is_of_one_card(void **state)
     assert_non_null(strstr(vw_last_error(), "with another --card or --torch"));
 }
 
+static void a_state_does_not_keep_what_failed_for_lack_of_memory(void **state)
+{
+    (void)state;
+    vw_fleet_tuning *tuning = NULL;
+    put_jobs();
+    const vw_fleet_options little = {
+        .struct_size = sizeof little, .state_folder = path_of("state"), .memory_bytes = 1024};
+    assert_int_equal(try_to_tune(path_of("jobs"), 200, &little, &tuning), VW_ERR_FILE);
+    tuning = tune_with_state(200, path_of("state"));
+    assert_int_equal(tuning->recording_count, 8);
+    assert_int_equal(tuning->skipped_count, 0);
+    vw_fleet_tuning_free(tuning);
+}
+
 static void do_share(unsigned share, unsigned shares, const char *folder)
 {
     const vw_fleet_options fleet = {.struct_size = sizeof fleet,
@@ -379,6 +393,7 @@ int main(void)
         IN_A_FOLDER(nothing_to_replay_is_refused_with_the_reason),
         IN_A_FOLDER(a_whole_card_has_less_for_pytorch),
         IN_A_FOLDER(a_state_is_of_one_card),
+        IN_A_FOLDER(a_state_does_not_keep_what_failed_for_lack_of_memory),
         IN_A_FOLDER(shares_merged_in_any_order_are_the_whole),
         IN_A_FOLDER(a_report_and_a_tuning_can_have_one_folder_and_are_not_mixed_up),
         IN_A_FOLDER(a_damaged_state_never_changes_what_is_found),
