@@ -101,12 +101,7 @@ static vw_status try_file(const vw__fleet_tune_try *how, const vw__ranks_job_lis
                           size_t place, const vw__fleet_means *means, vw__byte_buffer *record)
 {
     vw__byte_source *source = NULL;
-    vw__byte_buffer path;
-    vw__byte_buffer_init(&path);
-    vw_status status = vw__ranks_job_list_path(list, place, &path);
-    if (status == VW_OK)
-        status = vw__byte_source_open(vw__byte_buffer_text(&path), NULL, &source);
-    vw__byte_buffer_deinit(&path);
+    vw_status status = vw__ranks_job_list_open(list, place, &source);
     if (status == VW_OK)
         status = try_source(how, source, means, record);
     vw__byte_source_close(source);

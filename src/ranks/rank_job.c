@@ -241,6 +241,19 @@ vw_status vw__ranks_job_list_path(const vw__ranks_job_list *list, size_t place,
                : VW_OK;
 }
 
+vw_status vw__ranks_job_list_open(const vw__ranks_job_list *list, size_t place,
+                                  vw__byte_source **out)
+{
+    static const vw__byte_source_options found = {.is_found = true};
+    vw__byte_buffer path;
+    vw__byte_buffer_init(&path);
+    vw_status status = vw__ranks_job_list_path(list, place, &path);
+    if (status == VW_OK)
+        status = vw__byte_source_open(vw__byte_buffer_text(&path), &found, out);
+    vw__byte_buffer_deinit(&path);
+    return status;
+}
+
 const char *vw__ranks_job_list_words(const vw__ranks_job_list *list, size_t place,
                                      const char *words)
 {
@@ -259,14 +272,8 @@ const char *vw__ranks_job_list_words(const vw__ranks_job_list *list, size_t plac
 
 static vw_status open_and_examine(vw__ranks_job *at, size_t place)
 {
-    static const vw__byte_source_options found = {.is_found = true};
     vw__byte_source *source = NULL;
-    vw__byte_buffer path;
-    vw__byte_buffer_init(&path);
-    vw_status status = vw__ranks_job_list_path(at->list, place, &path);
-    if (status == VW_OK)
-        status = vw__byte_source_open(vw__byte_buffer_text(&path), &found, &source);
-    vw__byte_buffer_deinit(&path);
+    vw_status status = vw__ranks_job_list_open(at->list, place, &source);
     if (status == VW_OK)
         status = examine_source(at, place, source);
     vw__byte_source_close(source);

@@ -13,6 +13,7 @@
 
 #include "vramwise/ranks.h"
 #include "base/byte_buffer.h"
+#include "parse/byte_source.h"
 #include "ranks/rank_files.h"
 
 /* The files of a job, and what only all their names together say. */
@@ -29,6 +30,11 @@ void vw__ranks_job_list_judge(vw__ranks_job_list *list);
 /* The path by which a file is opened. VW_ERR_HOST_MEMORY. */
 VW_MUST_CHECK vw_status vw__ranks_job_list_path(const vw__ranks_job_list *list, size_t place,
                                                 vw__byte_buffer *path);
+
+/* Opens a file of the list. Whoever wrote the list may not own the file: it must be a plain file,
+ * or a link that is safe to follow (`is_found` of byte_source.h). */
+VW_MUST_CHECK vw_status vw__ranks_job_list_open(const vw__ranks_job_list *list, size_t place,
+                                                vw__byte_source **out);
 
 /* Words for a failure to open or read a file, without the file's name, which they may begin with:
  * whoever shows them shows that, too. A part of `words`. */

@@ -183,6 +183,22 @@ static void a_list_names_the_kinds(void **state)
     assert_non_null(strstr(vw_last_error(), "expected one kind"));
 }
 
+static void a_pipe_in_a_list_keeps_nobody_waiting(void **state)
+{
+    (void)state;
+    char list[4 * PATH_MAX];
+    put_jobs();
+    assert_int_equal(mkfifo(path_of("pipe.pickle"), 0600), 0);
+    (void)snprintf(list, sizeof list, "path,job\n%s,a\n%s,a\n", path_of("jobs/good/run.rank0.json"),
+                   path_of("pipe.pickle"));
+    job_folder_put(&here, "list.csv", list);
+    vw_fleet_tuning *tuning = tune(path_of("list.csv"), 200, NULL);
+    assert_int_equal(tuning->recording_count, 1);
+    assert_int_equal(tuning->skipped_count, 1);
+    assert_non_null(strstr(tuning->skipped[0].path, "pipe.pickle"));
+    vw_fleet_tuning_free(tuning);
+}
+
 static void nothing_to_replay_is_refused_with_the_reason(void **state)
 {
     (void)state;
@@ -390,6 +406,7 @@ int main(void)
         IN_A_FOLDER(a_job_fits_if_all_its_recordings_do),
         IN_A_FOLDER(what_cannot_be_replayed_is_named_and_the_rest_goes_on),
         IN_A_FOLDER(a_list_names_the_kinds),
+        IN_A_FOLDER(a_pipe_in_a_list_keeps_nobody_waiting),
         IN_A_FOLDER(nothing_to_replay_is_refused_with_the_reason),
         IN_A_FOLDER(a_whole_card_has_less_for_pytorch),
         IN_A_FOLDER(a_state_is_of_one_card),
