@@ -1,13 +1,9 @@
 /* command_report.c - `vramwise report`: the recordings and logs of one job, rank by rank, or of
  * many (report_jobs.c). */
-#include <errno.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "vramwise/ranks.h"
 #include "vramwise/report.h"
-#include "vramwise/units.h"
 #include "vramwise/view.h"
 
 #include "arguments.h"
@@ -16,7 +12,6 @@
 #include "recording_command.h"
 #include "report_jobs.h"
 #include "report_output.h"
-#include "safe_print.h"
 #include "view_file.h"
 
 typedef struct report_order {
@@ -57,11 +52,12 @@ static int write_page(const char *command_name, const report_order *order,
     if (status != VW_OK)
         return recording_command_fail(command_name, order->folder, status);
     const view_file_content content = {view, write_view};
-    int exit_status = report_output_put(command_name, &content,
-                                        &(report_output){.name = order->page_name,
-                                                         .source = order->folder,
-                                                         .place = place,
-                                                         .is_quiet = order->has_json});
+    int exit_status = report_output_put(
+        command_name, &content,
+        &(report_output){.name = order->page_name,
+                         .source = order->folder,
+                         .place = place,
+                         .is_quiet = order->has_json || recording_command_is_csv()});
     vw_view_free(view);
     return exit_status;
 }
@@ -137,8 +133,10 @@ int command_report(int argc, char **argv)
         return exit_status;
     if (jobs.output_name != NULL && jobs.output_name[0] == '\0')
         return arguments_refuse(argv[0], "-o: the name of the page is empty");
-    if (jobs.has_json && report_output_is_standard(jobs.output_name))
-        return arguments_refuse(argv[0], "--json and the page of -o - both go to standard output");
+    if ((jobs.has_json || recording_command_is_csv()) &&
+        report_output_is_standard(jobs.output_name))
+        return arguments_refuse(argv[0], "--%s and the page of -o - both go to standard output",
+                                jobs.has_json ? "json" : "csv");
     if (!recording_command_read_top(argv[0], top, &jobs.most_rows))
         return EXIT_WRONG_USAGE;
     if (is_about_jobs(&jobs))

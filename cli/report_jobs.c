@@ -48,7 +48,7 @@ static int write_output(const char *command_name, const report_jobs_order *order
 {
     const view_file_content content = {report, write_page};
     const report_output where = {order->output_name, order->jobs.sources[0], place,
-                                 order->has_json};
+                                 order->has_json || recording_command_is_csv()};
     if (!report_jobs_is_table_name(order->output_name))
         return report_output_put(command_name, &content, &where);
     return report_table_write(command_name, report, order->output_name) ? EXIT_DONE
@@ -94,7 +94,7 @@ int report_jobs(const char *command_name, const report_jobs_order *order)
     vw_fleet_options options;
     view_place place;
     vw_fleet_report *report = NULL;
-    bool has_output = order->output_name != NULL || order->has_json;
+    bool has_output = order->output_name != NULL || order->has_json || recording_command_is_csv();
     int exit_status = fleet_order_check(command_name, &order->jobs, has_output, &options);
     if (exit_status == EXIT_DONE)
         exit_status = check_output(command_name, order->output_name, &place);

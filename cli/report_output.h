@@ -10,7 +10,7 @@ typedef struct report_output {
     const char *name;   /* "-" is standard output */
     const char *source; /* what the report is about, for messages */
     view_place place;
-    bool is_quiet; /* standard output is for JSON */
+    bool is_quiet; /* standard output is for JSON or CSV */
 } report_output;
 
 /* NULL is not. */

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "report_output.h"
-#include "safe_print.h"
 #include "view_file.h" /* view_file_open_draft */
 
 #ifdef VW_HAS_SQLITE

@@ -112,7 +112,7 @@ static void append_texts(vw__report *report, const vw__report_field *field, cons
     vw__byte_buffer_deinit(&joined);
 }
 
-/* As JSON has it; a string without its quotes, since no other text is written by a number's kind.
+/* As JSON has it. A string keeps its quotes, which mean the same in CSV: it must need no escapes.
  */
 static void append_value(vw__report *report, const vw__report_field *field, const void *object)
 {

@@ -105,6 +105,7 @@ static void append_verdict(vw__byte_buffer *cell, const void *object)
 static const vw__report_field job_list[] = {
     {JOB(TEXT, "job", name), VW__REPORT_COLUMN(7, PLACE, "job")},
     {.key = "day",
+     .kind = VW__REPORT_FIELD_TEXT,
      .write = json_job_day,
      VW__REPORT_COLUMN(6, WORD, "day"),
      .append = append_job_day},
@@ -118,8 +119,8 @@ static const vw__report_field job_list[] = {
      VW__REPORT_COLUMN(4, NUMBER, "reserved")},
     {JOB(BYTES, "card_bytes", card_bytes)},
     {VW__REPORT_COLUMN(5, WORD, "verdict"), .append = append_verdict},
-    {.key = "unreadable", .write = json_unreadable},
-    {.key = "failure", .write = json_failure},
+    {.key = "unreadable", .kind = VW__REPORT_FIELD_COUNT, .write = json_unreadable},
+    {.key = "failure", .kind = VW__REPORT_FIELD_COUNT, .write = json_failure},
     {JOB(POINTER, "worst", worst), .fields = &worst_fields},
     {.key = "outliers", .write = json_outliers},
 };

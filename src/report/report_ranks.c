@@ -138,7 +138,7 @@ static const vw__report_field rank_list[] = {
     {.key = "verdict", .text = verdict_of, .is_known = has_verdict},
     {.key = "confidence", .text = confidence_of, .is_known = has_verdict},
     {RANK(TEXT, "sentence", sentence), .is_known = has_verdict},
-    {.key = "problem", .write = json_problem},
+    {.key = "problem", .kind = VW__REPORT_FIELD_BOOLEAN, .write = json_problem},
     {RANK(TEXT, "conf", conf)},
     {RANK(BYTES, "card_bytes", card_bytes)},
     {.key = "view", .write = json_view},

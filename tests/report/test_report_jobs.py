@@ -4,6 +4,8 @@
 A method's name is the sentence that is true when it passes. Nothing depends on time: the limit is for
 what never ends.
 """
+import csv
+import io
 import json
 import os
 import pathlib
@@ -76,6 +78,19 @@ class ManyJobs(JobsCase):
         self.assertLessEqual(max(map(len, done.stdout.splitlines())), 80)
         self.assertNotIn("more;", self.report("--jobs", "jobs", "--top", "0").stdout)
 
+    def test_the_jobs_are_a_table_for_other_programs(self):
+        self.put_jobs()
+        found = json.loads(self.json("--jobs", "jobs"))
+        done = self.report("--jobs", "jobs", "--csv", "-o", "page.html")  # of which nothing is said there
+        self.assertEqual((done.returncode, done.stderr), (1, ""))
+        rows = list(csv.DictReader(io.StringIO(done.stdout)))
+        self.assertEqual([row["job"] for row in rows], [job["job"] for job in found["jobs"]])
+        for row, job in zip(rows, found["jobs"]):
+            for name in ("day", "unreadable", "failure"):
+                self.assertEqual(row[name], "" if job[name] is None else str(job[name]))
+        done = self.report("jobs/job0", "--csv", "-o", "job.html")
+        self.assertEqual({row["problem"] for row in csv.DictReader(io.StringIO(done.stdout))}, {"true", "false"})
+
     def test_a_list_on_standard_input_needs_no_option(self):
         self.put_jobs()
         names = "".join(f"{path}\n" for path in sorted(self.jobs.rglob("*.pickle")))
@@ -120,7 +135,9 @@ class ManyJobs(JobsCase):
                                  ("--share: expected K/N", ["jobs", "--share", "x", "--state", "s"]),
                                  ("expected --state", ["jobs", "--share", "1/4"]),
                                  ("a share has no report", ["jobs", "--share", "1/4", "--state", "s", "--json"]),
+                                 ("a share has no report", ["jobs", "--share", "1/4", "--state", "s", "--csv"]),
                                  ("--merge reads states", ["--merge", "s", "--state", "t"]),
+                                 ("--csv and the page of -o -", ["--jobs", "jobs", "--csv", "-o", "-"]),
                                  ("--state: the name", ["jobs", "--state", ""])]:
             with self.subTest(words):
                 done = self.report(*arguments)
