@@ -79,19 +79,21 @@ static void json_failure(vw__report *out, vw__json *json, const char *key, const
     vw__json_known(json, key, failure != SIZE_MAX ? failure : VW_UNKNOWN);
 }
 
-/* "12 of 64", "" for none. */
+/* "" for 0: a column of zeros hides the others. */
+static void append_some(vw__byte_buffer *cell, size_t count)
+{
+    if (count > 0)
+        vw__append_text(cell, vw__report_count(count).text);
+}
+
 static void append_ran_out(vw__byte_buffer *cell, const void *object)
 {
-    const vw_fleet_job *job = object;
-    if (job->ran_out_count > 0)
-        vw__append_format(cell, "%zu", job->ran_out_count);
+    append_some(cell, ((const vw_fleet_job *)object)->ran_out_count);
 }
 
 static void append_out_of_line(vw__byte_buffer *cell, const void *object)
 {
-    const vw_fleet_job *job = object;
-    if (job->out_of_line_count > 0)
-        vw__append_format(cell, "%zu", job->out_of_line_count);
+    append_some(cell, ((const vw_fleet_job *)object)->out_of_line_count);
 }
 
 static void append_verdict(vw__byte_buffer *cell, const void *object)
@@ -247,16 +249,17 @@ static void say_days(vw__report *out, const vw_fleet_report *report)
         return;
     vw__report_blank(out);
     vw__report_fields_rows(out, &day_fields, report->days + (report->day_count - shown), shown);
+    vw__report_say_rest(out, report->day_count, "day");
 }
 
 static void say_files(vw__report *out, const vw_fleet_report *report)
 {
     vw__report_blank(out);
-    vw__report_fact(out, "files", "%s: %s, %s, %zu unreadable, %zu others",
+    vw__report_fact(out, "files", "%s: %s, %s, %zu unreadable, %s",
                     vw__report_count(report->file_count).text,
                     vw__report_counted(report->recording_count, "recording").text,
                     vw__report_counted(report->text_count, "text").text, report->unreadable_count,
-                    report->foreign_count);
+                    vw__report_counted(report->foreign_count, "other").text);
     vw__report_remarks(out, NULL, 0, report->notes, report->note_count);
 }
 

@@ -91,6 +91,11 @@ class ManyJobs(JobsCase):
         done = self.report("jobs/job0", "--csv", "-o", "job.html")
         self.assertEqual({row["problem"] for row in csv.DictReader(io.StringIO(done.stdout))}, {"true", "false"})
 
+    def test_days_left_out_are_counted(self):
+        for day in range(12):
+            self.put(f"job{day:02}/run.rank0.pickle", snapshot([10], oom_us=1_700_000_000_000_000 + day * DAY_US))
+        self.assertIn("2 days more; --top 0 shows all", self.report("--jobs", "jobs").stdout)
+
     def test_a_list_on_standard_input_needs_no_option(self):
         self.put_jobs()
         names = "".join(f"{path}\n" for path in sorted(self.jobs.rglob("*.pickle")))
