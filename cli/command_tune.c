@@ -77,9 +77,8 @@ static int tune_all(const char *command_name, tune_words *words)
         return arguments_refuse(command_name,
                                 "--device: each recording of --all has the device with the most "
                                 "events");
-    if (order.jobs.is_merge && (words->card != NULL || words->torch_version != NULL))
-        return arguments_refuse(command_name, "--merge reads states, which have --card and --torch "
-                                              "already");
+    if (order.jobs.is_merge && words->card != NULL)
+        return arguments_refuse(command_name, "--merge reads states, whose card is known");
     int exit_status = fleet_order_check_sources(command_name, &order.jobs);
     if (exit_status == EXIT_DONE && !order.jobs.is_merge)
         exit_status =

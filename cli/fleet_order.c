@@ -7,14 +7,18 @@
 
 #include "arguments.h"
 #include "command.h"
+#include "recording_command.h"
 #include "safe_print.h"
 
 int fleet_order_check_sources(const char *command_name, const fleet_order *order)
 {
-    if (order->source_count == 0 || (order->source_count > 1 && !order->is_merge))
+    if (order->is_merge && order->source_count == 0)
+        return arguments_refuse(command_name, "--merge: expected the states of all shares");
+    if (order->source_count != 1 && !order->is_merge)
         return arguments_refuse(command_name, "expected one folder, not %zu", order->source_count);
-    if (order->sources[0][0] == '\0') /* as an unset variable in a script leaves it */
-        return arguments_refuse(command_name, "the name of the folder is empty");
+    for (size_t i = 0; i < order->source_count; i++)
+        if (order->sources[i][0] == '\0') /* as an unset variable in a script leaves it */
+            return arguments_refuse(command_name, "the name of the folder is empty");
     return EXIT_DONE;
 }
 
@@ -48,9 +52,10 @@ int fleet_order_check(const char *command_name, const fleet_order *order, bool h
     *options = (vw_fleet_options){.struct_size = sizeof *options,
                                   .torch_version = order->torch_version,
                                   .state_folder = order->state_folder};
-    if (order->is_merge && (order->state_folder != NULL || order->share != NULL))
-        return arguments_refuse(command_name,
-                                "--merge reads states; --state and --share make them");
+    if (order->is_merge &&
+        (order->state_folder != NULL || order->share != NULL || order->torch_version != NULL))
+        return arguments_refuse(command_name, "--merge reads states; --share, --state and --torch "
+                                              "are for making them");
     if (order->state_folder != NULL && order->state_folder[0] == '\0')
         return arguments_refuse(command_name, "--state: the name of the folder is empty");
     if (order->share == NULL)
@@ -63,6 +68,11 @@ int fleet_order_check(const char *command_name, const fleet_order *order, bool h
     if (has_output)
         return arguments_refuse(command_name, "a share has no report: --merge makes it of all");
     return EXIT_DONE;
+}
+
+int fleet_order_fail(const char *command_name, const fleet_order *order, vw_status status)
+{
+    return recording_command_fail(command_name, order->is_merge ? NULL : order->sources[0], status);
 }
 
 int fleet_order_show_share(const fleet_order *order, const fleet_order_share *share)

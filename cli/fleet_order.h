@@ -27,6 +27,9 @@ bool fleet_order_is_about_jobs(const fleet_order *order);
 int fleet_order_check(const char *command_name, const fleet_order *order, bool has_output,
                       vw_fleet_options *options);
 
+/* Says why the library's call failed; how the program ends. */
+int fleet_order_fail(const char *command_name, const fleet_order *order, vw_status status);
+
 /* What became of a share. */
 typedef struct fleet_order_share {
     size_t share_count, unit_count, examined_count;

@@ -72,7 +72,7 @@ int recording_command_fail(const char *command_name, const char *path, vw_status
     if (status == VW_ERR_FILE && ferror(stdout) != 0)
         return EXIT_COULD_NOT; /* main() says so, of every command */
     fprintf(stderr, "vramwise %s: ", command_name);
-    if (!begins_with_path(detail, recording_command_name(path))) {
+    if (path != NULL && !begins_with_path(detail, recording_command_name(path))) {
         safe_print(stderr, recording_command_name(path));
         fputs(": ", stderr);
     }

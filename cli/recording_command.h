@@ -24,7 +24,8 @@ int recording_command_open_pair(const char *command_name, const char *path, cons
 const char *recording_command_name(const char *path);
 
 /* Says why a call of analysis.h or report.h failed, and answers how the program ends: what the
- * command line asked for and is not there (a setting, a version, a device) is wrong usage. */
+ * command line asked for and is not there (a setting, a version, a device) is wrong usage. `path`
+ * NULL: the message itself names the file. */
 int recording_command_fail(const char *command_name, const char *path, vw_status status);
 
 /* From here on reports are to be CSV. */

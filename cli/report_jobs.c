@@ -70,7 +70,7 @@ static int show(const char *command_name, const report_jobs_order *order,
         form.most_rows = order->most_rows;
         vw_status status = vw_report_fleet(report, &form, &recording_command_output);
         if (status != VW_OK)
-            exit_status = recording_command_fail(command_name, order->jobs.sources[0], status);
+            exit_status = fleet_order_fail(command_name, &order->jobs, status);
     }
     if (exit_status == EXIT_DONE && report->is_something_to_see)
         exit_status = EXIT_SOMETHING_TO_SEE;
@@ -102,7 +102,7 @@ int report_jobs(const char *command_name, const report_jobs_order *order)
         return exit_status;
     vw_status status = examine(order, &options, &report);
     if (status != VW_OK)
-        return recording_command_fail(command_name, order->jobs.sources[0], status);
+        return fleet_order_fail(command_name, &order->jobs, status);
     exit_status = show(command_name, order, report, place);
     vw_fleet_report_free(report);
     return exit_status;

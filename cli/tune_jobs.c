@@ -34,7 +34,7 @@ static int show(const char *command_name, const tune_jobs_order *order,
     form.most_rows = order->most_rows;
     vw_status status = vw_report_fleet_tune(tuning, &form, &recording_command_output);
     if (status != VW_OK)
-        return recording_command_fail(command_name, order->jobs.sources[0], status);
+        return fleet_order_fail(command_name, &order->jobs, status);
     return tuning->is_something_to_see ? EXIT_SOMETHING_TO_SEE : EXIT_DONE;
 }
 
@@ -48,7 +48,7 @@ int tune_jobs(const char *command_name, const tune_jobs_order *order)
         return exit_status;
     vw_status status = tune(order, &fleet, &tuning);
     if (status != VW_OK)
-        return recording_command_fail(command_name, order->jobs.sources[0], status);
+        return fleet_order_fail(command_name, &order->jobs, status);
     exit_status = show(command_name, order, tuning);
     vw_fleet_tuning_free(tuning);
     return exit_status;

@@ -142,6 +142,9 @@ class ManyJobs(JobsCase):
                                  ("a share has no report", ["jobs", "--share", "1/4", "--state", "s", "--json"]),
                                  ("a share has no report", ["jobs", "--share", "1/4", "--state", "s", "--csv"]),
                                  ("--merge reads states", ["--merge", "s", "--state", "t"]),
+                                 ("--merge reads states", ["--merge", "s", "--torch", "2.4"]),
+                                 ("--merge: expected the states", ["--merge"]),
+                                 ("name of the folder is empty", ["--merge", "s", ""]),
                                  ("--csv and the page of -o -", ["--jobs", "jobs", "--csv", "-o", "-"]),
                                  ("--state: the name", ["jobs", "--state", ""])]:
             with self.subTest(words):
@@ -168,7 +171,9 @@ class Shares(JobsCase):
         self.assertEqual(self.json("--merge", *parts, "part2/report.part"), whole)
         lacking = self.report("--merge", *parts[1:])
         self.assertEqual(lacking.returncode, 3)
-        self.assertIn("have no result", lacking.stderr)
+        self.assertRegex(lacking.stderr, "^vramwise report: .* units have no result")
+        self.assertEqual(self.report("--merge", *parts, "nowhere").stderr,
+                         "vramwise report: nowhere: No such file or directory\n")
 
     def test_a_report_that_is_killed_goes_on_where_it_was(self):
         self.put_jobs(jobs=200, ranks=8)
