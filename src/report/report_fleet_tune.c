@@ -233,7 +233,7 @@ static void append_advice(vw__byte_buffer *answer, const vw_fleet_tuning *tuning
 {
     const vw_fleet_setting *best = tuning->best;
     if (best == NULL && !tuning->is_recorded_best)
-        vw__append_format(answer, "No setting makes one of %s fit",
+        vw__append_format(answer, "No setting makes any of %s fit",
                           vw__report_counted(tuning->job_count, "job").text);
     else if (tuning->is_recorded_best)
         vw__append_format(answer, "Keep the recorded settings for %s", whom(tuning).text);
@@ -259,15 +259,15 @@ static void append_fit(vw__byte_buffer *answer, const vw_fleet_tuning *tuning)
 {
     const vw_fleet_setting *best = tuning->best;
     size_t recorded_count = tuning->recorded.fit_count, fit_count = fit_count_of(tuning);
-    const char *card = vw__report_size(tuning->card_bytes).text;
+    const vw__report_text card = vw__report_size(tuning->card_bytes);
     if (tuning->is_recorded_best)
         vw__append_format(answer, ": %s in %s, and no setting for all does better",
-                          fitting(fit_count).text, card);
+                          fitting(fit_count).text, card.text);
     else if (best == NULL)
-        vw__append_format(answer, " in %s", card);
+        vw__append_format(answer, " in %s", card.text);
     else
         vw__append_format(answer, ": %s in %s (%zu with the recorded settings)",
-                          fitting(fit_count).text, card, recorded_count);
+                          fitting(fit_count).text, card.text, recorded_count);
     if (tuning->kinds_fit_count > fit_count)
         vw__append_format(answer, "; %zu more fit%s with a setting for each kind",
                           tuning->kinds_fit_count - fit_count,
@@ -414,10 +414,10 @@ static void say_tuning(vw__report *out, const void *content)
     say_skipped(out, tuning);
     vw__report_blank(out);
     say_allocator(out, tuning);
-    vw__report_fact(out, "files", "%s: %s, %zu skipped, %zu others",
+    vw__report_fact(out, "files", "%s: %s, %zu skipped, %s",
                     vw__report_count(tuning->file_count).text,
                     vw__report_counted(tuning->recording_count, "recording").text,
-                    tuning->skipped_count, tuning->foreign_count);
+                    tuning->skipped_count, vw__report_counted(tuning->foreign_count, "other").text);
     vw__report_remarks(out, NULL, 0, tuning->notes, tuning->note_count);
 }
 
