@@ -139,14 +139,15 @@ static vw_status fail_to_read(void)
     return vw__fail(VW_ERR_FILE, "%s", strerror(errno));
 }
 
-/* The list itself stays; where it is the same again nothing is to be done. */
+/* The last list of a part counts. */
 static vw_status take_list(vw__fleet_parts *parts, vw__byte_cursor *at)
 {
-    vw__fleet_part_list list = {.settings = vw__byte_cursor_u64(at),
-                                .names = vw__byte_cursor_u64(at),
-                                .beside_count = vw__byte_cursor_u64(at),
-                                .closed_count = vw__byte_cursor_u64(at),
-                                .unit_count = vw__byte_cursor_u64(at)};
+    vw__fleet_part_list list;
+    list.settings = vw__byte_cursor_u64(at); /* in an initializer they would have no order */
+    list.names = vw__byte_cursor_u64(at);
+    list.beside_count = vw__byte_cursor_u64(at);
+    list.closed_count = vw__byte_cursor_u64(at);
+    list.unit_count = vw__byte_cursor_u64(at);
     if (at->has_failed)
         return vw__fail(VW_ERR_CORRUPT_FILE, "a list of files is damaged");
     vw__byte_buffer_clear(&parts->list_units);
