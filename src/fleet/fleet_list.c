@@ -8,10 +8,12 @@
 #include <stdlib.h> /* qsort */
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h> /* access */
 
 #include "base/byte_buffer.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "fleet/fleet_part.h" /* the names of parts */
 #include "parse/file_kind.h"
 #include "ranks/rank_files.h"
 
@@ -74,6 +76,19 @@ static vw_status join_path(vw__fleet_list *list, const char *folder, const char 
     return *out != NULL ? VW_OK : vw__fail_host_memory(folder_bytes, "the folder of a job");
 }
 
+/* True for a state, which --state may have put among the jobs. */
+static bool is_state(const char *folder)
+{
+    const vw__fleet_part_form *const forms[] = {&vw__fleet_part_of_report, &vw__fleet_part_of_tune};
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        int length = snprintf(path, sizeof path, "%s%s", folder, forms[i]->name);
+        if (length < (int)sizeof path && access(path, F_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
 static vw_status add_folder(vw__fleet_list *list, const char *source, const char *name)
 {
     const char *path, *kept;
@@ -84,6 +99,8 @@ static vw_status add_folder(vw__fleet_list *list, const char *source, const char
         list->beside_count++;
         return VW_OK;
     }
+    if (is_state(path))
+        return VW_OK;
     VW__TRY(keep(list, name, strlen(name), &kept));
     VW__TRY(add_job(list, kept, path, &job));
     return find_files(list, job);
@@ -96,9 +113,11 @@ static vw_status read_folder(vw__fleet_list *list, const char *source)
     vw_status status = VW_OK;
     if (stream == NULL)
         return vw__fail(VW_ERR_FILE, "%s", strerror(errno));
-    while (status == VW_OK && (entry = readdir(stream)) != NULL)
+    while (status == VW_OK && (errno = 0, entry = readdir(stream)) != NULL)
         if (entry->d_name[0] != '.')
             status = add_folder(list, source, entry->d_name);
+    if (status == VW_OK && errno != 0)
+        status = vw__fail(VW_ERR_FILE, "%s", strerror(errno));
     closedir(stream);
     if (status == VW_OK && list->job_count == 0)
         return vw__fail(VW_ERR_FILE,
@@ -120,7 +139,7 @@ typedef struct table {
     vw__fleet_list *list;
     size_t line;            /* from 1 */
     char separator;         /* '\0': a line is a path */
-    size_t path, job, kind; /* columns; MOST_COLUMNS: there is none */
+    size_t path, job, kind; /* columns; MOST_COLUMNS: not there */
 } table;
 
 /* Takes the next field off a line. Quotes may enclose one, and are doubled in it: they are taken
@@ -191,7 +210,7 @@ static bool read_header(table *at, char *line, char *end)
     return false;
 }
 
-/* The folder of a path is its job; what lies in none is of job ".". */
+/* The folder of a path is its job; "." for a path without one. */
 static span folder_of(span path)
 {
     size_t size_bytes = path.size_bytes;
@@ -202,7 +221,7 @@ static span folder_of(span path)
     return size_bytes > 0 ? (span){path.first, size_bytes} : (span){".", 1};
 }
 
-/* Of a file, one job with one file: jobs of one name are joined later. */
+/* A file becomes a job with one file: jobs of one name are joined later. */
 static vw_status add_entry(vw__fleet_list *list, span path, span job_name, span kind)
 {
     const char *kept_path, *name;
@@ -256,8 +275,11 @@ static vw_status read_line(table *at, char *line, char *end)
 
 static vw_status read_lines(vw__fleet_list *list, char *bytes, size_t size_bytes)
 {
+    static const char mark[] = {'\xEF', '\xBB', '\xBF'}; /* of UTF-8, as spreadsheets write it */
     table at = {.list = list, .job = MOST_COLUMNS, .kind = MOST_COLUMNS};
     char *end = size_bytes > 0 ? bytes + size_bytes : bytes; /* NULL where it is empty */
+    if (size_bytes >= sizeof mark && memcmp(bytes, mark, sizeof mark) == 0)
+        bytes += sizeof mark;
     for (char *line = bytes; line < end;) {
         char *line_end = memchr(line, '\n', (size_t)(end - line));
         line_end = line_end != NULL ? line_end : end;
@@ -313,15 +335,10 @@ static vw_status read_list(vw__fleet_list *list, const char *source)
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-/* By name; of one name those from a folder first, so that the others do not hide them. */
 static int compare_jobs(const void *left, const void *right)
 {
-    const vw__fleet_list_job *one = left, *other = right;
-    int order = strcmp(one->name, other->name);
-    if (order != 0)
-        return order;
-    return strcmp(one->list.folder != NULL ? one->list.folder : "",
-                  other->list.folder != NULL ? other->list.folder : "");
+    return strcmp(((const vw__fleet_list_job *)left)->name,
+                  ((const vw__fleet_list_job *)right)->name);
 }
 
 static int compare_paths(const void *left, const void *right)

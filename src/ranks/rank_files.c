@@ -247,7 +247,7 @@ static int compare_names(const void *left, const void *right)
 static vw_status read_names(walk *at, DIR *stream, name_list *list)
 {
     const struct dirent *entry;
-    while ((entry = readdir(stream)) != NULL) {
+    while ((errno = 0, entry = readdir(stream)) != NULL) {
         if (entry->d_name[0] == '.')
             continue;
         if (at->files->name_count == at->most.names) {
@@ -257,6 +257,8 @@ static vw_status read_names(walk *at, DIR *stream, name_list *list)
         at->files->name_count++;
         VW__TRY(add_name(at, list, entry->d_name));
     }
+    if (entry == NULL && errno != 0)
+        return vw__fail(VW_ERR_FILE, "%s", strerror(errno));
     if (list->count > 0)
         qsort(list->names, list->count, sizeof *list->names, compare_names);
     return VW_OK;

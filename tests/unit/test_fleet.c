@@ -227,6 +227,21 @@ static void a_table_names_the_job(void **state)
     vw_fleet_report_free(report);
 }
 
+static void a_table_of_a_spreadsheet_may_begin_with_a_byte_order_mark(void **state)
+{
+    (void)state;
+    char list[2 * PATH_MAX];
+    put_jobs();
+    (void)snprintf(list, sizeof list, "\xEF\xBB\xBFpath,job\r\n%s,one\r\n",
+                   path_of("jobs/good/run.rank0.json"));
+    job_folder_put(&here, "list.csv", list);
+    vw_fleet_report *report = examine(path_of("list.csv"), NULL);
+    assert_int_equal(report->job_count, 1);
+    assert_string_equal(report->jobs[0].name, "one");
+    assert_int_equal(report->recording_count, 1);
+    vw_fleet_report_free(report);
+}
+
 static void a_list_may_name_the_folders_of_jobs(void **state)
 {
     (void)state;
@@ -319,6 +334,19 @@ static void a_state_saves_reading_again_and_changes_nothing(void **state)
     assert_same(plain, first);
     assert_same(plain, second);
     vw_fleet_report_free(plain);
+    vw_fleet_report_free(first);
+    vw_fleet_report_free(second);
+}
+
+static void a_state_among_the_jobs_is_not_a_job(void **state)
+{
+    (void)state;
+    put_jobs();
+    vw_fleet_report *first = examine_with_state(path_of("jobs"), path_of("jobs/state"));
+    vw_fleet_report *second = examine_with_state(path_of("jobs"), path_of("jobs/state"));
+    assert_int_equal(second->job_count, 3);
+    assert_int_equal(second->examined_count, 0);
+    assert_same(first, second);
     vw_fleet_report_free(first);
     vw_fleet_report_free(second);
 }
@@ -608,6 +636,7 @@ int main(void)
         cmocka_unit_test(days_have_the_dates_of_the_calendar),
         IN_A_FOLDER(a_list_takes_the_job_from_the_folder),
         IN_A_FOLDER(a_table_names_the_job),
+        IN_A_FOLDER(a_table_of_a_spreadsheet_may_begin_with_a_byte_order_mark),
         IN_A_FOLDER(a_list_may_name_the_folders_of_jobs),
         IN_A_FOLDER(lists_that_are_wrong_are_refused_with_the_line),
         IN_A_FOLDER(files_beside_the_jobs_are_said),
