@@ -6,6 +6,8 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,6 +16,9 @@
 
 /* Back to the line's start, and away with what is there. */
 #define CLEAR_LINE "\r\033[K"
+
+static const char full[] = "##############################",
+                  empty[] = "                              ";
 
 static uint64_t clock_ns(void)
 {
@@ -49,14 +54,26 @@ void progress_begin(progress *line, const char *what)
     line->has_lines = lines != NULL;
 }
 
+/* Columns that the bar may have: a line that wraps cannot be taken away. */
+static int bar_columns(const progress *line)
+{
+    const int most = sizeof full - 1, beside = (int)strlen(line->what) + (int)strlen(" [] 100 %");
+    struct winsize window;
+    if (ioctl(fileno(line->to), TIOCGWINSZ, &window) != 0 || window.ws_col == 0 ||
+        window.ws_col >= beside + most)
+        return most;
+    return window.ws_col > beside ? window.ws_col - beside : 0;
+}
+
 /* "reading [#########                     ]  30 %" */
 static void draw_bar(const progress *line, double done)
 {
-    static const char full[] = "##############################",
-                      empty[] = "                              ";
-    const int bar_columns = (int)sizeof full - 1, filled = (int)(done * bar_columns);
-    fprintf(line->to, CLEAR_LINE "%s [%.*s%.*s] %3d %%", line->what, filled, full,
-            bar_columns - filled, empty, (int)(done * 100));
+    const int columns = bar_columns(line), filled = (int)(done * columns);
+    if (columns == 0)
+        fprintf(line->to, CLEAR_LINE "%s %3d %%", line->what, (int)(done * 100));
+    else
+        fprintf(line->to, CLEAR_LINE "%s [%.*s%.*s] %3d %%", line->what, filled, full,
+                columns - filled, empty, (int)(done * 100));
 }
 
 static void write_line(const progress *line, double done)

@@ -1,6 +1,7 @@
 /* test_progress.c - who waits sees how far it is; who does not wait sees nothing. */
 #include "cli/progress.h"
 
+#include <pty.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -87,6 +88,38 @@ static void long_work_is_shown_and_taken_away(void **state)
     progress_end(&shown.line);
     assert_string_equal(so_far(&shown), BAR "\r\033[K");
     end(&shown);
+}
+
+/* What the line writes in a window of so many columns. */
+static void show_in_window(unsigned short columns, char text[64])
+{
+    const struct winsize window = {.ws_row = 24, .ws_col = columns};
+    int keyboard, window_file;
+    progress line;
+    assert_int_equal(openpty(&keyboard, &window_file, NULL, NULL, &window), 0);
+    FILE *to = fdopen(window_file, "w");
+    assert_non_null(to);
+    time_ns = 1000 * MILLISECOND;
+    progress_begin_on(&line, "trying settings", to, fake_clock);
+    time_ns += 500 * MILLISECOND;
+    progress_show(&line, 0.5);
+    ssize_t got = read(keyboard, text, 63);
+    assert_true(got > 0);
+    text[got] = '\0';
+    fclose(to);
+    close(keyboard);
+}
+
+static void the_bar_is_shorter_where_the_line_would_wrap(void **state)
+{
+    char text[64];
+    (void)state;
+    show_in_window(80, text);
+    assert_string_equal(text, "\r\033[Ktrying settings [###############               ]  50 %");
+    show_in_window(40, text);
+    assert_string_equal(text, "\r\033[Ktrying settings [########        ]  50 %");
+    show_in_window(24, text);
+    assert_string_equal(text, "\r\033[Ktrying settings  50 %");
 }
 
 static void it_is_not_written_more_often_than_people_read(void **state)
@@ -178,6 +211,7 @@ int main(void)
         cmocka_unit_test(work_done_in_a_blink_leaves_no_trace),
         cmocka_unit_test(the_bar_is_empty_at_the_beginning_and_full_at_the_end),
         cmocka_unit_test(long_work_is_shown_and_taken_away),
+        cmocka_unit_test(the_bar_is_shorter_where_the_line_would_wrap),
         cmocka_unit_test(it_is_not_written_more_often_than_people_read),
         cmocka_unit_test(without_an_end_in_sight_it_counts_seconds),
         cmocka_unit_test(work_that_tells_nothing_has_its_seconds_counted),
