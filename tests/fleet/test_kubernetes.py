@@ -94,7 +94,7 @@ class Kubernetes(MachineCase):
         secret = self.folder / "secret"
         secret.mkdir()
         (secret / "token").write_text(TOKEN)
-        os.chown(secret / "token", 0, container["securityContext"]["runAsGroup"])
+        os.chown(secret / "token", 0, pod.get("securityContext", {}).get("fsGroup", 0))  # as the kubelet does
         (secret / "token").chmod(pod["volumes"][-1]["secret"]["defaultMode"])
         words = words_of(container)
         self.assertEqual(words[:2], ["vramwise", "exporter"])
