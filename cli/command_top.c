@@ -64,18 +64,15 @@ static bool has_process(const vw_machine *machine, long process)
 static int refuse_process(const top_command *order, const vw_machine *machine)
 {
     enum { MOST_NAMED = 8 };
-    fprintf(stderr, "vramwise %s: process %ld does not run with vramwise and is on no GPU; ",
+    fprintf(stderr, "vramwise %s: process %ld does not run with vramwise and is on no GPU",
             order->name, order->process);
-    if (machine->row_count == 0)
-        fputs("there is none\n", stderr);
     for (size_t i = 0; i < machine->row_count && i < MOST_NAMED; i++) {
-        fprintf(stderr, "%s%ld ", i == 0 ? "there are: " : ", ", machine->rows[i].process);
+        fprintf(stderr, "%s%ld ", i == 0 ? "; there are: " : ", ", machine->rows[i].process);
         safe_print(stderr, machine->rows[i].command);
     }
     if (machine->row_count > MOST_NAMED)
         fprintf(stderr, " and %zu more", machine->row_count - MOST_NAMED);
-    if (machine->row_count > 0)
-        fputc('\n', stderr);
+    fputc('\n', stderr);
     return EXIT_COULD_NOT;
 }
 

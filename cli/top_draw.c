@@ -344,7 +344,20 @@ static void scroll(top_state *state, size_t selected, int room)
     state->page_rows = rows_that_fit(state, state->first, room);
 }
 
-/* "job 1234: 8 ranks, live 48.0G, reserved 64.0G": of the rows that are shown. */
+/* Processes of a job, which may have a row for each of several devices. */
+static size_t count_processes(const top_row *rows, size_t count)
+{
+    size_t processes = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t earlier = 0;
+        while (earlier < i && rows[earlier].row->process != rows[i].row->process)
+            earlier++;
+        processes += earlier == i;
+    }
+    return processes;
+}
+
+/* "job 1234: 8 processes, live 48.0G, reserved 64.0G": of the rows that are shown. */
 static void draw_job(const top_screen *screen, const top_state *state, int line, size_t i)
 {
     const top_rows *rows = &state->rows;
@@ -354,6 +367,7 @@ static void draw_job(const top_screen *screen, const top_state *state, int line,
     while (!rows->items[i].is_first_of_group)
         i--;
     const top_row *first = &rows->items[i];
+    const size_t processes = count_processes(first, first->group_count);
     const vw_job *job = first->row->job;
     for (size_t k = i; k < i + first->group_count; k++) {
         const vw_job_device *device = rows->items[k].row->device;
@@ -363,8 +377,9 @@ static void draw_job(const top_screen *screen, const top_state *state, int line,
     vw_show_text(job->job[0] != '\0' ? job->job : job->run, screen->has_utf8,
                  (size_t)screen->columns / 2, name, sizeof name);
     top_screen_print(screen, line, 0, screen->columns, TOP_BOLD,
-                     "job %s: %zu processes, live %s, reserved %s", name, first->group_count,
-                     top_size(live_bytes, live), top_size(reserved_bytes, reserved));
+                     "job %s: %zu process%s, live %s, reserved %s", name, processes,
+                     processes == 1 ? "" : "es", top_size(live_bytes, live),
+                     top_size(reserved_bytes, reserved));
 }
 
 static void draw_nothing(const top_screen *screen, const top_state *state, int line)

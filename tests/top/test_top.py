@@ -257,7 +257,7 @@ class Once(TopCase):
         self.end(other)
         self.assertEqual(self.top(str(one.pid)).stderr,
                          f"vramwise top: process {one.pid} does not run with vramwise and is on no "
-                         "GPU; there is none\n")
+                         "GPU\n")
 
     def test_one_that_ends_between_the_readings_is_refused(self) -> None:
         job, other = self.job("program=one.py"), self.job("program=two.py")
@@ -397,6 +397,14 @@ class Screen(TopCase):
         self.assertNotIn("job 1234:", tmux.wait("alone.py", without="└─train.py"))
         tmux.keys("t")
         self.assertRegex(tmux.wait("└─train.py"), tree)
+        self.leave(tmux)
+
+    def test_a_process_with_several_devices_counts_once(self) -> None:
+        job = self.job("program=train.py", "job=1234", H200, f"live_bytes={GIB}", f"reserved_bytes={GIB}",
+                       "device=1:NVIDIA H200", f"live_bytes={GIB}", f"reserved_bytes={GIB}")
+        self.use_gpus((0, job.pid, 3 * GIB), (1, job.pid, 3 * GIB))
+        tmux = self.open()
+        self.assertIn("\njob 1234: 1 process, live 2.00G, reserved 2.00G\n", tmux.wait("└─train.py"))
         self.leave(tmux)
 
     def test_rows_are_chosen_sorted_and_turned(self) -> None:
