@@ -305,8 +305,9 @@ static const command commands[] = {
                  "name (rank3), its folder, or the labels of its lines; 'vramwise run', torchrun\n"
                  "and Slurm write such files.\n"
                  "\n"
-                 "Of many jobs, it shows the worst first, failures that several share, and the\n"
+                 "With --jobs it shows the worst job first, failures that several share, and the\n"
                  "days. LIST has a file or a job's folder on each line, or columns path and job.\n"
+                 "Reading then takes 384MiB, all threads together, unless --max-memory says more.\n"
                  "\n"
                  "  --jobs            DIR has many jobs: each folder in it is one\n"
                  "  --json            the numbers, as one JSON object\n"
@@ -318,7 +319,8 @@ static const command commands[] = {
                  "  --top N           the N lines that differ most; default 10, 0 for all\n"
                  "  --torch VERSION   use the rules of that version, such as 2.4\n",
         .examples = "  vramwise report logs/\n"
-                    "  vramwise report logs/ -o job.html\n",
+                    "  vramwise report logs/ -o job.html\n"
+                    "  vramwise report --jobs /shared/jobs --state week -o week.html\n",
         .run = command_report,
         .has_table = true,
         .reads_files = true,
@@ -409,14 +411,14 @@ static const command commands[] = {
             "       vramwise tune --merge STATE... [--json] [--top N]\n"
             "\n"
             "Tries settings of PYTORCH_CUDA_ALLOC_CONF on the requests of a PyTorch memory\n"
-            "snapshot, each by a replay, and names the best for a card with SIZE for PyTorch;\n"
-            "where none fits, vramwise's own engine if that does. Exits with 1 if that does\n"
-            "not fit either.\n"
+            "snapshot, each by a replay, and names the best for CARD. Where no setting fits,\n"
+            "it names vramwise's own engine if that does; exits with 1 if nothing fits.\n"
             "\n"
             "With --all it finds one setting for all jobs of a folder, and one for each kind\n"
             "of job: how many fit, what it saves, which jobs it would break. LIST has a file\n"
             "or a job's folder on each line, or columns path, job and kind. Exits with 1 if a\n"
-            "job does not fit with the setting for all, or cannot be replayed.\n"
+            "job does not fit with the setting for all, or cannot be replayed. Reading takes\n"
+            "384MiB, all threads together, unless --max-memory says more.\n"
             "\n"
             "  --all             DIR has many jobs: each folder in it is one\n"
             "  --card CARD       the memory to fit into: 24GiB, or a card such as rtx4090\n"
