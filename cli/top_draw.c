@@ -76,6 +76,13 @@ static void draw_title(const top_screen *screen, const top_state *state)
 
 /* ---- GPUs ------------------------------------------------------------------------------------ */
 
+typedef struct top_part {
+    uint64_t bytes;
+    top_style style;
+    const char *letter, *ascii_letter;
+} top_part;
+
+/* A bar of `width` letters, of which each part takes its share of `total_bytes`. */
 static void draw_bar(const top_screen *screen, int line, int column, int width,
                      const top_part *parts, size_t part_count, uint64_t total_bytes)
 {
@@ -255,7 +262,7 @@ static void draw_position(const top_screen *screen, const top_state *state, int 
     top_screen_put(screen, line, screen->columns - columns, columns, TOP_BAND, text);
 }
 
-/* What a note is about stands out by name; the numbers stay quiet. */
+/* The program and the note have the style of the note; numbers are plain. */
 static top_style style_of_cell(const top_row *row, top_column column, bool is_selected)
 {
     if (is_selected)

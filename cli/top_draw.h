@@ -39,15 +39,9 @@ size_t top_selected(const top_state *state);
 
 void top_draw(top_screen *screen, top_state *state);
 
-/* Of top_draw(): */
+/* Parts of top_draw(): */
 void top_draw_details(const top_screen *screen, const top_state *state);
 void top_draw_plot(const top_screen *screen, const top_state *state, const top_row *row, int line,
                    int end); /* between the lines; nothing where there is too little to draw */
-/* A bar of `width` letters, of which each part takes its share of `total_bytes`. */
-typedef struct top_part {
-    uint64_t bytes;
-    top_style style;
-    const char *letter, *ascii_letter;
-} top_part;
 
 #endif /* VRAMWISE_CLI_TOP_DRAW_H */
