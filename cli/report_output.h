@@ -16,8 +16,8 @@ typedef struct report_output {
 /* NULL is not. */
 bool report_output_is_standard(const char *name);
 
-/* EXIT_DONE, or what is wrong with the place is said. A file that is no page may be one of the
- * recordings: it stays. */
+/* EXIT_DONE, or the message is on standard error. A file that is not a page may be a recording: it
+ * is never replaced. */
 int report_output_check(const char *command_name, const char *name, view_place place);
 
 /* Says why `name` cannot be written; how the program ends. */

@@ -1,6 +1,6 @@
 /* top_history.h - what was seen of each row since the screen is open.
  *
- * A job that tells no steps has no past on its page; so the screen remembers, as long as it is
+ * A job without steps has no past on its page; so the screen remembers, as long as it is
  * open. A row that is gone is forgotten. */
 #ifndef VRAMWISE_CLI_TOP_HISTORY_H
 #define VRAMWISE_CLI_TOP_HISTORY_H

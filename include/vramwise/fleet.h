@@ -50,7 +50,7 @@ typedef struct vw_fleet_job {
     int64_t day;                  /* of its last event, since 1970, by UTC */
     size_t rank_count;            /* with files of unknown rank */
     size_t ran_out_count, problem_count;
-    size_t out_of_line_count;                 /* ranks that are, in whatever measure */
+    size_t out_of_line_count;                 /* ranks out of line in any measure */
     uint64_t peak_reserved_bytes, card_bytes; /* the highest of all ranks; of the same */
     /* The rank to look at: the first to run out, or the first with a problem; NULL: none. */
     const vw_rank *worst;
@@ -103,8 +103,8 @@ typedef struct vw_fleet_report {
  *
  *   a folder   each folder in it is a job
  *   a file     or "-", standard input: a list. Each line is a file, whose folder is its job, or the
- *              folder of a job. If the first line names columns, separated by commas or tabs,
- * `path` is the file and `job`, where it is there, its job.
+ *              folder of a job. The first line may name columns, separated by commas or tabs: the
+ *              file is in column `path`, its job in column `job` if there is one.
  *
  * `options` may be NULL. Files that cannot be read are in the report.
  *

@@ -22,10 +22,11 @@ static vw_status refuse_all(const vw_fleet_report *report)
         const vw_ranks_report *ranks = report->jobs[i].ranks;
         for (size_t k = 0; k < ranks->file_count; k++)
             if (ranks->files[k].kind == VW_RANK_FILE_UNREADABLE)
-                return vw__fail(VW_ERR_FILE,
-                                "expected the recordings and logs of jobs, and of %zu files none "
-                                "could be read; %s: %s",
-                                report->file_count, ranks->files[k].path, ranks->files[k].reason);
+                return vw__fail(
+                    VW_ERR_FILE,
+                    "expected the recordings and logs of jobs, found %zu files, none of "
+                    "which can be read; %s: %s",
+                    report->file_count, ranks->files[k].path, ranks->files[k].reason);
     }
     return vw__fail(VW_ERR_FILE,
                     "expected the recordings and logs of jobs, found %zu files, none of which is a "

@@ -44,7 +44,7 @@ static int64_t latest(int64_t one, int64_t other)
     return one > other ? one : other;
 }
 
-/* Floors: a time before 1970 is on the day that it is on. */
+/* Rounds down, for times before 1970, too. */
 static int64_t day_of(int64_t time_us)
 {
     if (time_us == INT64_MIN)
@@ -253,7 +253,7 @@ static int compare_failures(const void *left, const void *right)
     return order;
 }
 
-/* Which failure is a job's: that of the rank to look at. */
+/* Stores the failure of each job: that of the rank to look at. */
 static void name_failures(const vw_fleet_report *report, vw_fleet_job *jobs, const failures *at,
                           const vw_fleet_failure *sorted, const vw_fleet_failure *found)
 {
@@ -305,7 +305,7 @@ static vw_status find_failures(vw__fleet_result *result, vw_fleet_job *jobs)
 
 /* ---- days ------------------------------------------------------------------------------------ */
 
-/* By day; of one day by the peak, so that the median is in the middle. Unknown peaks come last. */
+/* By day, then by peak, so that the median is in the middle. Unknown peaks come last. */
 static int compare_by_day(const void *left, const void *right)
 {
     const vw_fleet_job *one = *(const vw_fleet_job *const *)left,

@@ -47,7 +47,7 @@ void vw__fleet_parts_deinit(vw__fleet_parts *parts)
     *parts = (vw__fleet_parts){.entries = NULL};
 }
 
-/* FNV-1a: finds damage, and equal lists; nobody is kept from making two that are equal. */
+/* FNV-1a: finds damage, and equal lists. Collisions can be made on purpose. */
 uint64_t vw__fleet_part_hash(uint64_t hash, const void *bytes, size_t size_bytes)
 {
     const uint8_t *at = bytes;
@@ -276,7 +276,7 @@ vw_status vw__fleet_parts_open_temporary(vw__fleet_parts *parts)
     if (descriptor < 0)
         return vw__fail(VW_ERR_FILE, "%s: %s", name, strerror(errno));
     (void)unlink(name);
-    parts->end = MAGIC_BYTES; /* the magic itself is nobody's to read */
+    parts->end = MAGIC_BYTES; /* nobody reads the magic */
     return add_descriptor(parts, descriptor);
 }
 
@@ -332,7 +332,7 @@ static char *part_path(const vw__fleet_part_form *form, const char *folder)
     return path;
 }
 
-/* Waits for nobody: a pipe that lies there is refused. */
+/* Never blocks: a pipe is refused. */
 static vw_status open_part(vw__fleet_parts *parts, const char *path, int flags)
 {
     struct stat found;

@@ -130,7 +130,7 @@ static void note_result(run *at, const vw__fleet_run_unit *unit, vw_status statu
     (void)pthread_mutex_unlock(&at->lock);
 }
 
-/* NULL: there is none left, or the work has ended. */
+/* NULL: all units are taken, or one has failed. */
 static const vw__fleet_run_unit *next_unit(run *at)
 {
     (void)pthread_mutex_lock(&at->lock);
@@ -223,7 +223,7 @@ vw_status vw__fleet_run(const vw__fleet_run_plan *plan)
     (void)vw__guest_thread_condition(&at.has_room);
     (void)vw__guest_thread_condition(&at.has_news);
     unsigned started = start(&at, threads);
-    if (started == 0) { /* then by this one, without a sign of life */
+    if (started == 0) { /* no thread can be had: works here, without progress */
         at.running = 1;
         (void)work_off(&at);
     }

@@ -28,7 +28,7 @@ static vw_status keep_text(vw__fleet_tune_result *result, const char *text, cons
 
 /* ---- the line of a job ----------------------------------------------------------------------- */
 
-/* What is read from the records, and is not of one job. */
+/* What the records of all jobs add up to. */
 typedef struct joining {
     vw__fleet_tune_result *result;
     vw_fleet_skipped *skipped; /* the arena's */
@@ -158,8 +158,8 @@ static vw_status refuse_all(const vw_fleet_tuning *shown)
 {
     if (shown->skipped_count > 0)
         return vw__fail(VW_ERR_FILE,
-                        "expected recordings of jobs, and of %zu files none could be replayed; "
-                        "%s: %s",
+                        "expected recordings of jobs, found %zu files, none of which can be "
+                        "replayed; %s: %s",
                         shown->file_count, shown->skipped[0].path, shown->skipped[0].reason);
     return vw__fail(VW_ERR_FILE,
                     "expected recordings of jobs, found %zu files, none of which is a "

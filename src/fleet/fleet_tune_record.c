@@ -1,9 +1,11 @@
 /* fleet_tune_record.c - tries one file under the grid of settings, and writes down what came of it.
  *
- *   record      u64 hash of the rows, u64 card, u64 context, u8 whole card, u8 kind; then, by the
- * kind unreadable  the reason recording   the recorded options; u8 possible, u8 new variable, u64
- * peak of live bytes; the recorded cell, the cell of each row cell        u8 flags, u64 reserved,
- * u64 retries, u64 calls, u64 nanoseconds */
+ *   record      u64 hash of the rows, u64 card, u64 context, u8 whole card, u8 kind, and
+ *     of UNREADABLE   the reason
+ *     of RECORDING    the recorded options, u8 possible, u8 new variable, u64 peak of live bytes,
+ *                     the recorded cell, the cell of each row
+ *
+ *   cell        u8 flags, u64 reserved, u64 retries, u64 calls, u64 nanoseconds */
 #include <string.h>
 
 #include "analysis/recording.h"
@@ -191,7 +193,7 @@ vw_status vw__fleet_tune_record_read(const vw__ranks_record *bytes, size_t row_c
         out->reason = vw__fleet_part_take_text(&at);
     if (at.has_failed || vw__byte_cursor_left(&at) != 0)
         return vw__fail(VW_ERR_CORRUPT_FILE,
-                        "expected the record of a tuning, found %zu bytes that are none",
+                        "expected the record of a tuning, found %zu bytes of something else",
                         bytes->size_bytes);
     return VW_OK;
 }

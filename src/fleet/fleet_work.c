@@ -54,7 +54,7 @@ vw_status vw__fleet_work_options(const vw_fleet_options *asked, vw_fleet_options
     return check_options(options);
 }
 
-/* Those that the process may use: a batch system may have given it fewer than there are. */
+/* Cores that the process may use: a batch system may give it fewer than the machine has. */
 static unsigned core_count(void)
 {
     cpu_set_t cores;
@@ -91,7 +91,7 @@ static vw_status hash_file(const vw__ranks_job_list *list, size_t place, vw__byt
     VW__TRY(vw__ranks_job_list_path(list, place, path));
     unit->fingerprint = hash_text(unit->fingerprint, list->files.paths[place].path);
     if (stat(vw__byte_buffer_text(path), &found) != 0)
-        return VW_OK; /* the record will say so; once it is there it is another file */
+        return VW_OK; /* the record says so; a file that appears has another fingerprint */
     unit->size_bytes = vw__max_u64(unit->size_bytes, (uint64_t)found.st_size);
     unit->fingerprint = hash_number(unit->fingerprint, (uint64_t)found.st_size);
     unit->fingerprint = hash_number(unit->fingerprint, (uint64_t)found.st_mtim.tv_sec);
@@ -124,7 +124,7 @@ static bool is_mine(const vw__fleet_work *at, size_t number)
     return at->options.shares <= 1 || number % at->options.shares == at->options.share - 1;
 }
 
-/* Takes a unit that is not known, or whose file has changed since. */
+/* Adds a unit to the work if it has no record, or its files have changed since. */
 static vw_status want_unit(vw__fleet_work *at, const vw__fleet_task *task, size_t number,
                            vw__byte_buffer *path)
 {
@@ -155,7 +155,7 @@ static vw_status want_units(vw__fleet_work *at, const vw__fleet_task *task)
     return status;
 }
 
-/* Writes the list down where it is not the last that was. */
+/* Writes the list down unless it is the one written last. */
 static vw_status keep_list(vw__fleet_work *at, const vw__fleet_task *task)
 {
     vw__fleet_part_list list = {.settings = task->settings,
@@ -231,7 +231,8 @@ vw_status vw__fleet_work_merge(vw__fleet_parts *parts, const char *const *states
             first = parts->list;
         if (parts->list.names != first.names)
             return vw__fail(VW_ERR_WRONG_STATE,
-                            "%s: is of another list of files (%" PRIu64 ") than %s (%" PRIu64 ")",
+                            "%s: was made from another list of files (%" PRIu64
+                            ") than %s (%" PRIu64 ")",
                             states[i], parts->list.unit_count, states[0], first.unit_count);
         if (parts->list.settings != first.settings)
             return vw__fail(VW_ERR_WRONG_STATE,

@@ -40,7 +40,7 @@ static bool is_word(span name, const char *word)
     return name.size_bytes == strlen(word) && begins_with(name, word);
 }
 
-/* The digits at `at`, of which nothing else may follow: none, or too many, is no number. */
+/* Reads the digits at `at`. False: there are no digits, or too many. */
 static bool read_number(span name, size_t at, size_t *end, uint64_t *number)
 {
     uint64_t value = 0;

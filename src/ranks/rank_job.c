@@ -97,7 +97,7 @@ static bool is_of_one_rank(const vw__ranks_job *at, size_t place)
 static const char *why_unknown(const vw__ranks_job *at, size_t place)
 {
     if (at->list->files.paths[place].name.array != NULL)
-        return "the number in its name is of a task of a Slurm array, which is a job and no rank";
+        return "the number in its name is that of a Slurm array task, which is a job, not a rank";
     return at->list->files.paths[place].name.is_local
                ? "torchrun numbers the processes of each machine, and there are several of its "
                  "runs here"
@@ -173,8 +173,8 @@ static vw_status note_other_ranks(vw__ranks_job *at, size_t place, const vw__ran
         file->rank_count < 2)
         return VW_OK;
     return vw__ranks_note(at->work,
-                          "%s has lines of other ranks than its folder says; those that name none "
-                          "were taken for rank %" PRIu64 "'s.",
+                          "%s has lines of other ranks than its folder says; lines without a "
+                          "label were taken for rank %" PRIu64 "'s.",
                           file->path, file->rank);
 }
 
@@ -402,9 +402,9 @@ static vw_status note_several_jobs(vw__ranks_job *at)
     if (at->list->array_tasks < 2)
         return VW_OK;
     return vw__ranks_note(at->work,
-                          "There are files of %zu tasks of Slurm arrays, each of which is a job: "
-                          "they are examined one by one, and not compared. Put the files of each "
-                          "task into a folder of its own to see its ranks.",
+                          "There are files of %zu Slurm array tasks, each of which is a job: they "
+                          "are examined one by one, and not compared. Put the files of each task "
+                          "into a folder of its own to see its ranks.",
                           at->list->array_tasks);
 }
 

@@ -113,8 +113,8 @@ static vw_rank merge_rank(const vw__ranks_account *accounts, size_t count)
     return rank;
 }
 
-/* The highest number that files of the job have. What is no recording and no log is named as it
- * likes: a layer's weights may be `layer_r80.bin`. */
+/* The highest rank that files of the job have. Other files than recordings and logs do not count: a
+ * layer's weights may be `layer_r80.bin`. */
 static uint64_t highest_rank(const vw_ranks_report *report)
 {
     uint64_t highest = report->rank_count > 0 ? report->ranks[report->rank_count - 1].rank : 0;
@@ -134,7 +134,7 @@ static bool has_file(const vw_ranks_report *report, uint64_t rank)
     return i < report->file_count;
 }
 
-/* Numbers without an account: there is no file, or none that told anything. */
+/* Ranks without an account have no file, or only files that could not be used. */
 static void sort_absent(vw_ranks_report *report, uint64_t highest, uint64_t *missing,
                         uint64_t *unread)
 {
@@ -159,10 +159,11 @@ static vw_status find_absent(vw__ranks_work *work)
     if (report->rank_count == 0 && !has_file(report, highest))
         return VW_OK; /* no file has a number */
     if (absent > MOST_MISSING)
-        return vw__ranks_note(work,
-                              "%llu numbers below rank %llu have no file, or none that could be "
-                              "read.",
-                              (unsigned long long)absent, (unsigned long long)highest);
+        return vw__ranks_note(
+            work,
+            "%llu ranks below rank %llu have no file, or only files that could not "
+            "be read.",
+            (unsigned long long)absent, (unsigned long long)highest);
     uint64_t *numbers =
         vw__arena_alloc_array(work->arena, 2 * (size_t)absent, sizeof *numbers, _Alignof(uint64_t));
     if (numbers == NULL)

@@ -303,8 +303,7 @@ vw_status vw__ranks_record_read(vw__ranks_work *work, const void *bytes, size_t 
         return vw__fail_host_memory(size_bytes, "the record of a file");
     if (in.at.has_failed || vw__byte_cursor_left(&in.at) != 0)
         return vw__fail(VW_ERR_CORRUPT_FILE,
-                        "expected the record of a file, found %zu bytes that "
-                        "are none",
+                        "expected the record of a file, found %zu bytes of something else",
                         size_bytes);
     return VW_OK;
 }

@@ -21,8 +21,8 @@ static vw_status refuse_folder(const vw_ranks_report *report)
     for (size_t i = 0; i < report->file_count; i++)
         if (report->files[i].kind == VW_RANK_FILE_UNREADABLE)
             return vw__fail(VW_ERR_FILE,
-                            "expected the recordings and logs of a job, and of %zu files none "
-                            "could be read; %s: %s",
+                            "expected the recordings and logs of a job, found %zu files, none of "
+                            "which can be read; %s: %s",
                             report->file_count, report->files[i].path, report->files[i].reason);
     return vw__fail(VW_ERR_FILE,
                     "expected the recordings and logs of a job, found %zu files, none of which is "

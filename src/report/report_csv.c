@@ -90,7 +90,7 @@ static bool is_list(const vw__report_field *field)
     return field->kind == VW__REPORT_FIELD_OBJECTS || field->kind == VW__REPORT_FIELD_FIRST_OBJECTS;
 }
 
-/* What a function writes is a column if the field has the kind of one value. */
+/* A field that a function writes is a column if its kind is that of one value. */
 static bool is_column(const vw__report_field *field)
 {
     if (field->key == NULL)
@@ -141,7 +141,7 @@ static void append_place(vw__report *report, const vw_frame *frame)
     vw__byte_buffer_deinit(&place);
 }
 
-/* `object` NULL: there is none. */
+/* `object` may be NULL: the cell is empty. */
 static void write_cell(vw__report *report, const vw__report_field *field, const void *object)
 {
     const bool is_known = object != NULL && (field->is_known == NULL || field->is_known(object));

@@ -315,7 +315,7 @@ static bool has_same_figures(const vw_fleet_setting *one, const vw_fleet_setting
            one->driver_ns == other->driver_ns;
 }
 
-/* An option that changes nothing is no row of its own: a better one has its figures. */
+/* True if a better setting has the same figures: the row would say nothing new. */
 static bool is_repeated(const vw_fleet_tuning *tuning, size_t place)
 {
     for (size_t i = 0; i < place; i++)
@@ -348,7 +348,7 @@ static void say_settings(vw__report *out, const vw_fleet_tuning *tuning)
                        vw__report_counted(tuning->setting_count - shown, "setting").text);
 }
 
-/* Of one kind, the answer has said it. */
+/* With one kind, the answer has said it all. */
 static void say_kinds(vw__report *out, const vw_fleet_tuning *tuning)
 {
     if (tuning->kind_count < 2)

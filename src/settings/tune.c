@@ -300,8 +300,8 @@ void vw__tune_note_context(vw__notes *notes, uint64_t card_bytes, uint64_t conte
     vw__human_size(context_bytes, context);
     vw__human_size(card_bytes, card);
     if (context_bytes != 0 && is_whole_card)
-        vw__notes_add(notes, "Of the card, %s are for PyTorch: CUDA's context takes about %s.",
-                      card, context);
+        vw__notes_add(notes, "%s of the card are for PyTorch: CUDA's context takes about %s.", card,
+                      context);
     else if (context_bytes != 0)
         vw__notes_add(notes,
                       "All of %s is taken to be for PyTorch; on a card, CUDA's context takes about "

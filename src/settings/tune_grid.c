@@ -108,7 +108,7 @@ static vw_status choose_row(grid_call *call, size_t index)
     return VW_OK;
 }
 
-/* A string that this version cannot use is as good as none. */
+/* A string that this version cannot use counts as empty. */
 static void add_recorded(grid_call *call)
 {
     const vw__replay_setting recorded = vw__replay_recorded_setting(&call->work);

@@ -154,7 +154,7 @@ class Jobs(ReportCase):
         report = self.examine()
         self.assertEqual((report["ranks"], report["missing"], report["notes"]), ([], [], []))
         self.assertEqual([task["text"] for task in report["unassigned"]], ["slurm-4711_5.out"])
-        self.assertRegex(report["files"][0]["reason"], "of a task of a Slurm array, which is a job and no rank")
+        self.assertRegex(report["files"][0]["reason"], "of a Slurm array task, which is a job, not a rank")
 
     def test_labels_in_the_output_of_an_array_s_task_are_ranks(self):
         self.put("slurm-4711_5.out", f"[rank0]: fine\n[rank3]: {OOM}\n")
@@ -168,7 +168,7 @@ class Jobs(ReportCase):
         self.assertEqual(report["ranks"], [])
         self.assertEqual([task["text"] for task in report["unassigned"]],
                          ["slurm-4711_5.out", "slurm-4711_6-1.out", "slurm-4711_6.out"])
-        self.assertRegex(report["notes"][0], "^There are files of 2 tasks of Slurm arrays, each of which is a job")
+        self.assertRegex(report["notes"][0], "^There are files of 2 Slurm array tasks, each of which is a job")
 
     def test_sixty_four_ranks_are_compared(self):
         for rank in range(64):
@@ -263,7 +263,7 @@ class GoingWrong(ReportCase):
     def test_nothing_readable_is_said_with_a_reason(self):
         self.put("run.rank1.pickle", "").write_bytes(b"\x80\x04 no pickle")
         self.put("b.py", "")
-        self.assert_could_not(self.report("job"), r"of 2 files none could be read; run\.rank1\.pickle: ")
+        self.assert_could_not(self.report("job"), r"found 2 files, none of which can be read; run\.rank1\.pickle: ")
 
     def test_a_pipe_does_not_keep_it_waiting(self):
         self.put("run.rank0.pickle", snapshot([64, 32]))

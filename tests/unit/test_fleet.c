@@ -273,7 +273,7 @@ static void lists_that_are_wrong_are_refused_with_the_line(void **state)
     refused("header", "path,job\n", "found no line");
     refused("short", "job,path\na,/x\nb\n", "line 3: expected a path in column 2");
     refused("nameless", "path,job\n/x,\n", "line 2: expected a job in column 2");
-    refused("missing", "/does/not/exist.pickle\n", "none could be read");
+    refused("missing", "/does/not/exist.pickle\n", "none of which can be read");
     vw_fleet_report *report = NULL;
     assert_int_equal(vw_fleet_examine(path_of("nothing"), NULL, &report), VW_ERR_FILE);
     assert_int_equal(mkdir(path_of("hollow"), 0700), 0);
