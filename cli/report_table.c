@@ -6,11 +6,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "report_output.h"
-#include "view_file.h" /* view_file_open_draft */
+#include "view_file.h" /* view_file_look, view_file_open_draft */
 
 #ifdef VW_HAS_SQLITE
 #include <sqlite3.h>
@@ -293,14 +292,14 @@ static bool is_ours(const char *name)
 
 bool report_table_check(const char *command_name, const char *name)
 {
-    struct stat found;
-    if (stat(name, &found) != 0 && errno == ENOENT)
-        return true;
-    if (is_ours(name))
+    view_place place = view_file_look(name, NULL, NULL);
+    if (place == VIEW_PLACE_FREE || (place == VIEW_PLACE_FILE && is_ours(name)))
         return true;
     (void)report_output_fail(command_name, name,
-                             "exists, and is not a table that vramwise wrote; choose another name "
-                             "with -o");
+                             place == VIEW_PLACE_UNKNOWN
+                                 ? strerror(errno)
+                                 : "exists, and is not a table that vramwise wrote; choose another "
+                                   "name with -o");
     return false;
 }
 

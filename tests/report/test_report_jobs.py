@@ -262,9 +262,12 @@ class Tables(JobsCase):
 
     def test_a_place_that_cannot_be_written_is_said(self):
         self.put_jobs()
-        done = self.report("--jobs", "jobs", "-o", "no/such/folder.sqlite")
-        self.assertEqual(done.returncode, 3)
-        self.assertIn("no/such/folder.sqlite", done.stderr)
+        os.mkfifo(self.here / "pipe.sqlite")
+        for name in ("no/such/folder.sqlite", "no/such/folder.html", "pipe.sqlite"):
+            done = self.report("--jobs", "jobs", "--state", "state", "-o", name)
+            self.assertEqual(done.returncode, 3)
+            self.assertIn(name, done.stderr)
+        self.assertFalse((self.here / "state").exists())  # before any file is read
 
 
 class Examples(JobsCase):
