@@ -62,6 +62,11 @@ static bool is_let_in(const serve_site *site, struct MHD_Connection *connection,
                site->token);
 }
 
+static bool is_reading(const char *method)
+{
+    return strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+}
+
 static serve_answer find_answer(const serve_server *server, struct MHD_Connection *connection,
                                 const char *method, const char *path)
 {
@@ -69,7 +74,7 @@ static serve_answer find_answer(const serve_server *server, struct MHD_Connectio
         return serve_answer_text(MHD_HTTP_FORBIDDEN, "Not under this name.\n");
     if (!is_let_in(&server->site, connection, path))
         return serve_answer_text(MHD_HTTP_UNAUTHORIZED, "Not without the token.\n");
-    if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
+    if (!is_reading(method))
         return serve_answer_text(MHD_HTTP_METHOD_NOT_ALLOWED, "GET and HEAD only.\n");
     return server->site.find(server->site.context, path);
 }
@@ -139,14 +144,23 @@ static void note_end(void *context, struct MHD_Connection *connection, void **re
 
 /* ---- answering ------------------------------------------------------------------------------- */
 
-/* libmicrohttpd's: called when the headers of a request are there. To a HEAD it sends no body. The
- * bytes are only read: its interface has no const. */
+/* libmicrohttpd's: called when the headers of a request are there, and again at its end. It closes a
+ * connection that is answered at the headers: a GET or HEAD is answered at the end, so that the
+ * client can ask again. Other requests have nothing to send that is wanted: they are answered at
+ * once. To a HEAD it sends no body. The bytes are only read: its interface has no const. */
 static enum MHD_Result reply(void *context, struct MHD_Connection *connection, const char *path,
                              const char *method, const char *version, const char *upload_data,
                              size_t *upload_data_size, void **request_state)
 {
+    static char has_headers;
     serve_server *server = context;
-    (void)version, (void)upload_data, (void)upload_data_size, (void)request_state;
+    (void)version, (void)upload_data;
+    if (*request_state == NULL && is_reading(method)) {
+        *request_state = &has_headers;
+        return MHD_YES;
+    }
+    if (*upload_data_size != 0) /* a GET with a body: the connection ends */
+        return MHD_NO;
     serve_clients_begin_answer(&server->clients, client_of(connection), now_ms());
     serve_answer what = find_answer(server, connection, method, path);
     void *bytes = (void *)(uintptr_t)what.bytes;

@@ -150,6 +150,22 @@ class Serving(FleetCase):
                 self.assertEqual(server.ask(path)[0], 404)
         self.assertEqual(server.ask("/metrics?x=1")[0], 200)
 
+    def test_a_client_can_ask_again_on_its_connection(self):
+        server = self.exporter()
+        connection = http.client.HTTPConnection(server.host, server.port, timeout=live_jobs.LIMIT_SECONDS)
+        self.addCleanup(connection.close)
+        connection.connect()
+        place = connection.sock.getsockname()
+        for method in "GET", "HEAD", "GET":
+            connection.request(method, "/metrics")
+            answer = connection.getresponse()
+            self.assertEqual((answer.status, answer.getheader("Connection", "")), (200, ""))
+            answer.read()
+            self.assertEqual(connection.sock.getsockname(), place)
+        connection.request("GET", "/metrics", body=b"x" * 100)  # nobody asked for that
+        self.assertRaises(http.client.RemoteDisconnected, connection.getresponse)
+        self.assertEqual(server.ask()[0], 200)
+
     def test_without_the_token_there_is_no_answer(self):
         token, file = "an-example-token-1234", self.folder / "token"
         file.write_text(token + "\n")
