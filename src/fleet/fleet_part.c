@@ -169,6 +169,10 @@ static vw_status take_unit(vw__fleet_parts *parts, vw__byte_cursor *at, int desc
         return vw__fail(VW_ERR_CORRUPT_FILE, "the record of a file is damaged");
     size_t size_bytes = vw__byte_cursor_left(at);
     VW__TRY(vw__fleet_parts_find(parts, job, path, &place));
+    const vw__fleet_part_entry *known = &parts->entries[place];
+    bool is_of_other_part = known->descriptor >= 0 && known->descriptor != descriptor;
+    if (is_of_other_part && known->fingerprint != 0 && fingerprint == 0)
+        return VW_OK; /* it could not be read there, and could here */
     parts->entries[place] = (vw__fleet_part_entry){.descriptor = descriptor,
                                                    .offset = end - size_bytes,
                                                    .size_bytes = (uint32_t)size_bytes,

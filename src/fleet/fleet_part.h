@@ -3,7 +3,8 @@
  * A part is what one process, or several after each other, found out: the list of units that there
  * are, and the records of those that were examined. Each piece is appended by one write, with its
  * size and a checksum in front: a process that is killed leaves at most a piece that is not whole,
- * which the next one cuts off. Later pieces replace earlier ones of the same unit.
+ * which the next one cuts off. Later pieces replace earlier ones of the same unit, except that a
+ * record without a fingerprint does not replace one of another part that has one.
  *
  *   magic    of its form, 16 bytes: "vramwise part 2\n"; then pieces
  *   piece    u32 size, u64 checksum, then so many bytes: u8 kind ...

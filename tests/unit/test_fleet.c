@@ -504,6 +504,26 @@ static void shares_merged_in_any_order_are_the_whole(void **state)
     vw_fleet_report_free(plain);
 }
 
+static void what_one_share_could_not_read_another_may_have_read(void **state)
+{
+    (void)state;
+    vw_fleet_report *merged = NULL;
+    put_jobs();
+    vw_fleet_report *plain = examine(path_of("jobs"), NULL);
+    const vw_fleet_options little = {
+        .struct_size = sizeof little, .state_folder = path_of("little"), .memory_bytes = 1024};
+    vw_fleet_report_free(examine(path_of("jobs"), &little));
+    vw_fleet_report_free(examine_with_state(path_of("jobs"), path_of("much")));
+    const char *const orders[][2] = {{path_of("little"), path_of("much")},
+                                     {path_of("much"), path_of("little")}};
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(vw_fleet_merge(orders[i], 2, &merged), VW_OK);
+        assert_same(plain, merged);
+        vw_fleet_report_free(merged);
+    }
+    vw_fleet_report_free(plain);
+}
+
 static void states_of_different_lists_are_not_merged(void **state)
 {
     (void)state;
@@ -651,6 +671,7 @@ int main(void)
         IN_A_FOLDER(a_state_in_use_is_left_alone),
         IN_A_FOLDER(a_file_that_is_no_state_is_not_overwritten),
         IN_A_FOLDER(shares_merged_in_any_order_are_the_whole),
+        IN_A_FOLDER(what_one_share_could_not_read_another_may_have_read),
         IN_A_FOLDER(states_of_different_lists_are_not_merged),
         IN_A_FOLDER(wrong_options_are_refused),
         IN_A_FOLDER(the_caller_can_stop_it_and_keeps_what_was_done),
