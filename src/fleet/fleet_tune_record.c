@@ -68,8 +68,9 @@ static void put_grid(vw__byte_buffer *out, const vw__tune_grid *grid)
 
 /* ---- trying ---------------------------------------------------------------------------------- */
 
+/* `*is_read`: a failure is the replay's, and more memory for reading does not help. */
 static vw_status try_recording(const vw__fleet_tune_try *how, vw__byte_source *source,
-                               const vw__fleet_means *means, vw__byte_buffer *record)
+                               const vw__fleet_means *means, vw__byte_buffer *record, bool *is_read)
 {
     const vw__tune_grid_options options = {.torch_version = how->torch_version,
                                            .card_bytes = how->card.card_bytes,
@@ -77,6 +78,7 @@ static vw_status try_recording(const vw__fleet_tune_try *how, vw__byte_source *s
     vw_recording *recording = NULL;
     vw__tune_grid grid;
     VW__TRY(vw__recording_open_source(source, means->memory.limit_bytes, &recording));
+    *is_read = true;
     vw_status status = vw__tune_grid_try(recording->model, &options, &grid);
     vw_recording_close(recording);
     VW__TRY(status);
@@ -87,25 +89,26 @@ static vw_status try_recording(const vw__fleet_tune_try *how, vw__byte_source *s
 }
 
 static vw_status try_source(const vw__fleet_tune_try *how, vw__byte_source *source,
-                            const vw__fleet_means *means, vw__byte_buffer *record)
+                            const vw__fleet_means *means, vw__byte_buffer *record, bool *is_read)
 {
     const uint8_t *bytes;
     size_t size_bytes;
     bool is_recording = false;
     VW__TRY(vw__byte_source_peek(source, VW__FILE_KIND_BYTES, &bytes, &size_bytes));
     if (vw__file_kind_detect(bytes, size_bytes, &is_recording) == VW_OK && is_recording)
-        return try_recording(how, source, means, record);
+        return try_recording(how, source, means, record, is_read);
     put_head(record, &how->card, VW__FLEET_TUNE_FOREIGN);
     return VW_OK;
 }
 
 static vw_status try_file(const vw__fleet_tune_try *how, const vw__ranks_job_list *list,
-                          size_t place, const vw__fleet_means *means, vw__byte_buffer *record)
+                          size_t place, const vw__fleet_means *means, vw__byte_buffer *record,
+                          bool *is_read)
 {
     vw__byte_source *source = NULL;
     vw_status status = vw__ranks_job_list_open(list, place, &source);
     if (status == VW_OK)
-        status = try_source(how, source, means, record);
+        status = try_source(how, source, means, record, is_read);
     vw__byte_source_close(source);
     return status;
 }
@@ -122,17 +125,19 @@ vw_status vw__fleet_tune_examine(const void *context, const vw__ranks_job_list *
                                  bool *may_change)
 {
     const vw__fleet_tune_try *how = context;
+    bool is_read = false;
     *may_change = false;
     if (unit == VW__RANKS_UNIT_TEXTS) {
         put_head(record, &how->card, VW__FLEET_TUNE_NOTHING);
         return check_record(record);
     }
-    vw_status status = try_file(how, list, unit, means, record);
-    if (means->memory.may_get_more &&
-        (status == VW_ERR_HOST_MEMORY || status == VW_ERR_UNSUPPORTED))
+    vw_status status = try_file(how, list, unit, means, record, &is_read);
+    bool is_short_of_memory =
+        status == VW_ERR_HOST_MEMORY || (status == VW_ERR_UNSUPPORTED && !is_read);
+    if (means->memory.may_get_more && is_short_of_memory)
         return VW_ERR_HOST_MEMORY; /* a limit is UNSUPPORTED; the message stays */
     if (status != VW_OK) {
-        *may_change = vw__ranks_unit_may_change(status);
+        *may_change = is_short_of_memory || (vw__ranks_unit_may_change(status) && !is_read);
         put_head(record, &how->card, VW__FLEET_TUNE_UNREADABLE);
         vw__fleet_part_put_text(record, vw__ranks_job_list_words(list, unit, vw_last_error()));
     }
