@@ -121,16 +121,17 @@ static void sort_by_neighbour(top_state *state, int by)
     state->is_falling = top_column_is_falling(state->sort);
 }
 
+/* The next interval of the list; beyond its ends nothing changes. */
 static void change_interval(top_state *state, bool is_faster)
 {
     size_t i = 0;
-    while (i + 1 < INTERVAL_COUNT && intervals[i] < state->interval_seconds)
+    while (i < INTERVAL_COUNT && (is_faster ? intervals[i] < state->interval_seconds
+                                            : intervals[i] <= state->interval_seconds))
         i++;
     if (is_faster && i > 0)
-        i--;
-    else if (!is_faster && i + 1 < INTERVAL_COUNT && intervals[i] <= state->interval_seconds)
-        i++;
-    state->interval_seconds = intervals[i];
+        state->interval_seconds = intervals[i - 1];
+    else if (!is_faster && i < INTERVAL_COUNT)
+        state->interval_seconds = intervals[i];
 }
 
 static void type_filter(top_state *state, int key)

@@ -399,6 +399,16 @@ class Screen(TopCase):
         self.assertRegex(tmux.wait("└─train.py"), tree)
         self.leave(tmux)
 
+    def test_more_often_is_never_less_often(self) -> None:
+        self.job("program=train.py", H200, f"live_bytes={GIB}")
+        for interval, key, then in ("0.05", "+", "0.05"), ("3600", "-", "3600"), ("0.7", "+", "0.5"), ("0.7", "-", "1"):
+            tmux = self.open(arguments=f"--interval {interval}", wait=f"every {interval} s")
+            tmux.keys(key, "h")  # once there is help, the key before it has been taken
+            tmux.wait("this help")
+            tmux.keys("h")
+            tmux.wait(f"every {then} s")
+            self.leave(tmux)
+
     def test_a_process_with_several_devices_counts_once(self) -> None:
         job = self.job("program=train.py", "job=1234", H200, f"live_bytes={GIB}", f"reserved_bytes={GIB}",
                        "device=1:NVIDIA H200", f"live_bytes={GIB}", f"reserved_bytes={GIB}")
