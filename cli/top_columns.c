@@ -31,95 +31,32 @@ static double bytes(uint64_t value)
     return value == VW_LIVE_UNKNOWN ? (double)NAN : (double)value;
 }
 
-static double live_of(const top_row *row)
-{
-    return bytes(value_of(row, VW_LIVE_LIVE_BYTES));
-}
-
-static double reserved_of(const top_row *row)
-{
-    return bytes(value_of(row, VW_LIVE_RESERVED_BYTES));
-}
-
-static double peak_of(const top_row *row)
-{
-    return bytes(value_of(row, VW_LIVE_PEAK_LIVE_BYTES));
-}
-
-static double largest_of(const top_row *row)
-{
-    return bytes(value_of(row, VW_LIVE_LARGEST_FREE_BYTES));
-}
-
-static double pinned_of(const top_row *row)
-{
-    return bytes(value_of(row, VW_LIVE_PINNED_BYTES));
-}
-
-static double spilled_of(const top_row *row)
-{
-    return bytes(value_of(row, VW_LIVE_SPILLED_BYTES));
-}
-
-static double steps_of(const top_row *row)
-{
-    return bytes(value_of(row, VW_LIVE_STEPS));
-}
-
-static double memory_of(const top_row *row)
-{
-    return bytes(row->row->process_bytes);
-}
-
-static double unseen_of(const top_row *row)
-{
-    return bytes(row->figures.unseen_bytes);
-}
-
-static double idle_of(const top_row *row)
-{
-    return row->figures.idle_share;
-}
-
-static double allocations_of(const top_row *row)
-{
-    return row->figures.allocations_per_second;
-}
-
-static double retries_of(const top_row *row)
-{
-    return row->figures.retries_per_second;
-}
-
-static double driver_of(const top_row *row)
-{
-    return row->figures.driver_share;
-}
-
-static double step_of(const top_row *row)
-{
-    return row->figures.step_seconds;
-}
-
-static double input_of(const top_row *row)
-{
-    return row->figures.input_wait_share;
-}
-
-static double process_of(const top_row *row)
-{
-    return (double)row->row->process;
-}
-
-static double gpu_of(const top_row *row)
-{
-    return row->row->gpu != NULL ? row->row->gpu->index : (double)NAN;
-}
-
-static double rank_of(const top_row *row)
-{
-    return row->row->job != NULL && row->row->job->rank >= 0 ? row->row->job->rank : (double)NAN;
-}
+/* What `row` says in a column. */
+#define NUMBER(function, value)                                                                    \
+    static double function(const top_row *row)                                                     \
+    {                                                                                              \
+        return value;                                                                              \
+    }
+NUMBER(live_of, bytes(value_of(row, VW_LIVE_LIVE_BYTES)))
+NUMBER(reserved_of, bytes(value_of(row, VW_LIVE_RESERVED_BYTES)))
+NUMBER(peak_of, bytes(value_of(row, VW_LIVE_PEAK_LIVE_BYTES)))
+NUMBER(largest_of, bytes(value_of(row, VW_LIVE_LARGEST_FREE_BYTES)))
+NUMBER(pinned_of, bytes(value_of(row, VW_LIVE_PINNED_BYTES)))
+NUMBER(spilled_of, bytes(value_of(row, VW_LIVE_SPILLED_BYTES)))
+NUMBER(steps_of, bytes(value_of(row, VW_LIVE_STEPS)))
+NUMBER(memory_of, bytes(row->row->process_bytes))
+NUMBER(unseen_of, bytes(row->figures.unseen_bytes))
+NUMBER(idle_of, row->figures.idle_share)
+NUMBER(allocations_of, row->figures.allocations_per_second)
+NUMBER(retries_of, row->figures.retries_per_second)
+NUMBER(driver_of, row->figures.driver_share)
+NUMBER(step_of, row->figures.step_seconds)
+NUMBER(input_of, row->figures.input_wait_share)
+NUMBER(process_of, (double)row->row->process)
+NUMBER(gpu_of, row->row->gpu != NULL ? row->row->gpu->index : (double)NAN)
+NUMBER(rank_of,
+       row->row->job != NULL && row->row->job->rank >= 0 ? row->row->job->rank : (double)NAN)
+#undef NUMBER
 
 /* How much it grew over its trend. */
 static double growth_of(const top_row *row)
