@@ -53,13 +53,15 @@ static int64_t day_of(int64_t time_us)
     return time_us % DAY_US < 0 ? day - 1 : day;
 }
 
+static bool has_problem(const vw_rank *rank)
+{
+    return rank->ran_out || (rank->has_verdict && rank->is_problem);
+}
+
 /* Is this one worse than the worst so far? Out of memory, then a problem; the first of a kind. */
 static bool is_worse(const vw_rank *rank, const vw_rank *worst)
 {
-    bool is_problem = rank->ran_out || (rank->has_verdict && rank->is_problem);
-    if (!is_problem)
-        return false;
-    return worst == NULL || (rank->ran_out && !worst->ran_out);
+    return has_problem(rank) && (worst == NULL || (rank->ran_out && !worst->ran_out));
 }
 
 static void count_rank(vw_fleet_job *job, const vw_rank *rank, int64_t *time_us)
@@ -69,7 +71,7 @@ static void count_rank(vw_fleet_job *job, const vw_rank *rank, int64_t *time_us)
         is_out_of_line |= rank->is_out_of_line[i];
     job->rank_count++;
     job->ran_out_count += rank->ran_out;
-    job->problem_count += rank->ran_out || (rank->has_verdict && rank->is_problem);
+    job->problem_count += has_problem(rank);
     job->out_of_line_count += is_out_of_line;
     if (rank->peak_reserved_bytes != VW_UNKNOWN &&
         (job->peak_reserved_bytes == VW_UNKNOWN ||
