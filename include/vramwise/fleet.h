@@ -109,6 +109,7 @@ typedef struct vw_fleet_report {
  * `options` may be NULL. Files that cannot be read are in the report.
  *
  * VW_ERR_FILE              the source, the state or all files cannot be read; the message says why
+ * VW_ERR_CORRUPT_FILE      a line of a list is wrong, or the state's file is not a state
  * VW_ERR_WRONG_STATE       stopped by the caller's progress function, or the state is in use
  * VW_ERR_INVALID_ARGUMENT  an unknown version of PyTorch, a wrong share
  * VW_ERR_HOST_MEMORY */

@@ -358,6 +358,13 @@ static vw_status join_job(vw__fleet_list_job *to, vw__fleet_list_job *from)
     return VW_OK;
 }
 
+/* True if a folder is listed twice: it counts once, as a file does. */
+static bool is_same_folder(const vw__fleet_list_job *one, const vw__fleet_list_job *other)
+{
+    return one->list.folder != NULL && other->list.folder != NULL &&
+           strcmp(one->list.folder, other->list.folder) == 0;
+}
+
 static vw_status join_jobs(vw__fleet_list *list)
 {
     size_t kept = 0;
@@ -370,7 +377,8 @@ static vw_status join_jobs(vw__fleet_list *list)
             list->jobs[kept++] = moved;
             continue;
         }
-        if (list->jobs[kept - 1].list.folder != NULL || job->list.folder != NULL)
+        bool is_again = is_same_folder(&list->jobs[kept - 1], job);
+        if (!is_again && (list->jobs[kept - 1].list.folder != NULL || job->list.folder != NULL))
             return vw__fail(VW_ERR_CORRUPT_FILE,
                             "job %s: expected one folder or a list of files, found both, or two "
                             "folders",
@@ -378,7 +386,8 @@ static vw_status join_jobs(vw__fleet_list *list)
         if (strcmp(list->jobs[kept - 1].kind, job->kind) != 0)
             return vw__fail(VW_ERR_CORRUPT_FILE, "job %s: expected one kind, found '%s' and '%s'",
                             job->name, list->jobs[kept - 1].kind, job->kind);
-        VW__TRY(join_job(&list->jobs[kept - 1], job));
+        if (!is_again)
+            VW__TRY(join_job(&list->jobs[kept - 1], job));
         vw__rank_files_deinit(&job->list.files);
     }
     list->job_count = kept;

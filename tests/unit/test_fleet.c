@@ -242,20 +242,6 @@ static void a_table_of_a_spreadsheet_may_begin_with_a_byte_order_mark(void **sta
     vw_fleet_report_free(report);
 }
 
-static void a_list_may_name_the_folders_of_jobs(void **state)
-{
-    (void)state;
-    char list[4 * PATH_MAX];
-    put_jobs();
-    (void)snprintf(list, sizeof list, "path\tjob\n%s\tx\n", path_of("jobs/bad"));
-    job_folder_put(&here, "list.tsv", list);
-    vw_fleet_report *report = examine(path_of("list.tsv"), NULL);
-    assert_int_equal(report->job_count, 1);
-    assert_string_equal(report->jobs[0].name, "x");
-    assert_int_equal(report->jobs[0].ran_out_count, 2);
-    vw_fleet_report_free(report);
-}
-
 static void refused(const char *name, const char *content, const char *words)
 {
     vw_fleet_report *report = NULL;
@@ -264,6 +250,25 @@ static void refused(const char *name, const char *content, const char *words)
     if (strstr(vw_last_error(), words) == NULL)
         fail_msg("expected '%s' in '%s'", words, vw_last_error());
     assert_null(report);
+}
+
+static void a_list_may_name_the_folders_of_jobs(void **state)
+{
+    (void)state;
+    char list[4 * PATH_MAX];
+    put_jobs();
+    (void)snprintf(list, sizeof list, "path\tjob\n%s\tx\n%s\tx\n", path_of("jobs/bad"),
+                   path_of("jobs/bad"));
+    job_folder_put(&here, "list.tsv", list);
+    vw_fleet_report *report = examine(path_of("list.tsv"), NULL);
+    assert_int_equal(report->job_count, 1); /* listed twice, counted once */
+    assert_string_equal(report->jobs[0].name, "x");
+    assert_int_equal(report->jobs[0].ran_out_count, 2);
+    assert_int_equal(report->jobs[0].rank_count, 4);
+    vw_fleet_report_free(report);
+    (void)snprintf(list, sizeof list, "path\tjob\n%s\tx\n%s\tx\n", path_of("jobs/bad"),
+                   path_of("jobs/good"));
+    refused("folders.tsv", list, "job x: expected one folder or a list of files");
 }
 
 static void lists_that_are_wrong_are_refused_with_the_line(void **state)
