@@ -144,8 +144,8 @@ static void note_end(void *context, struct MHD_Connection *connection, void **re
 
 /* ---- answering ------------------------------------------------------------------------------- */
 
-/* libmicrohttpd's: called when the headers of a request are there, and again at its end. It closes a
- * connection that is answered at the headers: a GET or HEAD is answered at the end, so that the
+/* libmicrohttpd's: called when the headers of a request are there, and again at its end. It closes
+ * a connection that is answered at the headers: a GET or HEAD is answered at the end, so that the
  * client can ask again. Other requests have nothing to send that is wanted: they are answered at
  * once. To a HEAD it sends no body. The bytes are only read: its interface has no const. */
 static enum MHD_Result reply(void *context, struct MHD_Connection *connection, const char *path,
