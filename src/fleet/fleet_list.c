@@ -8,12 +8,11 @@
 #include <stdlib.h> /* qsort */
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h> /* access */
 
 #include "base/byte_buffer.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "fleet/fleet_part.h" /* the names of parts */
+#include "fleet/fleet_part.h" /* vw__fleet_part_is_in */
 #include "parse/file_kind.h"
 #include "ranks/rank_files.h"
 
@@ -76,19 +75,6 @@ static vw_status join_path(vw__fleet_list *list, const char *folder, const char 
     return *out != NULL ? VW_OK : vw__fail_host_memory(folder_bytes, "the folder of a job");
 }
 
-/* True for a state, which --state may have put among the jobs. */
-static bool is_state(const char *folder)
-{
-    const vw__fleet_part_form *const forms[] = {&vw__fleet_part_of_report, &vw__fleet_part_of_tune};
-    char path[PATH_MAX];
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        int length = snprintf(path, sizeof path, "%s%s", folder, forms[i]->name);
-        if (length < (int)sizeof path && access(path, F_OK) == 0)
-            return true;
-    }
-    return false;
-}
-
 static vw_status add_folder(vw__fleet_list *list, const char *source, const char *name)
 {
     const char *path, *kept;
@@ -99,7 +85,7 @@ static vw_status add_folder(vw__fleet_list *list, const char *source, const char
         list->beside_count++;
         return VW_OK;
     }
-    if (is_state(path))
+    if (vw__fleet_part_is_in(path)) /* --state may put one among the jobs */
         return VW_OK;
     VW__TRY(keep(list, name, strlen(name), &kept));
     VW__TRY(add_job(list, kept, path, &job));

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h> /* PATH_MAX */
 #include <stdio.h>
 #include <stdlib.h> /* mkostemp */
 #include <string.h>
@@ -390,6 +391,29 @@ vw_status vw__fleet_parts_read(vw__fleet_parts *parts, const char *path)
         status = vw__fail(status, "%s: %s", is_folder ? inner : path, vw_last_error());
     vw__host_free(inner);
     return status;
+}
+
+/* A part that was only just made is empty. */
+static bool is_part(const vw__fleet_part_form *form, int descriptor)
+{
+    char magic[MAGIC_BYTES];
+    ssize_t count = read_at(descriptor, magic, sizeof magic, 0);
+    return count == 0 || (count == MAGIC_BYTES && memcmp(magic, form->magic, FAMILY_BYTES) == 0);
+}
+
+bool vw__fleet_part_is_in(const char *folder)
+{
+    const vw__fleet_part_form *const forms[] = {&vw__fleet_part_of_report, &vw__fleet_part_of_tune};
+    bool is_in = false;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms && !is_in; i++) {
+        char path[PATH_MAX];
+        (void)snprintf(path, sizeof path, "%s%s", folder, forms[i]->name);
+        int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+        is_in = descriptor >= 0 && is_part(forms[i], descriptor);
+        if (descriptor >= 0)
+            close(descriptor);
+    }
+    return is_in;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */

@@ -84,6 +84,9 @@ VW_MUST_CHECK vw_status vw__fleet_parts_open_state(vw__fleet_parts *parts, const
  * has a list. Fails as above; VW_ERR_CORRUPT_FILE also for another version or form. */
 VW_MUST_CHECK vw_status vw__fleet_parts_read(vw__fleet_parts *parts, const char *path);
 
+/* True if a folder is a state: it holds a part of any form and version. */
+bool vw__fleet_part_is_in(const char *folder);
+
 /* Finds the entry of a unit, or adds one without a record. `*place` stays valid.
  * VW_ERR_HOST_MEMORY.
  */
