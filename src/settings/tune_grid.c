@@ -10,6 +10,9 @@
 
 enum { REFUSED = -1 };
 
+_Static_assert(VW__TUNE_GRID_MOST < VW__TUNE_MOST_CANDIDATES,
+               "all rows and the recorded setting have a place among the candidates");
+
 /* ---- the rows -------------------------------------------------------------------------------- */
 
 static void add_row(vw__tune_grid_row *rows, size_t *count, const vw__setting_row *row,
