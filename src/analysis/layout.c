@@ -559,18 +559,8 @@ static vw_status follow_whole_trace(follower *state, bool *works, file_end *end)
     return VW_OK;
 }
 
-vw_status vw__layout_begins_at_nothing(const vw__model *model, const vw__model_trace *trace,
-                                       bool *out)
-{
-    follower state;
-    file_end end;
-    follower_init(&state, model, trace);
-    vw_status status = follow_whole_trace(&state, out, &end);
-    follower_deinit(&state);
-    return status;
-}
-
-vw_status vw__layout_of_end_fits(const vw__model *model, const vw__model_trace *trace, bool *out)
+vw_status vw__layout_read(const vw__model *model, const vw__model_trace *trace,
+                          vw__layout_reading *out)
 {
     follower state;
     bool works = false;
@@ -578,7 +568,7 @@ vw_status vw__layout_of_end_fits(const vw__model *model, const vw__model_trace *
     follower_init(&state, model, trace);
     vw_status status = follow_whole_trace(&state, &works, &end);
     if (status == VW_OK)
-        *out = end == FILE_END_SAME;
+        *out = (vw__layout_reading){.begins_at_nothing = works, .end_fits = end == FILE_END_SAME};
     follower_deinit(&state);
     return status;
 }

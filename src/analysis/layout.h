@@ -5,7 +5,7 @@
  * done forwards, from nothing; else backwards, from the segments in the file.
  *
  * Some files' segments are not of the trace's end: the trace was cut by hand, or the snapshot was
- * put together from two calls. vw__layout_of_end_fits() detects that. Reading the trace forwards
+ * put together from two calls. vw__layout_read() detects that. Reading the trace forwards
  * still works then, and vw__layout_view_make() makes a model whose end is the trace's.
  *
  * Instants as in timeline.h. */
@@ -59,16 +59,17 @@ VW_MUST_CHECK vw_status vw__layout_at(const vw__model *model, const vw__model_tr
                                       uint32_t instant, vw__layout *out);
 void vw__layout_deinit(vw__layout *layout);
 
-/* Stores whether the trace can be read forwards from nothing: every free, release and request
- * concerns memory that the trace itself made before. False if the file's segments are those of the
- * trace's end and others: then there was something before. */
-VW_MUST_CHECK vw_status vw__layout_begins_at_nothing(const vw__model *model,
-                                                     const vw__model_trace *trace, bool *out);
+/* What comes of reading a whole trace forwards, from nothing. */
+typedef struct vw__layout_reading {
+    /* Every free, release and request concerns memory that the trace itself made before. False if
+     * the file's segments are those of the trace's end and others: then there was something before.
+     */
+    bool begins_at_nothing;
+    bool end_fits; /* the trace begins at nothing, and ends with the file's segments */
+} vw__layout_reading;
 
-/* Stores whether the file's segments are those that the trace, read forwards, ends with. Only for a
- * trace that begins at nothing. */
-VW_MUST_CHECK vw_status vw__layout_of_end_fits(const vw__model *model, const vw__model_trace *trace,
-                                               bool *out);
+VW_MUST_CHECK vw_status vw__layout_read(const vw__model *model, const vw__model_trace *trace,
+                                        vw__layout_reading *out);
 
 /* A model that shares everything with `model` but has only the first `event_count` events of
  * `trace` (and no other trace), and as segments the layout after them. Used to look at a run as it

@@ -452,17 +452,15 @@ static vw_status examine_device(const vw_recording *recording, const vw__model_t
                                 const vw_doctor_options *options, vw__diagnosis_draft *draft)
 {
     const vw__model *model = recording->model;
-    bool is_whole = false, fits = true;
+    vw__layout_reading reading;
     draft->settings_variable =
         vw__setting_variable_of_recording(model, options != NULL ? options->torch_version : NULL);
-    vw_status followed = vw__layout_begins_at_nothing(model, trace, &is_whole);
-    if (followed == VW_OK && is_whole)
-        followed = vw__layout_of_end_fits(model, trace, &fits);
+    vw_status followed = vw__layout_read(model, trace, &reading);
     if (followed == VW_ERR_UNSUPPORTED) /* more segments than can be followed */
-        fits = true;
+        reading = (vw__layout_reading){.begins_at_nothing = false};
     else if (followed != VW_OK)
         return followed;
-    if (fits)
+    if (!reading.begins_at_nothing || reading.end_fits)
         return examine_trace(recording, model, trace, options, draft);
 
     vw__layout_view view;

@@ -108,6 +108,13 @@ static void check_same(const char *name, const vw__layout *one, const vw__layout
     }
 }
 
+static vw__layout_reading read_whole(const vw__model *model, const vw__model_trace *trace)
+{
+    vw__layout_reading reading;
+    assert_int_equal(vw__layout_read(model, trace, &reading), VW_OK);
+    return reading;
+}
+
 /* Without its first third a trace can only be read backwards. */
 static void check_backwards(const stored_recording *one)
 {
@@ -115,11 +122,8 @@ static void check_backwards(const stored_recording *one)
     const vw__model_trace *whole = &model->traces[0];
     size_t first = whole->event_count / 3, instant = whole->event_count / 2;
     const vw__model_trace rest = {whole->events + first, whole->event_count - first, whole->device};
-    bool begins_at_nothing = true;
-    assert_int_equal(vw__layout_begins_at_nothing(model, whole, &begins_at_nothing), VW_OK);
-    assert_true(begins_at_nothing);
-    assert_int_equal(vw__layout_begins_at_nothing(model, &rest, &begins_at_nothing), VW_OK);
-    assert_false(begins_at_nothing);
+    assert_true(read_whole(model, whole).begins_at_nothing);
+    assert_false(read_whole(model, &rest).begins_at_nothing);
     vw__layout forwards = layout_at(model, whole, instant);
     vw__layout backwards = layout_at(model, &rest, instant - first);
     check_same(one->name, &forwards, &backwards);
@@ -137,16 +141,12 @@ static void check_end(const stored_recording *one)
 {
     const vw__model *model = one->recording->model;
     const vw__model_trace *whole = &model->traces[0];
-    bool fits = false;
-    assert_int_equal(vw__layout_of_end_fits(model, whole, &fits), VW_OK);
-    assert_true(fits);
+    assert_true(read_whole(model, whole).end_fits);
     for (size_t part = 1; part < 8; part++) {
         const vw__model_trace cut = {whole->events, whole->event_count * part / 8, whole->device};
-        bool begins_at_nothing = false;
-        assert_int_equal(vw__layout_begins_at_nothing(model, &cut, &begins_at_nothing), VW_OK);
-        assert_true(begins_at_nothing);
-        assert_int_equal(vw__layout_of_end_fits(model, &cut, &fits), VW_OK);
-        if (fits)
+        const vw__layout_reading reading = read_whole(model, &cut);
+        assert_true(reading.begins_at_nothing);
+        if (reading.end_fits)
             fail_msg("%s: cut at %zu of 8 it still fits", one->name, part);
     }
 }
@@ -274,10 +274,7 @@ static void a_file_with_more_than_its_trace_made_began_before_it(void **state)
     small_model_segment(&small, 0, A + 2 * SEGMENT, SEGMENT, 8 * MIB, stack);
     small_model_set_features(&small);
     vw__model *model = small_model_finish(&small);
-    bool begins_at_nothing = true;
-    assert_int_equal(vw__layout_begins_at_nothing(model, &model->traces[0], &begins_at_nothing),
-                     VW_OK);
-    assert_false(begins_at_nothing);
+    assert_false(read_whole(model, &model->traces[0]).begins_at_nothing);
     vw__layout layout = layout_at(model, &model->traces[0], 0);
     assert_int_equal(layout.reserved_bytes, SEGMENT); /* what was there before */
     assert_int_equal(layout.live_bytes, 8 * MIB);
@@ -395,9 +392,8 @@ static bool make_everything(void *context)
     const vw__model_trace late = {whole->events + 6, whole->event_count - 6, whole->device};
     vw__layout layout;
     vw__layout_view view;
-    bool answer;
-    if (vw__layout_begins_at_nothing(model, whole, &answer) != VW_OK ||
-        vw__layout_of_end_fits(model, whole, &answer) != VW_OK ||
+    vw__layout_reading reading;
+    if (vw__layout_read(model, whole, &reading) != VW_OK ||
         vw__layout_at(model, whole, 8, &layout) != VW_OK)
         return false;
     vw__layout_deinit(&layout);
