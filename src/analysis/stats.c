@@ -275,8 +275,8 @@ static vw_status fill_all_but_summary(stats_work *work, const vw__model_trace *t
     return has_events ? fill_from_trace(work, trace, stats) : VW_OK;
 }
 
-/* The summary is replayed on another thread meanwhile. Only the rest shows whether the trace begins
- * at the first allocation, without which a summary is worthless. */
+/* The summary is replayed on another thread meanwhile. That the trace was cut may show only here,
+ * and makes a summary worthless. */
 static vw_status fill_device_with_summary(stats_work *work, const vw__model_trace *trace,
                                           vw_device_stats *stats)
 {
@@ -284,7 +284,7 @@ static vw_status fill_device_with_summary(stats_work *work, const vw__model_trac
     vw__stats_summary_job_begin(&job, work->model, trace, work->torch_version);
     vw_status status = fill_all_but_summary(work, trace, stats);
     if (status == VW_OK && stats->is_truncated)
-        stats->summary_reason = "the trace does not begin at the first allocation";
+        stats->summary_reason = VW__STATS_SUMMARY_CUT;
     else if (status == VW_OK)
         status = vw__stats_summary_job_finish(&job, work->arena, &stats->summary,
                                               &stats->summary_reason);

@@ -78,6 +78,11 @@ static vw_status make_summary(const vw__model *model, const vw__model_trace *tra
     }
     if (status != VW_OK)
         return status;
+    if (script.is_truncated) {
+        *reason = VW__STATS_SUMMARY_CUT;
+        vw__script_deinit(&script);
+        return VW_OK;
+    }
     vw__byte_buffer_init(&conf);
     status = vw__recording_conf(model, &conf);
     if (status == VW_OK)

@@ -32,6 +32,9 @@ typedef struct vw__stats_summary_job {
 void vw__stats_summary_job_begin(vw__stats_summary_job *job, const vw__model *model,
                                  const vw__model_trace *trace, const char *torch_version);
 
+/* Why there is no page of a trace that was cut. */
+#define VW__STATS_SUMMARY_CUT "the trace does not begin at the first allocation"
+
 /* Stores the page in `*summary`; or NULL there and the reason in `*reason`. Both are the arena's
  * or static. A page is right only for a trace that begins at the first allocation.
  * VW_ERR_HOST_MEMORY. At most once. */
