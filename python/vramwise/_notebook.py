@@ -117,11 +117,14 @@ def _text(data: Dict[str, Any]) -> str:
 @contextlib.contextmanager
 def _quietly(shell: Any) -> Iterator[None]:
     """An error is shown once: by the cell around the magic, which raises it again."""
-    shell.showtraceback = lambda *_arguments, **_options: None
+    shown_by = {name: getattr(shell, name) for name in ("showtraceback", "showsyntaxerror")}
+    for name in shown_by:
+        setattr(shell, name, lambda *_arguments, **_options: None)
     try:
         yield
     finally:
-        del shell.showtraceback
+        for name, method in shown_by.items():
+            setattr(shell, name, method)
 
 
 def _run(shell: Any, cell: str, method: _measure.Method) -> Tuple[CellMemory, Any]:
@@ -191,10 +194,11 @@ class _Magic:
                 outcome = self._shell.run_cell(cell)
         else:
             found, outcome = _run(self._shell, cell, method)
-            if given.name is not None:
-                self._shell.user_ns[given.name] = found
-            from IPython.display import display
-            display(found)
+            if outcome.error_before_exec is None:  # else nothing has run
+                if given.name is not None:
+                    self._shell.user_ns[given.name] = found
+                from IPython.display import display
+                display(found)
         outcome.raise_error()
 
 

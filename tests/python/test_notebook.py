@@ -98,17 +98,24 @@ class Shell:
     def showtraceback(self):
         self.errors.append(sys.exc_info()[1])
 
+    showsyntaxerror = showtraceback
+
     def run_cell(self, cell):
-        outcome = types.SimpleNamespace(error_in_exec=None)
+        outcome = types.SimpleNamespace(error_before_exec=None, error_in_exec=None)
         try:
-            exec(cell, self.user_ns)
+            code = compile(cell, CELL, "exec")
+            exec(code, self.user_ns)
+        except SyntaxError as error:
+            outcome.error_before_exec = error
+            self.showsyntaxerror()
         except Exception as error:
             outcome.error_in_exec = error
             self.showtraceback()
 
         def raise_error():
-            if outcome.error_in_exec is not None:
-                raise outcome.error_in_exec
+            for error in (outcome.error_before_exec, outcome.error_in_exec):
+                if error is not None:
+                    raise error
         outcome.raise_error = raise_error
         return outcome
 
@@ -162,6 +169,19 @@ class Notebook(unittest.TestCase):
         self.shell.run_cell("raise KeyError('later')")
         self.assertEqual(len(self.shell.errors), 1)  # the shell shows errors again
 
+    def test_a_cell_that_cannot_run_has_no_memory_and_one_error(self):
+        with self.assertRaises(SyntaxError):
+            self.vram("used", "x = (")
+        self.assertEqual((self.shell.shown, self.shell.errors), ([], []))
+        self.assertNotIn("used", self.shell.user_ns)
+
+    def test_how_the_shell_shows_errors_is_put_back(self):
+        mine = []
+        self.shell.showtraceback = lambda: mine.append("shown")  # as rich.traceback does
+        self.vram("", "pass")
+        self.shell.run_cell("raise KeyError")
+        self.assertEqual((mine, self.shell.errors), (["shown"], []))
+
     def test_without_a_history_the_numbers_are_shown(self):
         self.how.return_value = Measured()
         self.vram("", "pass")
@@ -207,6 +227,9 @@ class Notebook(unittest.TestCase):
             outcome = shell.run_cell("%%vram\n1 / 0")
         self.assertIsInstance(outcome.error_in_exec, ZeroDivisionError)
         self.assertEqual(said.getvalue().count("division by zero"), 1, said.getvalue())
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            shell.run_cell("%%vram\nx = (")
+        self.assertEqual(said.getvalue().count("SyntaxError"), 1, said.getvalue())
 
 
 if __name__ == "__main__":
