@@ -72,6 +72,13 @@ class Doctor(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "spill: expected a size with a unit"):
                 recording.replay(spill="8")
 
+    def test_what_is_no_error_is_refused(self):
+        with vramwise.load(PHASES) as recording:
+            for wrong in (123, ["CUDA out of memory"], recording):
+                with self.assertRaisesRegex(TypeError, "expected a file, a text or an exception, not "
+                                            + type(wrong).__name__):
+                    vramwise.doctor(wrong)
+
     def test_an_exception_is_taken_with_its_traceback(self):
         def train_step():
             raise RuntimeError(ERROR.splitlines()[0])
