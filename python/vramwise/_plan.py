@@ -161,9 +161,11 @@ def _mode(inference: bool, keep_graph: bool, generate: Optional[int]) -> int:
 def _sharding(zero: Optional[int], fsdp: bool) -> int:
     if zero is not None and fsdp:
         raise ValueError("zero and fsdp are two ways to share: expected one")
-    if zero is not None and zero not in (1, 2, 3):
+    if zero is None:
+        return _SHARDINGS.index("fsdp" if fsdp else "none")
+    if f"zero{zero}" not in _SHARDINGS:
         raise ValueError(f"zero is one of 1, 2, 3, not {zero!r}")
-    return _SHARDINGS.index("fsdp" if fsdp else "none" if zero is None else f"zero{zero}")
+    return _SHARDINGS.index(f"zero{zero}")
 
 
 @overload

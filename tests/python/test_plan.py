@@ -103,6 +103,9 @@ class Plan(unittest.TestCase):
                       {"lora": 8, "qlora": 8}, {"zero": 4}, {"zero": 1, "fsdp": True}, {"inference": True, "keep_graph": True}):
             with self.assertRaises(ValueError):
                 vramwise.plan("gpt2", **wrong)
+        for zero in (True, 1.0):
+            with self.assertRaisesRegex(ValueError, "zero is one of 1, 2, 3, not "):
+                vramwise.plan("gpt2", zero=zero, gpus=2)
 
     def test_a_recording_is_planned_at_another_batch(self):
         made = vramwise.plan(from_recording=PHASES, batch_now=8, batch=16, card="rtx4090")
