@@ -73,7 +73,10 @@ static bool is_keep_free_sound(const char *command_name, run_wishes *wishes)
 static bool is_spill_sound(const char *command_name, run_wishes *wishes)
 {
     uint64_t spill_bytes;
-    if (vw_parse_size(wishes->spill, &spill_bytes) != VW_OK) {
+    vw_status status = vw_parse_size(wishes->spill, &spill_bytes);
+    if (status == VW_OK && spill_bytes != 0)
+        status = vw_parse_memory_size(wishes->spill, &spill_bytes);
+    if (status != VW_OK) {
         arguments_refuse(command_name, "--spill: %s", vw_last_error());
         return false;
     }

@@ -125,7 +125,7 @@ class Installing(unittest.TestCase):
         code = """
             import vramwise.torch
             for arguments in (dict(allocator="torch", spill="1GiB"), dict(spill="much"),
-                              dict(spill=-1), dict(allocator="pytorch", spill=1)):
+                              dict(spill=-1), dict(spill="16"), dict(allocator="pytorch", spill=1)):
                 try:
                     vramwise.torch.install(**arguments)
                 except ValueError as error:
@@ -136,12 +136,13 @@ class Installing(unittest.TestCase):
                 print(error)
             """
         lines = self.world.run(code)[0].splitlines()
-        self.assertEqual(len(lines), 5)
+        self.assertEqual(len(lines), 6)
         self.assertIn("not for 'torch'", lines[0])
-        self.assertIn("not 'much'", lines[1])
-        self.assertIn("not -1", lines[2])
-        self.assertIn("not for 'pytorch'", lines[3])
-        self.assertIn("nothing is spilled here", lines[4])
+        self.assertIn("spill: 'much' is no size", lines[1])
+        self.assertIn("spill: '-1' is no size", lines[2])
+        self.assertIn("spill: expected a size with a unit, such as 24GiB, not '16'", lines[3])
+        self.assertIn("not for 'pytorch'", lines[4])
+        self.assertIn("nothing is spilled here", lines[5])
 
     def test_an_optimizer_s_tensors_are_advised_once_and_its_steps_are_marked(self):
         code = FAKE_OPTIM + """

@@ -88,7 +88,7 @@ def _spill_bytes(spill: Union[None, int, str], allocator: str) -> int:
         return 0
     if not is_ours:
         raise ValueError(f"spill is for {', '.join(OWN_ALLOCATORS)}, not for {allocator!r}")
-    return _library.size_bytes(spill)
+    return _library.memory_bytes("spill", spill)
 
 
 def _keep_free(keep_free: Union[None, int, str], allocator: str) -> str:
