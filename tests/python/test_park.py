@@ -84,6 +84,8 @@ def no_pools():
     with vramwise.torch.region("more"):
         pass
 print(tried(no_pools))
+print(tried(lambda: vramwise.torch.park_ahead("20")))
+print(tried(lambda: vramwise.torch.park(wait=-1)))
 """, FAKE_ADAPTER_IS_FULL="1")
         self.assertEqual(lines[0], "ParkError: no safe moment")
         self.assertEqual(lines[1], "ParkError: no region is called 'none': there is none")
@@ -93,6 +95,8 @@ print(tried(no_pools))
         self.assertEqual(lines[5], "ValueError: region 'cache' was made with keep=False")
         self.assertEqual(lines[6], "ValueError: a region needs a name")
         self.assertIn("has no torch.cuda.MemPool", lines[7])
+        self.assertIn("ValueError: size: expected a size with a unit, such as 24GiB, not '20'", lines[8])
+        self.assertEqual(lines[9], "ValueError: wait is a number of seconds from 0 on, or True, not -1")
 
     def test_without_our_allocator_regions_do_nothing_and_parking_is_refused(self):
         lines = self.run_lines("""

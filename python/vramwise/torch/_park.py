@@ -69,7 +69,10 @@ def _milliseconds(wait: Union[None, bool, float]) -> int:
     """None, False: not at all; True: for ever."""
     if wait is True:
         return _FOR_EVER
-    return int(float(wait or 0) * 1000)
+    seconds = float(wait or 0)
+    if not 0 <= seconds < float("inf"):
+        raise ValueError(f"wait is a number of seconds from 0 on, or True, not {wait!r}")
+    return int(seconds * 1000)
 
 
 def _call(function: Any, *arguments: Any) -> Tuple[int, Any, str]:
@@ -138,7 +141,7 @@ def park_ahead(size: Union[int, str]) -> None:
     """Has a thread make page-locked host memory for park(), which is most of what the first one takes (0.1 s a GiB).
     `size` is "20GiB" or a number of bytes, for each GPU; 0 gives back what is kept. ParkError."""
     message = ctypes.create_string_buffer(2048)
-    size_bytes = 0 if size in (0, "0") else _library.size_bytes(size)
+    size_bytes = 0 if size in (0, "0") else _library.memory_bytes("size", size)
     if _adapter().vramwise_torch_park_ahead(size_bytes, message, len(message)) != 0:
         raise ParkError(message.value.decode("utf-8", "replace"))
 
