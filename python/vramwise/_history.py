@@ -46,6 +46,7 @@ class History:
         self._steps_since_look = 0
         self._allowed_bytes = 0  # 0: not known yet
         self.is_programs = False  # the program has said what it wants
+        self._listener: Any = None
         self._listen()
 
     def _listen(self) -> None:
@@ -63,8 +64,14 @@ class History:
             except BaseException:
                 self.is_programs = was_programs
                 raise
-        memory._record_memory_history = _record_memory_history
+        memory._record_memory_history = self._listener = _record_memory_history
         self._original = original
+
+    def end(self) -> None:
+        """Stops listening, unless somebody else listens on top of it by now."""
+        if self._listener is not None and \
+                self._torch.cuda.memory._record_memory_history is self._listener:
+            self._torch.cuda.memory._record_memory_history = self._original
 
     def begin(self, most_entries: int, budget: Any = None) -> None:
         """With stacks. With a `budget`, it is turned down where that says so."""

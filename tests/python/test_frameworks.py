@@ -144,6 +144,15 @@ class Frameworks(unittest.TestCase):
         self.assertEqual(len(self.torch.observers), 1)  # they cannot be taken back
         follower.end()
 
+    def test_what_listens_to_the_history_does_not_pile_up(self):
+        original = self.torch.cuda.memory._record_memory_history
+        follower = vramwise.torch.Follower()
+        for _ in range(3):  # as trainings of one process
+            follower.begin()
+            self.assertIsNot(self.torch.cuda.memory._record_memory_history, original)
+            follower.end()
+            self.assertIs(self.torch.cuda.memory._record_memory_history, original)
+
     def test_a_doctor_that_fails_hides_nothing(self):
         follower = vramwise.torch.Follower()
         follower.begin()

@@ -176,8 +176,10 @@ class Follower:
         with _lock:
             if _following is self:
                 _following = None
-        if self._history is not None and not self._history.is_programs:
-            _record.end_history(self._torch, False)
+        if self._history is not None:
+            self._history.end()
+            if not self._history.is_programs:
+                _record.end_history(self._torch, False)
         self._history = None
 
 
