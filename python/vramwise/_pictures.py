@@ -136,17 +136,15 @@ def of_stats(stats: "_results.Stats") -> str:
         pieces += [f"<div>{escape(name)}: {device.events:,} events, {device.steps} steps; at the peak "
                    f"{size(peak.live_bytes)} live, {size(device.peak_reserved_bytes)} reserved at "
                    "most</div>", _bar(parts, reserved), _legend(parts)]
-        pieces.append(_usages([(each.bytes, each.where, each.category) for each in peak.usages]))
+        pieces.append(_usages(peak.usages))
     return _box(*pieces, *(_note(text) for text in stats.warnings))
 
 
-def _usages(usages: Sequence[Tuple[int, Optional[str], str]]) -> str:
-    if len(usages) < 2:
-        return ""
-    most = max(count for count, _, _ in usages)
-    rows = [(_bar([(where or category, count, _LIVE)], most), _whole(size(count)),
-             _wrap(where or "(no line)"), escape(category))
-            for count, where, category in usages[:_MOST_ROWS]]
+def _usages(usages: Sequence["_results.Usage"]) -> str:
+    most = max((each.bytes for each in usages), default=0)
+    rows = [(_bar([(each.where or each.category, each.bytes, _LIVE)], most), _whole(size(each.bytes)),
+             _wrap(each.where or ("(no Python frame)" if each.has_stack else "(no stack)")),
+             escape(each.category)) for each in usages[:_MOST_ROWS]]
     return _table(("", "live", "line", "category"), rows, (0, 25)) + _more(len(usages) - len(rows))
 
 
@@ -166,9 +164,13 @@ def of_verified(verified: "_results.Verified") -> str:
                 *(_note(text) for text in verified.unverifiable))
 
 
-def _runs(runs: Sequence["_results.ReplayRun"], card: Optional[int]) -> str:
-    """Settings, one below the other: live, and what is reserved beyond it."""
-    shown = runs[:_MOST_ROWS]
+def _runs(runs: Sequence["_results.ReplayRun"], card: Optional[int],
+          recorded: Optional["_results.ReplayRun"] = None) -> str:
+    """Settings, one below the other: live, and what is reserved beyond it. `recorded` is one of them
+    and always shown."""
+    shown = list(runs[:_MOST_ROWS])
+    if recorded is not None and recorded not in shown:
+        shown[-1:] = [recorded]
     whole = max([card or 0] + [run.peak_reserved_bytes for run in shown], default=0)
     rows = []
     for run in shown:
@@ -196,14 +198,15 @@ def of_tuned(tuned: "_results.Tuned") -> str:
     best = tuned.best
     if tuned.fits and best is not None:
         head = _head("fits", _GOOD, f"{size(best.peak_reserved_bytes)} of {size(tuned.card_bytes)} "
-                     "reserved at most, with")
-        code = _code(f"PYTORCH_CUDA_ALLOC_CONF={best.conf}" if best.conf else best.policy)
+                     "reserved at most")
+        opening = str(tuned).partition("\n\n")[0]
+        code = _code(opening.rpartition("\n")[2])  # what to set: the last line of the report's opening
     else:
         why = "no setting helps" if tuned.possible else "more is alive than it has"
         head = _head("does not fit", _BAD, f"on {size(tuned.card_bytes)}: {why}; at most "
                      f"{size(tuned.peak_live_bytes)} live")
         code = ""
-    return _box(head, code, _runs(tuned.tried, tuned.card_bytes),
+    return _box(head, code, _runs(tuned.tried, tuned.card_bytes, tuned.recorded),
                 *(_note(text) for text in (*tuned.warnings, *tuned.notes)))
 
 
@@ -223,7 +226,7 @@ def of_diff(diff: "_results.Diff") -> str:
         sides.append((escape(name), _bar(parts, whole), size(sum(part[1] for part in parts))))
     rows = [(f'<span style="color:{_BAD if each.after_bytes > each.before_bytes else _GOOD}">'
              f'{size(each.after_bytes - each.before_bytes)}</span>',
-             _wrap(each.where or "(no line)"), escape(each.category))
+             _wrap(each.where or "(no stack)"), escape(each.category))
             for each in diff.changes[:_MOST_ROWS]]
     changes = _table(("change", "line", "category"), rows) if rows else ""
     return _box(head, _table(("", "", "live at the peak"), sides, (1, 60)), _legend(order), changes,
@@ -276,14 +279,15 @@ def of_plan(plan: "_results.Plan") -> str:
     return _box(_planned(word, colour, f"{plan.model}, batch {plan.settings.batch}: "
                          f"{size(plan.peak_device_bytes)}{on} at the peak, in {plan.peak_phase}",
                          plan.parts, card, plan.peak_device_bytes),
-                _table(("what makes it fit", "at the peak", "time of a step"), rows) if rows else "",
+                _table(("what takes less" if card is None else "what makes it fit", "at the peak",
+                        "time of a step"), rows) if rows else "",
                 _more(len(plan.options) - len(rows)))
 
 
 def of_scaled_plan(plan: "_results.ScaledPlan") -> str:
     """The same for a recorded or traced step."""
-    word, colour = {True: ("fits", _GOOD), False: ("does not fit", _BAD)}.get(
-        bool(plan.fits), ("", "")) if plan.fits is not None else ("plan", _NEUTRAL)
+    word, colour = ("plan", _NEUTRAL) if plan.fits is None else _PLAN_WORDS[
+        "fits" if plan.fits else "does-not-fit"]
     on = "" if plan.card_bytes is None else f" of {size(plan.card_bytes)}"
     size_of_step = "" if plan.batch is None else f"batch {plan.batch}: "
     rows = [(_wrap(each.change), f"{size(each.least_peak_bytes)} to {size(each.most_peak_bytes)}",

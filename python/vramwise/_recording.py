@@ -20,13 +20,13 @@ _EMPTY_CACHE = {"recorded": 0, "never": 1, "step": 2, "phase": 3}
 
 
 class Recording:
-    """A recording that was loaded. `summary` is what stats() says of the file, without the lists:
-    encoding, versions, settings, devices with their peaks."""
+    """A recording that was loaded. `summary` is what stats() says of the file, with the ten largest
+    users and without memory_summary(): encoding, versions, settings, devices with their peaks."""
 
     def __init__(self, handle: ctypes.c_void_p, name: Optional[str]) -> None:
         self._handle: Optional[ctypes.c_void_p] = handle
         self.name = name
-        self.summary: Stats = self.stats(summary=False, most_usages=1)
+        self.summary: Stats = self.stats(summary=False, most_usages=10)
 
     def _open_handle(self) -> ctypes.c_void_p:
         if self._handle is None:

@@ -21,6 +21,7 @@ import vramwise  # noqa: E402
 from vramwise import _fields, _jobs, _notebook, _results  # noqa: E402
 
 PHASES = str(DATA / "recordings/train_eval_phases.native.pickle.xz")
+FRAGMENTED = str(DATA / "recordings/oom_fragmented.native.pickle.xz")
 STREAMS = str(DATA / "recordings/streams.native.pickle.xz")
 ERROR = ("CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacity of 23.69 GiB of which "
          "1.10 GiB is free. Process 1 has 22.50 GiB memory in use. Of the allocated memory 12.00 GiB is "
@@ -190,6 +191,25 @@ class Results(unittest.TestCase):
         self.assertIn("activations 4.83 GiB", words["plan4GiB"])
         self.assertIn("11,079 of 11,079", words["verify" + PHASES])
         self.assertIn("train.py:50 lm_step", words["diff" + PHASES].replace("\n", ""))
+
+    def test_pictures_agree_with_the_reports(self):
+        with vramwise.load(PHASES) as phases, vramwise.load(FRAGMENTED) as fragmented:
+            for tuned, advice in (
+                    (phases.tune("24GiB"), "Leave PYTORCH_CUDA_ALLOC_CONF unset."),
+                    (phases.tune("5.5GiB"), "PYTORCH_CUDA_ALLOC_CONF=garbage_collection_threshold:0.6,"
+                                            "per_process_memory_fraction:0.99"),
+                    (fragmented.tune("7GiB"), "vramwise run --allocator vramwise")):
+                words = Markup(tuned._repr_html_()).words
+                self.assertIn(advice, str(tuned).splitlines())
+                self.assertEqual([words.count(advice), words.count("recorded")], [1, 1], words)
+            said = Markup(phases.stats()._repr_html_()).words
+            self.assertEqual("(no Python frame)" in said, "(no Python frame)" in str(phases.stats()))
+            self.assertIn("and 2 more", said)
+            self.assertEqual(phases._repr_html_().count("<tr"), 9)  # its users, too
+            self.assertEqual(str(phases).splitlines(),
+                             program("stats", PHASES, "--no-summary").splitlines())
+        self.assertIn("what takes less", Markup(self.cases[10][0]._repr_html_()).words)
+        self.assertIn("what makes it fit", Markup(self.cases[9][0]._repr_html_()).words)
 
     def test_names_from_outside_do_not_get_into_the_markup(self):
         evil = "<script>alert(1)</script>\"'&"
