@@ -178,8 +178,8 @@ enum { MOST_WORDS = VW_MCP_MOST_PARAMETERS + 4 };
 typedef struct command_line {
     char *words[MOST_WORDS]; /* owned */
     size_t count;
-    const char *input; /* borrowed; NULL: none */
-    bool has_subject;  /* a file, a text or a model */
+    const char *input;    /* borrowed; NULL: none */
+    size_t subject_count; /* files, texts and models */
     bool has_json;
 } command_line;
 
@@ -239,7 +239,7 @@ static bool add_argument(const mcp_tools *tools, command_line *line,
     const char *name = argument->parameter->name, *text = argument->text;
     const parameter_use use = use_of(name);
     const bool is_switch = argument->parameter->kind == VW_MCP_SWITCH;
-    line->has_subject |= use != USE_OPTION;
+    line->subject_count += use != USE_OPTION;
     line->has_json |= strcmp(name, "json") == 0;
     switch (use) {
     case USE_OPERAND:
@@ -259,7 +259,20 @@ static bool add_argument(const mcp_tools *tools, command_line *line,
     return add_word(line, name, is_switch ? NULL : text);
 }
 
-/* What a command reads is named, so that it does not wait for standard input. */
+static void ask_for_a_subject(const vw_mcp_tool *tool, const vw_output *answer)
+{
+    const char *before = ": expected one of ";
+    bool goes_on = say(answer, tool->name);
+    for (size_t i = 0; goes_on && i < tool->parameter_count; i++) {
+        if (use_of(tool->parameters[i].name) == USE_OPTION)
+            continue;
+        goes_on = say(answer, before) && say(answer, tool->parameters[i].name);
+        before = ", ";
+    }
+}
+
+/* What a command reads is named, so that it does not wait for standard input; and once, since of
+ * two models a command takes the last. */
 static bool make_line(const mcp_tools *tools, const vw_mcp_call *call, command_line *line,
                       const vw_output *answer)
 {
@@ -270,10 +283,9 @@ static bool make_line(const mcp_tools *tools, const vw_mcp_call *call, command_l
     for (size_t i = 0; i < call->argument_count; i++)
         if (!add_argument(tools, line, &call->arguments[i], answer))
             return false;
-    if (!line->has_subject)
-        (void)(say(answer, call->tool->name) &&
-               say(answer, " needs one of its arguments that name what to look at"));
-    return line->has_subject;
+    if (line->subject_count != 1)
+        ask_for_a_subject(call->tool, answer);
+    return line->subject_count == 1;
 }
 
 /* ---- from what the command says to the answer -------------------------------------------------
@@ -285,8 +297,8 @@ static bool say_cut(const mcp_child_result *result, bool has_json, const vw_outp
     char remark[160];
     if (has_json) {
         snprintf(remark, sizeof remark,
-                 "as JSON the answer has more than %d bytes; ask for text, or for fewer rows by "
-                 "'top'",
+                 "as JSON the answer has more than %d bytes; ask for text, or for fewer rows where "
+                 "there is 'top'",
                  MCP_TOOLS_MOST_BYTES);
         (void)say(answer, remark);
         return false;
@@ -294,7 +306,8 @@ static bool say_cut(const mcp_child_result *result, bool has_json, const vw_outp
     const char *last = memrchr(result->output, '\n', result->size_bytes);
     const size_t whole_bytes =
         last != NULL ? (size_t)(last + 1 - result->output) : result->size_bytes;
-    snprintf(remark, sizeof remark, "... cut here, after %zu bytes; ask for fewer rows by 'top'\n",
+    snprintf(remark, sizeof remark,
+             "... cut here, after %zu bytes; 'top', where there is one, asks for fewer rows\n",
              whole_bytes);
     return answer->write(answer->context, result->output, whole_bytes) && say(answer, remark);
 }

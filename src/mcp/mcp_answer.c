@@ -265,6 +265,9 @@ static const vw_mcp_tool *find_tool(const exchange *at, const char *name)
 static bool take_argument(const exchange *at, const vw_mcp_parameter *parameter, vw__value value,
                           arguments *taken, vw__byte_buffer *fault)
 {
+    static const char *const expected[] = {[VW_MCP_TEXT] = "a string",
+                                           [VW_MCP_NUMBER] = "an integer from 0 on",
+                                           [VW_MCP_SWITCH] = "a boolean"};
     vw_mcp_argument *next = &taken->items[taken->count];
     char *digits = taken->digits[taken->count];
     const vw__value_kind kind = vw__value_get_kind(value);
@@ -281,9 +284,7 @@ static bool take_argument(const exchange *at, const vw_mcp_parameter *parameter,
         next->text = digits;
     }
     if (next->text == NULL) {
-        vw__append_format(fault, "%s: expected %s %s", parameter->name,
-                          parameter->kind == VW_MCP_NUMBER ? "an" : "a",
-                          type_name(parameter->kind));
+        vw__append_format(fault, "%s: expected %s", parameter->name, expected[parameter->kind]);
         return false;
     }
     taken->count++;

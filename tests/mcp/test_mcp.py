@@ -190,7 +190,8 @@ class Tools(McpCase):
         self.assertEqual(pasted["verdict"], "genuine")
         self.assertEqual(json.loads(self.good(client, "doctor", file="train.log", json=True))["verdict"], "genuine")
         self.assertIn("Fragmentation", self.good(client, "doctor", file=RECORDING))
-        self.assertIn("needs one of its arguments", self.bad(client, "doctor"))
+        for arguments in ({}, {"text": "x", "file": "train.log"}):
+            self.assertEqual(self.bad(client, "doctor", **arguments), "doctor: expected one of file, text")
         self.assert_ends_well(client)
 
     def test_answers_are_what_the_commands_say(self):
@@ -214,6 +215,9 @@ class Tools(McpCase):
         self.assertIn("empty", self.bad(client, "stats", file="empty.pickle"))
         self.assertIn("llama-3-8b", self.bad(client, "plan", model="no-such-model"))
         self.assertIn("--card", self.bad(client, "tune", file=RECORDING, card="abacus"))
+        (self.runs / "config.json").write_text("{}", encoding="utf-8")
+        self.assertEqual(self.bad(client, "plan", model="gpt2", config="config.json"),
+                         "plan: expected one of model, config, from")
         self.assert_ends_well(client)
 
     def test_an_answer_is_bounded(self):
@@ -227,7 +231,7 @@ class Tools(McpCase):
         client = self.client()
         self.assertIn("more than 32768 bytes", self.bad(client, "stats", file="many.json", top=0, json=True))
         cut = self.good(client, "stats", file="many.json", top=0, stacks=True)
-        self.assertTrue(cut.endswith("ask for fewer rows by 'top'\n"), cut[-200:])
+        self.assertTrue(cut.endswith("'top', where there is one, asks for fewer rows\n"), cut[-200:])
         self.assertLessEqual(len(cut.encode()), 33 * 1024)
         self.assertLess(len(self.good(client, "stats", file="many.json", top=3, json=True)), 32768)
         self.assert_ends_well(client)

@@ -228,9 +228,9 @@ static void wrong_arguments_are_a_result_that_the_assistant_can_read(void **stat
                         SAID("echo needs the argument 'file': What to look at.", "true"));
     assert_string_equal(answer_to(CALL("{\"file\":1}")), SAID("file: expected a string", "true"));
     assert_string_equal(answer_to(CALL("{\"file\":\"x\",\"top\":-1}")),
-                        SAID("top: expected an integer", "true"));
+                        SAID("top: expected an integer from 0 on", "true"));
     assert_string_equal(answer_to(CALL("{\"file\":\"x\",\"top\":1.5}")),
-                        SAID("top: expected an integer", "true"));
+                        SAID("top: expected an integer from 0 on", "true"));
     assert_string_equal(answer_to(CALL("{\"file\":\"x\",\"all\":\"yes\"}")),
                         SAID("all: expected a boolean", "true"));
     assert_string_equal(answer_to(CALL("{\"file\":\"x\",\"card\":\"y\"}")),
