@@ -47,7 +47,7 @@ function whereCell({ row, stacks }: RowParts): HTMLElement {
   const inner = row.usages.length === 1 ? stacks.framesOf(row.usages[0]!.stack)[0] : undefined;
   const label = inner === undefined ? row.where : frameLabel(inner);
   if (label === row.where) return h('span', { role: 'cell', title: row.where }, row.where);
-  return h('span', { role: 'cell', class: 'where', title: `${row.where}, in ${label}` }, h('span', {}, row.where), h('span', { class: 'muted' }, `, in ${label}`));
+  return h('span', { role: 'cell', class: 'where', title: `${row.where}, in ${label}` }, h('span', {}, row.where), h('span', { class: 'muted' }, h('bdi', {}, `, in ${label}`)));
 }
 
 function lineElement(line: Line, choose: (stack: number) => void): HTMLElement {

@@ -123,7 +123,7 @@ export function makeWhatIf(app: App): Panel {
           difference === null ? '' : difference === 0 ? 'the same' : `${bytes(Math.abs(difference))} ${difference < 0 ? 'less' : 'more'}`,
           policy.ratio === null ? '' : policy.ratio.toFixed(3),
           policy.retries === null ? '' : count(policy.retries),
-          policy.deviceTime ?? '',
+          policy.deviceUs === null ? '' : duration(policy.deviceUs),
         ];
         return h(
           'tr',

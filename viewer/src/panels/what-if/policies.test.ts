@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Device, WhatIf } from '../../data/model';
 import { sampleDevice } from '../../testing/model';
-import { fitText, leftOutText, policiesOf } from './policies';
+import { fitText, leftOutText, policiesOf, policiesText } from './policies';
 
 const GIB = 1024 ** 3;
 const line = { instant: Uint32Array.of(0, 5), bytes: Float64Array.of(GIB, 2 * GIB) };
@@ -17,10 +17,10 @@ const device = (whatIf: WhatIf[]): Device => ({
 describe('the policies of what-if', () => {
   it('begin with what was recorded', () => {
     const policies = policiesOf(device([replay('native'), replay('vramwise')]));
-    expect(policies.map(({ name, peak, ratio, deviceTime }) => [name, peak / GIB, ratio, deviceTime])).toEqual([
+    expect(policies.map(({ name, peak, ratio, deviceUs }) => [name, peak / GIB, ratio, deviceUs])).toEqual([
       ['recorded', 3, 3, null],
-      ['native', 2, 2, '5.00 ms'],
-      ['vramwise', 2, 2, '5.00 ms'],
+      ['native', 2, 2, 5000],
+      ['vramwise', 2, 2, 5000],
     ]);
     expect(new Set(policies.map((policy) => policy.dash.join())).size).toBe(3);
     expect(new Set(policies.map((policy) => policy.colour)).size).toBe(3);
@@ -36,6 +36,12 @@ describe('the policies of what-if', () => {
   it('are told apart by their settings where one is there twice', () => {
     const names = policiesOf(device([replay('native', { conf: 'a:1' }), replay('native', { conf: 'a:2' }), replay('other')])).map((policy) => policy.name);
     expect(names).toEqual(['recorded', 'native (a:1)', 'native (a:2)', 'other']);
+  });
+
+  it('are numbers in a spreadsheet', () => {
+    const lines = policiesText(policiesOf(device([replay('native', { conf: 'a:1,b:2' })]))).split('\n');
+    expect(lines[0]).toBe('policy,conf,peak_reserved_bytes,ratio,retries,device_us,out_of_memory_at_instant');
+    expect(lines[2]).toBe('native,"a:1,b:2",2147483648,2,0,5000,');
   });
 
   it('are compared with a card in words', () => {

@@ -3,7 +3,7 @@
 import { tableText } from '../../data/csv';
 import type { Device, Line } from '../../data/model';
 import { DISTINCT, OF_POLICY } from '../../look/palette';
-import { bytes, duration } from '../../look/units';
+import { bytes } from '../../look/units';
 
 export interface Policy {
   readonly name: string;
@@ -17,7 +17,7 @@ export interface Policy {
   readonly peak: number;
   readonly ratio: number | null; // to live
   readonly retries: number | null;
-  readonly deviceTime: string | null;
+  readonly deviceUs: number | null; // in calls to the driver
 }
 
 const DASHES: Readonly<Record<string, readonly number[]>> = {
@@ -43,7 +43,7 @@ function recorded(device: Device): Policy[] {
       peak,
       ratio: header.peak_live_bytes > 0 ? peak / header.peak_live_bytes : null,
       retries: null,
-      deviceTime: null,
+      deviceUs: null,
     },
   ];
 }
@@ -63,7 +63,7 @@ export function policiesOf(device: Device): Policy[] {
       peak: run.peak_reserved_bytes,
       ratio: run.ratio,
       retries: run.retries,
-      deviceTime: duration(run.device_ns / 1000),
+      deviceUs: run.device_ns / 1000,
     };
   });
   return [...recorded(device), ...replays];
@@ -92,6 +92,6 @@ export function leftOutText(leftOut: readonly { policy: string; reason: string }
 
 /** For a spreadsheet. */
 export function policiesText(policies: readonly Policy[]): string {
-  const head = ['policy', 'conf', 'peak_reserved_bytes', 'ratio_to_live', 'retries', 'device_time', 'out_of_memory_at_instant'];
-  return tableText(head, policies.map((one) => [one.name, one.conf, one.peak, one.ratio, one.retries, one.deviceTime, one.failedAt]));
+  const head = ['policy', 'conf', 'peak_reserved_bytes', 'ratio', 'retries', 'device_us', 'out_of_memory_at_instant'];
+  return tableText(head, policies.map((one) => [one.name, one.conf, one.peak, one.ratio, one.retries, one.deviceUs, one.failedAt]));
 }
