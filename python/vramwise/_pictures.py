@@ -341,10 +341,8 @@ def of_cell(cell: Any) -> str:
     """The peak of a cell, and its lines."""
     parts = [("before", min(cell.before_bytes, cell.peak_bytes), _IDLE),
              ("this cell", max(cell.peak_bytes - cell.before_bytes, 0), _LIVE)]
-    grown = cell.after_bytes - cell.before_bytes
-    head = _head("peak " + size(cell.peak_bytes), _NEUTRAL,
-                 f"on {cell.device}; {size(cell.after_bytes)} alive afterwards "
-                 f"({'+' if grown >= 0 else ''}{size(grown)}), {cell.allocations:,} allocations")
+    peak, on, rest = str(cell).partition("\n")[0].partition(" on ")
+    head = _head(peak, _NEUTRAL, on.strip() + " " + rest)
     most = max((line.peak_bytes for line in cell.lines), default=0)
     rows = [(_wrap(line.where), f"<code>{escape(line.code or '')}</code>",
              _bar([("at the peak", line.peak_bytes, _LIVE)], most), _whole(size(line.peak_bytes)),
