@@ -164,9 +164,9 @@ class Traced(Method):
 def bytes_by_line(recording: "_recording.Recording") -> Tuple["Counter[str]", "Counter[str]"]:
     """The bytes of each line of the program, at the peak and at the end, as far as the line is known,
     on the device with the most events."""
-    device = max(recording.stats(summary=False).devices, key=lambda each: each.events)
+    device = max(recording.stats(summary=False).devices, key=lambda each: each.events, default=None)
     users: List["Counter[str]"] = []
-    for moment in (device.peak, device.end):
+    for moment in (None, None) if device is None else (device.peak, device.end):
         users.append(Counter())
         for usage in moment.usages if moment is not None else ():
             if usage.has_stack:

@@ -169,6 +169,11 @@ class Notebook(unittest.TestCase):
         self.shell.run_cell("raise KeyError('later')")
         self.assertEqual(len(self.shell.errors), 1)  # the shell shows errors again
 
+    def test_a_cell_on_an_empty_gpu_has_no_lines(self):
+        self.path.write_bytes(pickle.dumps({"segments": [], "device_traces": [[]]}))
+        self.vram("", "answer = 1")
+        self.assertEqual((self.shell.user_ns["answer"], self.shell.shown[0].lines), (1, ()))
+
     def test_a_cell_that_cannot_run_has_no_memory_and_one_error(self):
         with self.assertRaises(SyntaxError):
             self.vram("used", "x = (")
