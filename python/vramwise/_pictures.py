@@ -71,12 +71,17 @@ def _bar(parts: Sequence[Part], whole: float, mark: Optional[float] = None) -> s
             f'{line}</div>')
 
 
-def _legend(parts: Sequence[Part]) -> str:
+def _key(*colours: Tuple[str, str]) -> str:
+    """What each colour is."""
     words = "".join(
         f'<span style="white-space:nowrap;margin-right:1em"><span style="display:inline-block;'
-        f'width:.7em;height:.7em;border-radius:2px;background:{colour}"></span> {escape(name)} '
-        f'{size(count)}</span>' for name, count, colour in parts if count > 0)
+        f'width:.7em;height:.7em;border-radius:2px;background:{colour}"></span> {escape(name)}</span>'
+        for name, colour in colours)
     return f'<div style="margin:.25em 0 .4em">{words}</div>'
+
+
+def _legend(parts: Sequence[Part]) -> str:
+    return _key(*((f"{name} {size(count)}", colour) for name, count, colour in parts if count > 0))
 
 
 _CELL = "text-align:left;padding:.12em .8em .12em 0;border:0;background:none;vertical-align:middle;"
@@ -181,7 +186,8 @@ def _runs(runs: Sequence["_results.ReplayRun"], card: Optional[int],
                         f'<span style="color:{_BAD}">out of memory</span>')
         name = run.conf if run.policy == "conf" else run.policy
         rows.append((_wrap(name or "PyTorch's defaults"), _bar(parts, whole, card), result))
-    return _table(("setting", "", "reserved at most"), rows, (1, 38)) + _more(len(runs) - len(shown))
+    return (_table(("setting", "", "reserved at most"), rows, (1, 38)) + _more(len(runs) - len(shown))
+            + _key(("live", _LIVE), ("idle", _IDLE)))
 
 
 def of_replayed(replayed: "_results.Replayed") -> str:
@@ -381,5 +387,6 @@ def of_jobs(jobs: Sequence["_jobs.Job"]) -> str:
                          escape(job.state), "", "", ""))
     count = f"{len(jobs)} job{'' if len(jobs) == 1 else 's'}"
     table = _table(("process", "program", "", "", "live / reserved", ""), rows[:_MOST_ROWS], (3, 30))
-    return _box(_head(count, _NEUTRAL, "on this machine"), table if rows else "",
+    key = _key(("live", _LIVE), ("idle", _IDLE), ("others", _OTHERS), ("free", _FREE))
+    return _box(_head(count, _NEUTRAL, "on this machine"), table + key if rows else "",
                 _more(len(rows) - _MOST_ROWS))
