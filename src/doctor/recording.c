@@ -455,11 +455,7 @@ static vw_status examine_device(const vw_recording *recording, const vw__model_t
     vw__layout_reading reading;
     draft->settings_variable =
         vw__setting_variable_of_recording(model, options != NULL ? options->torch_version : NULL);
-    vw_status followed = vw__layout_read(model, trace, &reading);
-    if (followed == VW_ERR_UNSUPPORTED) /* more segments than can be followed */
-        reading = (vw__layout_reading){.begins_at_nothing = false};
-    else if (followed != VW_OK)
-        return followed;
+    VW__TRY(vw__layout_read(model, trace, &reading));
     if (!reading.begins_at_nothing || reading.end_fits)
         return examine_trace(recording, model, trace, options, draft);
 
