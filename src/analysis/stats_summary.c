@@ -78,7 +78,7 @@ static vw_status make_summary(const vw__model *model, const vw__model_trace *tra
     }
     if (status != VW_OK)
         return status;
-    if (script.is_truncated) {
+    if (script.is_truncated || !script.has_end_state) { /* cut at its beginning, or at its end */
         *reason = VW__STATS_SUMMARY_CUT;
         vw__script_deinit(&script);
         return VW_OK;
