@@ -21,8 +21,8 @@ typedef struct mcp_folders {
 bool mcp_files_allow(mcp_folders *folders, const char *folder, char fault[MCP_FAULT_BYTES]);
 void mcp_files_free(mcp_folders *folders);
 
-/* Finds the file called `name`. false: `fault` says why not; of what lies outside it does not say
- * whether it is there. */
+/* Finds the file called `name`. false: `fault` says why not, and nothing about whether a file
+ * outside exists. */
 bool mcp_files_find(const mcp_folders *folders, const char *name, char path[PATH_MAX],
                     char fault[MCP_FAULT_BYTES]);
 

@@ -291,7 +291,7 @@ static bool make_line(const mcp_tools *tools, const vw_mcp_call *call, command_l
 /* ---- from what the command says to the answer -------------------------------------------------
  */
 
-/* A text is cut behind its last whole line; JSON that is cut would be none. */
+/* A text is cut behind its last whole line; JSON that is cut would be invalid. */
 static bool say_cut(const mcp_child_result *result, bool has_json, const vw_output *answer)
 {
     char remark[160];
@@ -397,7 +397,7 @@ static void tell_progress(void *context, const char *line)
     else
         snprintf(words, sizeof words, "%s", phase);
     if (vw_mcp_tell_progress(call->request, progress, words, &recording_command_output) == VW_OK)
-        (void)fflush(stdout); /* who is gone is noticed with the answer */
+        (void)fflush(stdout); /* a client that is gone is noticed with the answer */
 }
 
 static vw_mcp_outcome run_line(mcp_tools *tools, const command_line *line, const vw_mcp_call *call,

@@ -5,8 +5,8 @@
  * opens with `initialize`, one of 2026-07-28 names its revision in every request, and both may use
  * the same connection.
  *
- * Messages are untrusted. What is no message, or asks for what there is not, gets the error that
- * JSON-RPC 2.0 and the protocol have for it; a notification gets no answer.
+ * Messages are untrusted. An invalid message and an unknown method or tool get the error that
+ * JSON-RPC 2.0 and the protocol define for it; a notification gets no answer.
  *
  * A call that takes long can be cancelled, and can say how far it has come: the caller, who sees
  * what comes in meanwhile, asks vw_mcp_cancels() and vw_mcp_tell_progress().

@@ -133,7 +133,7 @@ _SAYS_AN_ERROR = re.compile(r"out of memory|Error: ", re.IGNORECASE)
 
 def _is_file_name(text: str) -> bool:
     """Is a string the name of a file, or the error itself? An error has several lines, or at least
-    several words; a name that does not exist is a name still, so that a typing error is told."""
+    several words. A name that does not exist is still a name, so that a typing error is reported."""
     if "\n" in text or "\0" in text or not text.strip():
         return False
     if os.path.exists(text) or " " not in text:
@@ -159,8 +159,8 @@ def _last_error() -> BaseException:
     """The error that the last line of an interactive session, or cell of a notebook, ended with."""
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
     if not isinstance(error, BaseException):
-        raise ValueError("expected a file, a text or an exception: no error has been shown here that "
-                         "could be meant")
+        raise ValueError("expected a file, a text or an exception: no error has been shown in this "
+                         "session")
     return error
 
 

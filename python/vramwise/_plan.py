@@ -119,7 +119,7 @@ def write_traced(trace: str, path: Union[str, "os.PathLike[str]"]) -> None:
         _library.analysis().vw_plan_traced_close(traced)
 
 
-# What may be said of a recording; everything else is of models.
+# Arguments for a recording; all others are for models.
 _OF_RECORDINGS = ("from_recording", "batch_now", "batch", "seq_now", "seq", "step", "card")
 
 
@@ -127,7 +127,7 @@ def _refuse_settings_of_models(given: Dict[str, Any]) -> None:
     """A recording changes its batch and its length only: what else was said would do nothing."""
     for name, parameter in inspect.signature(plan).parameters.items():
         if name not in _OF_RECORDINGS and given[name] != parameter.default:
-            raise ValueError(f"{name} is of models: a recording only changes its batch and its "
+            raise ValueError(f"{name} is for models: a recording changes only its batch and its "
                              "length")
 
 
@@ -153,7 +153,7 @@ def _earlier_sharding(sharding: str) -> Dict[str, Any]:
 
 def _mode(inference: bool, keep_graph: bool, generate: Optional[int]) -> int:
     if inference and keep_graph:
-        raise ValueError("inference keeps no graph: expected it or keep_graph")
+        raise ValueError("inference keeps no graph: expected inference or keep_graph, not both")
     return _place("mode", "keep-graph" if keep_graph else
                   "inference" if inference or generate is not None else "train", _MODES)
 
@@ -222,7 +222,7 @@ def plan(model: Union[None, str, "os.PathLike[str]"] = None, *, batch: Optional[
                                step=step, card=card)
     for name, number in (("batch_now", batch_now), ("seq_now", seq_now), ("step", step)):
         if number is not None:
-            raise ValueError(f"{name} is of a recording: it needs from_recording")
+            raise ValueError(f"{name} is for a recording: it needs from_recording")
     if model is None:
         raise ValueError("expected a model, or from_recording")
     if lora is not None and qlora is not None:

@@ -68,7 +68,7 @@ static void sort(vw__mcp_message *message, vw__value root)
         return;
     }
     vw__value id = vw__value_none(), answered;
-    const bool has_id = find_member(message, root, "id", &id); /* null is none of a notification */
+    const bool has_id = find_member(message, root, "id", &id); /* null: a bad request */
     const vw__value params = vw__mcp_message_member(message, root, "params");
     const char *version =
         vw__mcp_message_text(message, vw__mcp_message_member(message, root, "jsonrpc"));

@@ -20,7 +20,7 @@ enum {
 typedef enum vw__mcp_message_kind {
     VW__MCP_MESSAGE_REQUEST,
     VW__MCP_MESSAGE_NOTIFICATION, /* nothing is sent back */
-    VW__MCP_MESSAGE_SILENT,       /* an answer to something: nor here */
+    VW__MCP_MESSAGE_SILENT,       /* an answer to something: nothing is sent back either */
     VW__MCP_MESSAGE_WRONG,        /* `fault` and `fault_code` say why */
 } vw__mcp_message_kind;
 

@@ -150,8 +150,8 @@ class Plan(unittest.TestCase):
                              ({"batch_now": 1, "seq": 64}, "needs seq_now"),
                              ({"batch_now": 1, "step": -1}, "from 0 on"),
                              ({"batch_now": 1, "step": True}, "from 0 on"),
-                             ({"batch_now": 1, "lora": 8}, "lora is of models"),
-                             ({"batch_now": 1, "model": "gpt2"}, "model is of models"),
+                             ({"batch_now": 1, "lora": 8}, "lora is for models"),
+                             ({"batch_now": 1, "model": "gpt2"}, "model is for models"),
                              ({"batch_now": 1, "card": "rtx"}, "expected a size such as 24GiB or a card")):
             with self.assertRaisesRegex(ValueError, words):
                 vramwise.plan(from_recording=PHASES, **wrong)

@@ -123,7 +123,7 @@ class Follower:
             trend = _jobs.outlook_of(self._steps.log, live_bytes=live, reserved_bytes=reserved,
                                      device_free_bytes=free, device_total_bytes=total)
             values["vram_growth_mib_per_step"] = trend.bytes_per_step / _MIB
-        except (RuntimeError, OSError):  # the plain door tells nothing of the device; no library
+        except (RuntimeError, OSError):  # the plain door knows nothing of the device; no library
             pass
         return values
 

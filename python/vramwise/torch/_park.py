@@ -59,7 +59,7 @@ def _region_id(name: Optional[str]) -> Any:
         return (ctypes.c_ulonglong * 2)(0, 0)
     with _Regions.lock:
         if name not in _Regions.pools:
-            known = ", ".join(sorted(_Regions.pools)) or "there is none"
+            known = ", ".join(sorted(_Regions.pools)) or "no region has been made"
             raise ParkError(f"no region is called {name!r}: {known}")
         pool, _ = _Regions.pools[name]
     return (ctypes.c_ulonglong * 2)(*pool.id)
