@@ -25,6 +25,10 @@ static vw_status list_unit(vw__fleet_listing *at, vw__fleet_parts *parts,
 {
     uint32_t place;
     VW__TRY(vw__fleet_parts_find(parts, unit->job, unit->path, &place));
+    if (parts->entries[place].is_listed) /* a record would be loaded once for each */
+        return vw__fail(VW_ERR_CORRUPT_FILE, "a list of files names %s of job %s twice",
+                        unit->path[0] != '\0' ? unit->path : "the logs", unit->job);
+    parts->entries[place].is_listed = true;
     if (parts->entries[place].descriptor < 0 && lost->count++ == 0)
         lost->first = *unit;
     if (at->job_count == 0 || strcmp(at->jobs[at->job_count - 1].name, unit->job) != 0)

@@ -42,6 +42,7 @@ typedef struct vw__fleet_part_entry {
     uint64_t offset; /* of the record */
     uint32_t size_bytes;
     uint64_t fingerprint; /* of the file that was examined; 0: it is to be examined again */
+    bool is_listed;       /* vw__fleet_listing_make() has met it */
 } vw__fleet_part_entry;
 
 typedef struct vw__fleet_part_list {

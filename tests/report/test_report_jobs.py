@@ -11,6 +11,7 @@ import os
 import pathlib
 import signal
 import sqlite3
+import struct
 import subprocess
 import sys
 import time
@@ -192,6 +193,26 @@ class Shares(JobsCase):
         whole = self.json("--jobs", "jobs")
         self.assertEqual(self.json("jobs", "--state", "jobs/.state"), whole)
         self.assertEqual(self.json("jobs", "--state", "jobs/.state"), whole)
+
+    def test_a_list_that_names_a_file_twice_is_refused(self):
+        """Else a few bytes would have a record loaded once more."""
+        def piece(body: bytes) -> bytes:
+            checksum = 0xcbf29ce484222325
+            for byte in body:
+                checksum = (checksum ^ byte) * 0x100000001b3 % 2**64
+            return struct.pack("<IQ", len(body), checksum) + body
+
+        self.put_jobs(jobs=1)
+        self.json("jobs", "--state", "state")
+        part = (self.here / "state/report.part").read_bytes()
+        size, _ = struct.unpack_from("<IQ", part, 16)
+        head, units = part[28:28 + 33], part[28 + 41:28 + size]  # its kind and four numbers; behind its count
+        self.assertEqual(part[28], 1)
+        again = head + struct.pack("<Q", 2 * 5) + 2 * units
+        (self.here / "twice.part").write_bytes(part[:16] + piece(again) + part[28 + size:])
+        done = self.report("--merge", "twice.part")
+        self.assertEqual(done.returncode, 3, done.stdout)
+        self.assertIn("a list of files names the logs of job job0 twice", done.stderr)
 
     def test_memory_is_bounded_by_the_option(self):
         self.put_jobs()
