@@ -95,6 +95,8 @@ void vw__fleet_listing_note(const vw__fleet_part_list *list, vw__notes *notes)
                       "Files that lie beside the folders of the jobs are left out: %" PRIu64 ".",
                       list->beside_count);
     if (list->closed_count > 0)
-        vw__notes_add(notes, "Folders of jobs that cannot be opened: %" PRIu64 ".",
-                      list->closed_count);
+        vw__notes_add(
+            notes,
+            "Folders of jobs that cannot be opened, or that are links of other users: %" PRIu64 ".",
+            list->closed_count);
 }

@@ -134,6 +134,21 @@ class ManyJobs(JobsCase):
         self.assertIn("not a page", done.stderr)
         self.assertEqual((self.here / "mine.html").read_text(), "mine")
 
+    @unittest.skipUnless(os.geteuid() == 0, "only root can make a link somebody else's")
+    def test_a_folder_that_somebody_else_links_to_is_not_a_job(self):
+        self.put("job0/run.rank0.pickle", snapshot([100]))
+        secret = self.here / "secret"
+        secret.mkdir()
+        (secret / "train.log").write_text(TRACEBACK)
+        (self.jobs / "job1").symlink_to(secret)
+        self.assertEqual(len(json.loads(self.json("--jobs", "jobs"))["jobs"]), 2)
+        os.lchown(self.jobs / "job1", 65534, 65534)
+        found = json.loads(self.json("--jobs", "jobs", status=0))
+        self.assertEqual([job["job"] for job in found["jobs"]], ["job0"])
+        self.assertIn("links of other users: 1", str(found["notes"]))
+        os.chown(secret, 65534, 65534)
+        self.assertEqual(len(json.loads(self.json("--jobs", "jobs"))["jobs"]), 2)
+
     def test_wrong_usage_is_said(self):
         self.put_jobs()
         for words, arguments in [("expected one folder, not 0", []), ("expected one folder, not 2", ["jobs", "jobs"]),
