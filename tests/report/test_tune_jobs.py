@@ -7,6 +7,7 @@ what never ends.
 import csv
 import io
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -123,6 +124,18 @@ class Settings(TuneCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("2 recordings cannot be replayed\n- broken.json of job job1: JSON, line 1", done.stdout)
         self.assertNotIn("\x1b", done.stdout)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can make a link somebody else's")
+    def test_a_link_that_somebody_else_planted_is_not_followed(self):
+        self.put_jobs(jobs=2)
+        secret = self.here / "secret.pickle"
+        secret.write_bytes((self.jobs / "job0/run.rank0.pickle").read_bytes())
+        (self.jobs / "job0/run.rank9.pickle").symlink_to(secret)
+        self.assertEqual(self.tune("--all", "jobs", "--card", "1GiB").returncode, 0)
+        os.lchown(self.jobs / "job0/run.rank9.pickle", 65534, 65534)
+        done = self.tune("--all", "jobs", "--card", "1GiB")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("run.rank9.pickle of job job0: a link of user 65534", " ".join(done.stdout.split()))
 
     def test_memory_is_bounded_by_the_option(self):
         self.put_jobs()
