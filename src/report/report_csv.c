@@ -24,18 +24,28 @@ static void append_empty(vw__report *report)
         vw__append_text(&report->buffer, "\"\"");
 }
 
+/* A spreadsheet would compute a text that begins so, and a name in a file may be anybody's. Behind
+ * an apostrophe it stays a text. */
+static bool is_formula(const char *text)
+{
+    return text[0] != '\0' && strchr("=+-@", text[0]) != NULL;
+}
+
 static void append_text(vw__report *report, const char *text, size_t size_bytes)
 {
     vw__byte_buffer_clear(&report->shown);
     vw__report_show(report, &report->shown, text, size_bytes);
     const char *shown = vw__byte_buffer_text(&report->shown);
+    const char *mark = is_formula(shown) ? "'" : "";
     if (shown[0] == '\0')
         append_empty(report);
     if (strpbrk(shown, ",\"") == NULL) {
+        vw__append_text(&report->buffer, mark);
         vw__append_text(&report->buffer, shown);
         return;
     }
     vw__append_text(&report->buffer, "\"");
+    vw__append_text(&report->buffer, mark);
     for (; *shown != '\0'; shown++)
         vw__append_bytes(&report->buffer, *shown == '"' ? "\"\"" : shown, *shown == '"' ? 2 : 1);
     vw__append_text(&report->buffer, "\"");

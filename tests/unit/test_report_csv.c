@@ -101,6 +101,20 @@ static void without_rows_there_are_the_names(void **state)
     assert_string_equal(capture.text, "number,name,bytes\n");
 }
 
+static void a_spreadsheet_takes_no_name_for_a_formula(void **state)
+{
+    static const part names[] = {{"=1+1", 1}, {"@f(\"a\",b)", 2}, {"-a", 3}, {"+b", 4}, {"a=b", 5}};
+    static const whole named[] = {{.number = -1, .parts = names, .part_count = 5}};
+    (void)state;
+    assert_int_equal(write_path("wholes.parts", &(top){named, 1}, 0), VW_OK);
+    assert_string_equal(capture.text, "number,name,bytes\n"
+                                      "-1,'=1+1,1\n"
+                                      "-1,\"'@f(\"\"a\"\",b)\",2\n"
+                                      "-1,'-a,3\n"
+                                      "-1,'+b,4\n"
+                                      "-1,a=b,5\n");
+}
+
 /* A line that began with nothing would be read as one cell less. */
 static void an_empty_first_cell_is_in_quotes(void **state)
 {
@@ -134,6 +148,7 @@ int main(void)
         cmocka_unit_test(a_list_on_the_way_gives_its_first_field),
         cmocka_unit_test(as_many_rows_as_the_form_says),
         cmocka_unit_test(without_rows_there_are_the_names),
+        cmocka_unit_test(a_spreadsheet_takes_no_name_for_a_formula),
         cmocka_unit_test(an_empty_first_cell_is_in_quotes),
         cmocka_unit_test(no_lack_of_memory_loses_any),
     };
