@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "safe_print.h"
+
 /* The word, without the line's end behind it. False: there is another thing in the file. */
 static bool cut_word(char *text, size_t length)
 {
@@ -24,17 +26,18 @@ bool serve_token_read(const char *command_name, const char *path, char token[SER
     FILE *file = fopen(path, "re");
     size_t length = file != NULL ? fread(text, 1, sizeof text - 1, file) : 0;
     if (file == NULL || ferror(file) != 0) {
-        fprintf(stderr, "vramwise %s: cannot read %s: %s\n", command_name, path, strerror(errno));
+        safe_print_error("vramwise %s: cannot read %s: %s", command_name, path, strerror(errno));
+        (void)fputc('\n', stderr);
         if (file != NULL)
             (void)fclose(file);
         return false;
     }
     (void)fclose(file);
     if (!cut_word(text, length)) {
-        fprintf(stderr,
-                "vramwise %s: %s: expected one word of %d to %d printable characters, and nothing "
-                "else\n",
-                command_name, path, SERVE_TOKEN_LEAST, SERVE_TOKEN_BYTES - 1);
+        safe_print_error(
+            "vramwise %s: %s: expected one word of %d to %d printable characters, and nothing else",
+            command_name, path, SERVE_TOKEN_LEAST, SERVE_TOKEN_BYTES - 1);
+        (void)fputc('\n', stderr);
         return false;
     }
     memcpy(token, text, SERVE_TOKEN_BYTES);
