@@ -3,7 +3,6 @@
  */
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "vramwise/mcp.h"
@@ -21,7 +20,7 @@ enum { USUAL_SECONDS = 120, INSTRUCTIONS_BYTES = 4096 };
 static bool is_blank(const char *line, size_t size_bytes)
 {
     for (size_t i = 0; i < size_bytes; i++)
-        if (strchr(" \t\r", line[i]) == NULL)
+        if (line[i] != ' ' && line[i] != '\t' && line[i] != '\r')
             return false;
     return true;
 }

@@ -154,7 +154,7 @@ class Conversation(McpCase):
 
     def test_what_makes_no_sense_is_answered_and_the_next_message_too(self):
         client = self.client()
-        for line, code in ((b"nonsense\n", -32700), (b"\xff\xfe{}\n", -32700), (b"[]\n", -32600),
+        for line, code in ((b"nonsense\n", -32700), (b"\xff\xfe{}\n", -32700), (b"\0 \0\n", -32700), (b"[]\n", -32600),
                            (b'{"jsonrpc": "2.0", "id": 1}\n', -32600), (b"[" * 5000 + b"\n", -32600),
                            (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/rm"}\n', -32601),
                            (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "rm"}}\n',
