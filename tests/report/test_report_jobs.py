@@ -296,6 +296,13 @@ class Tables(JobsCase):
                 self.assertEqual(done.returncode, 3)
                 self.assertIn("state/report.part: expected a plain file", done.stderr)
 
+    def test_a_pipe_in_place_of_a_table_keeps_nobody_waiting(self):
+        self.put_jobs()
+        os.mkfifo(self.here / "all.sqlite")
+        done = self.report("--jobs", "jobs", "-o", "all.sqlite", timeout=20)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("all.sqlite: exists, and is not a table that vramwise wrote", done.stderr)
+
     def test_a_place_that_cannot_be_written_is_said(self):
         self.put_jobs()
         os.mkfifo(self.here / "pipe.sqlite")
