@@ -228,8 +228,9 @@ static void note_features(vw__snapshot_fold *fold)
 /* Containers in containers that are shown; deeper ones are dots. */
 enum { DEEPEST_SHOWN = 3 };
 
-/* Longer values are not settings. */
-enum { MOST_TEXT_BYTES = 1 << 16 };
+/* Longer values are not settings, nor are more of them: a pickle may have one text as the value of
+ * any number of keys, and each would be shown. */
+enum { MOST_TEXT_BYTES = 1 << 16, MOST_TEXTS_BYTES = 1 << 20 };
 
 static void append_value(vw__byte_buffer *text, const vw__document *document, vw__value value,
                          unsigned depth);
@@ -334,6 +335,7 @@ static void append_value(vw__byte_buffer *text, const vw__document *document, vw
 static vw_status add_entries(vw__snapshot_fold *fold, const vw__value *pairs, size_t pair_count)
 {
     vw_status status = VW_OK;
+    size_t sum_bytes = 0;
     vw__byte_buffer key, value;
     vw__byte_buffer_init(&key);
     vw__byte_buffer_init(&value);
@@ -342,8 +344,13 @@ static vw_status add_entries(vw__snapshot_fold *fold, const vw__value *pairs, si
         vw__byte_buffer_clear(&value);
         append_value(&key, fold->document, pairs[2 * i], 0);
         append_value(&value, fold->document, pairs[2 * i + 1], 0);
+        sum_bytes += vw__byte_buffer_size(&key) + vw__byte_buffer_size(&value);
         if (vw__byte_buffer_has_failed(&key) || vw__byte_buffer_has_failed(&value))
             status = vw__fail_host_memory(MOST_TEXT_BYTES, "the text of a setting");
+        else if (sum_bytes > MOST_TEXTS_BYTES)
+            status = vw__fail(VW_ERR_UNSUPPORTED,
+                              "allocator_settings: more than %d bytes, in the first %zu of %zu",
+                              MOST_TEXTS_BYTES, i + 1, pair_count);
         else
             status = vw__model_add_setting(fold->builder, vw__byte_buffer_text(&key),
                                            vw__byte_buffer_text(&value));
