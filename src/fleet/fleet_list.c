@@ -102,6 +102,7 @@ static vw_status add_folder(vw__fleet_list *list, const char *source, const char
         return VW_OK;
     VW__TRY(keep(list, name, strlen(name), &kept));
     VW__TRY(add_job(list, kept, path, &job));
+    job->list.found_bytes = strlen(name);
     return find_files(list, job);
 }
 

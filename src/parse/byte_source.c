@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h> /* PATH_MAX */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -356,20 +357,90 @@ static vw_status check_kind(const vw__byte_source *source, const struct stat *fa
     return VW_OK;
 }
 
-/* `name` was found in a folder; `facts` are the open file's. A link is compared as it was when the
- * file was opened, or changed since, which is refused too. */
+/* `name` was found in a folder; `facts` are what was opened. A link is compared as it was when that
+ * was opened, or changed since, which is refused too. */
+static bool leads_where_it_may(const struct stat *name, const struct stat *facts)
+{
+    bool is_same = name->st_dev == facts->st_dev && name->st_ino == facts->st_ino;
+    return is_same || (S_ISLNK(name->st_mode) && (name->st_uid == geteuid() || name->st_uid == 0 ||
+                                                  name->st_uid == facts->st_uid));
+}
+
 static vw_status check_found(const vw__byte_source *source, const struct stat *name,
                              const struct stat *facts)
 {
     if (!S_ISREG(facts->st_mode))
         return vw__fail(VW_ERR_FILE, "%s: expected a plain file", source->name);
-    bool is_same = name->st_dev == facts->st_dev && name->st_ino == facts->st_ino;
-    bool is_good_link = S_ISLNK(name->st_mode) && (name->st_uid == geteuid() || name->st_uid == 0 ||
-                                                   name->st_uid == facts->st_uid);
-    return is_same || is_good_link
+    return leads_where_it_may(name, facts)
                ? VW_OK
                : vw__fail(VW_ERR_FILE, "%s: a link of user %lu to a file of user %lu", source->name,
                           (unsigned long)name->st_uid, (unsigned long)facts->st_uid);
+}
+
+/* The folder of that name in another, and what its name is there. -1: errno says why. */
+static int open_folder(int above, const char *path, size_t path_bytes, struct stat *name)
+{
+    char text[PATH_MAX];
+    if (path_bytes >= sizeof text) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    memcpy(text, path, path_bytes);
+    text[path_bytes] = '\0';
+    if (fstatat(above, text, name, AT_SYMLINK_NOFOLLOW) != 0)
+        return -1;
+    return openat(above, text, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* Goes on to a folder that was found in `above`, which is closed. -1: errno says why. */
+static int enter(int above, const char *path, size_t path_bytes)
+{
+    struct stat name, facts;
+    int folder = open_folder(above, path, path_bytes, &name), reason = errno;
+    if (folder >= 0 && (fstat(folder, &facts) != 0 || !leads_where_it_may(&name, &facts))) {
+        reason = ELOOP;
+        close(folder);
+        folder = -1;
+    }
+    close(above);
+    errno = reason;
+    return folder;
+}
+
+/* The folder that the last name of `*path` is in; the path becomes that name. -1: errno says why.
+ */
+static int enter_folders(const char **path, size_t named_bytes)
+{
+    struct stat name;
+    const char *at = *path + named_bytes;
+    int folder = open_folder(AT_FDCWD, *path, named_bytes, &name);
+    while (folder >= 0) {
+        at += strspn(at, "/");
+        size_t length = strcspn(at, "/");
+        if (at[length] == '\0')
+            break;
+        folder = enter(folder, at, length);
+        at += length;
+    }
+    *path = at;
+    return folder;
+}
+
+/* -1: errno says why. */
+static int open_found(const vw__byte_source *source, const char *path, struct stat *name)
+{
+    const size_t named_bytes = source->options.named_bytes;
+    int folder = named_bytes != 0 ? enter_folders(&path, named_bytes) : AT_FDCWD;
+    if (folder == -1)
+        return -1;
+    int file = fstatat(folder, path, name, AT_SYMLINK_NOFOLLOW) == 0
+                   ? openat(folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+                   : -1;
+    int reason = errno;
+    if (folder != AT_FDCWD)
+        close(folder);
+    errno = reason;
+    return file;
 }
 
 static vw_status open_file(vw__byte_source *source, const char *path)
@@ -377,11 +448,9 @@ static vw_status open_file(vw__byte_source *source, const char *path)
     struct stat name = {.st_mode = 0}, facts;
     bool is_found = source->options.is_found;
     bool is_standard_input = !is_found && strcmp(path, "-") == 0;
-    if (is_found && lstat(path, &name) != 0)
-        return vw__fail(VW_ERR_FILE, "%s: %s", path, strerror(errno));
-    source->file = is_standard_input
-                       ? STDIN_FILENO
-                       : open(path, O_RDONLY | O_CLOEXEC | (is_found ? O_NONBLOCK : 0));
+    source->file = is_standard_input ? STDIN_FILENO
+                   : is_found        ? open_found(source, path, &name)
+                                     : open(path, O_RDONLY | O_CLOEXEC);
     if (source->file < 0) {
         source->file = NO_FILE;
         return vw__fail(VW_ERR_FILE, "%s: %s", path, strerror(errno));

@@ -35,6 +35,11 @@ typedef struct vw__byte_source_options {
     /* The file was found, and not named by the user: somebody else may have put it there. It must
      * be a plain file, or a link to one that is this user's, root's or the file's owner's. */
     bool is_found;
+
+    /* With is_found: the bytes of the path that are the folder which the user named. Those behind
+     * it are found, too, when the file is opened: one may have become a link. 0 = all but the
+     * last name. */
+    size_t named_bytes;
 } vw__byte_source_options;
 
 #define VW__BYTE_SOURCE_DEFAULT_LIMIT_BYTES (UINT64_C(64) << 30)

@@ -244,7 +244,9 @@ vw_status vw__ranks_job_list_path(const vw__ranks_job_list *list, size_t place,
 vw_status vw__ranks_job_list_open(const vw__ranks_job_list *list, size_t place,
                                   vw__byte_source **out)
 {
-    static const vw__byte_source_options found = {.is_found = true};
+    const vw__byte_source_options found = {
+        .is_found = true,
+        .named_bytes = list->folder != NULL ? strlen(list->folder) - list->found_bytes : 0};
     vw__byte_buffer path;
     vw__byte_buffer_init(&path);
     vw_status status = vw__ranks_job_list_path(list, place, &path);

@@ -19,6 +19,7 @@
 /* The files of a job, and what only all their names together say. */
 typedef struct vw__ranks_job_list {
     const char *folder; /* NULL: the paths are whole */
+    size_t found_bytes; /* of the folder, at its end: a name that was found in one */
     vw__rank_files files;
     bool is_local_known; /* torchrun's numbers are ranks: there is one run of it */
     size_t array_tasks;  /* of Slurm's arrays: so many jobs the files are of, where there are any */

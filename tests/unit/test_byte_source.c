@@ -445,6 +445,36 @@ static void what_was_found_must_be_a_plain_file(void **state)
     assert_int_equal(unlink(link_path) | unlink(file_path) | unlink(pipe_path) | rmdir(folder), 0);
 }
 
+/* As when somebody puts a link in the place of a folder between finding and opening. */
+static void a_folder_on_the_way_may_not_be_a_link_of_somebody_else(void **state)
+{
+    (void)state;
+    vw__byte_source *source = NULL;
+    char folder[] = "/tmp/vramwise-source-XXXXXX", inner[64], file_path[64], link_path[64],
+         below[64];
+    assert_non_null(mkdtemp(folder));
+    const vw__byte_source_options found = {.is_found = true, .named_bytes = strlen(folder)};
+    snprintf(inner, sizeof inner, "%s/inner", folder);
+    snprintf(file_path, sizeof file_path, "%s/inner/file", folder);
+    snprintf(link_path, sizeof link_path, "%s/link", folder);
+    snprintf(below, sizeof below, "%s//link/file", folder);
+    assert_int_equal(mkdir(inner, 0700), 0);
+    close(open(file_path, O_WRONLY | O_CREAT | O_EXCL, 0600));
+    assert_int_equal(vw__byte_source_open(file_path, &found, &source), VW_OK);
+    vw__byte_source_close(source);
+    assert_int_equal(vw__byte_source_open(below, &found, &source), VW_ERR_FILE);
+    assert_says("link/file: No such file or directory");
+    assert_int_equal(symlink("inner", link_path), 0);
+    assert_int_equal(vw__byte_source_open(below, &found, &source), VW_OK);
+    vw__byte_source_close(source);
+    if (geteuid() == 0) {
+        assert_int_equal(lchown(link_path, 65534, 65534), 0);
+        assert_int_equal(vw__byte_source_open(below, &found, &source), VW_ERR_FILE);
+        assert_says("link/file: Too many levels of symbolic links");
+    }
+    assert_int_equal(unlink(link_path) | unlink(file_path) | rmdir(inner) | rmdir(folder), 0);
+}
+
 /* ---- damage ---------------------------------------------------------------------------------- */
 
 static void compressed_data_cut_short_is_refused_at_every_length(void **state)
@@ -684,6 +714,7 @@ int main(void)
         cmocka_unit_test(open_errors_carry_the_system_message),
         cmocka_unit_test(devices_that_may_have_no_end_are_refused_and_pipes_are_read),
         cmocka_unit_test(what_was_found_must_be_a_plain_file),
+        cmocka_unit_test(a_folder_on_the_way_may_not_be_a_link_of_somebody_else),
 
         cmocka_unit_test(compressed_data_cut_short_is_refused_at_every_length),
         cmocka_unit_test(a_changed_byte_is_found),
