@@ -10,6 +10,8 @@ with handlers; imports it.
 """
 from __future__ import annotations
 
+from html import escape
+from types import SimpleNamespace
 from typing import Any, List, Optional
 
 from torch._C._distributed_c10d import _register_handler
@@ -33,6 +35,14 @@ def _answer(request: Any, response: Any) -> None:
     response.set_status(status)
 
 
+class _Html(str):
+    """Text that is escaped already: PyTorch's template does not escape, and one that did would not
+    do it again."""
+
+    def __html__(self) -> str:
+        return self
+
+
 class MemoryHandler(DebugHandler):
     """/vramwise of the debug server, and a file among its dumps."""
 
@@ -46,8 +56,11 @@ class MemoryHandler(DebugHandler):
 
     def _page(self, request: Any) -> bytes:
         addresses, responses = fetch_all(_NAME, timeout=self.fetch_timeout)
-        page: bytes = request.frontend.render_template("raw_resp.html", title="GPU memory",
-                                                       addrs=addresses, resps=responses)
+        shown = [SimpleNamespace(status_code=each.status_code, text=_Html(escape(each.text)))
+                 for each in responses]
+        page: bytes = request.frontend.render_template(
+            "raw_resp.html", title="GPU memory", addrs=[_Html(escape(each)) for each in addresses],
+            resps=shown)
         return page
 
     def dump(self) -> Optional[str]:

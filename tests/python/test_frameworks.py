@@ -296,7 +296,8 @@ class Frameworks(unittest.TestCase):
 
         def fetch_all(name, timeout):
             asked.append((name, timeout))
-            return ["a", "b"], [types.SimpleNamespace(text="first"), types.SimpleNamespace(text="second")]
+            return ["a", "b"], [types.SimpleNamespace(text=text, status_code=200)
+                                for text in ("first", "train.py:9 <module><script>")]
 
         registered = {}
         self.module("torch._C", **vars(self.torch._C))
@@ -311,10 +312,13 @@ class Frameworks(unittest.TestCase):
         stacks, handler = module.handlers()
         self.assertEqual((stacks, handler.routes()[0].path, handler.nav_links()[0].path),
                          ("stacks", "/vramwise", "/vramwise"))
-        self.assertEqual(handler.dump(), "=== Rank 0 ===\nfirst\n=== Rank 1 ===\nsecond")
+        self.assertEqual(handler.dump(), "=== Rank 0 ===\nfirst\n=== Rank 1 ===\ntrain.py:9 <module><script>")
         request = mock.Mock()
         handler.routes()[0].target(request)
-        self.assertEqual(request.frontend.render_template.call_args.kwargs["addrs"], ["a", "b"])
+        shown = request.frontend.render_template.call_args.kwargs
+        self.assertEqual(shown["addrs"], ["a", "b"])
+        self.assertEqual([each.text for each in shown["resps"]],
+                         ["first", "train.py:9 &lt;module&gt;&lt;script&gt;"])
         self.assertEqual(asked, [("vramwise", 60.0)] * 2)
         response = mock.Mock()
         with mock.patch.object(module, "doctor", return_value=mock.Mock(text="healthy")):
