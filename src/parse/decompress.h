@@ -20,9 +20,10 @@ typedef struct vw__decompress_span {
     size_t output_bytes; /* room */
 } vw__decompress_span;
 
-/* The most memory that a file may make a decompressor take: `xz -9` needs 65 MiB and `zstd --long`
- * 128 MiB; twelve bytes of a hostile file could ask for gigabytes. */
-#define VW__DECOMPRESS_MEMORY_LIMIT_LOG2 30
+/* The most memory that a file may make a decompressor take, beside what --max-memory allows: `xz
+ * -9` needs 65 MiB and `zstd --long` 128 MiB, and more is refused by zstd itself unless it is told;
+ * twelve bytes of a hostile file could ask for gigabytes. */
+#define VW__DECOMPRESS_MEMORY_LIMIT_LOG2 27
 
 typedef struct vw__decompress_stream vw__decompress_stream;
 
