@@ -46,7 +46,7 @@ class Tour:
         self.folder = Path(folder)
         self.environment = {name: value for name, value in os.environ.items()
                             if not name.startswith(("PYTHON", "VRAMWISE"))}
-        self.environment.update(HOME=str(folder), TERM="dumb")
+        self.environment.update(HOME=str(folder), TERM="dumb", VRAMWISE_LIVE_DIR=str(folder))  # no other jobs
 
     def call(self, words, wanted=0, **options):
         """What a command wrote; it must end with the status that is wanted."""
