@@ -234,7 +234,8 @@ int command_run(int argc, char **argv)
     if (first_operand != end || program >= argc || argv[program][0] == '\0')
         return arguments_refuse(argv[0],
                                 "expected a command, as in 'vramwise run python train.py'");
-    if (!common_options_color(argv[0], color) || !are_wishes_sound(argv[0], &wishes) || !read_leak_mode(argv[0], leak_word, &on_leak))
+    if (!common_options_color(argv[0], color) || !are_wishes_sound(argv[0], &wishes) ||
+        !read_leak_mode(argv[0], leak_word, &on_leak))
         return EXIT_WRONG_USAGE;
     if (metrics_text != NULL && !serve_address_parse(metrics_text, &metrics.address))
         return arguments_refuse(argv[0], "--metrics: expected " SERVE_ADDRESS_EXPECTED ", not '%s'",

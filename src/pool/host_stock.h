@@ -23,8 +23,8 @@ typedef struct vw__stock vw__stock;
 
 typedef enum vw__stock_kind {
     VW__STOCK_HANDLES, /* needs host handles */
-    VW__STOCK_LOCKED,  /* needs vw__locked_memory_is_possible(); no device_handle, and the memory's own
-                          address is its window */
+    VW__STOCK_LOCKED,  /* needs vw__locked_memory_is_possible(); no device_handle, and the memory's
+                          own address is its window */
 } vw__stock_kind;
 
 /* `device` and `budget` (may be NULL) must outlive it. */
