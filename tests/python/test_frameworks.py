@@ -153,6 +153,15 @@ class Frameworks(unittest.TestCase):
             follower.end()
             self.assertIs(self.torch.cuda.memory._record_memory_history, original)
 
+    def test_an_allocator_without_a_history_is_left_as_it_was(self):
+        memory = self.torch.cuda.memory
+        original, memory._record_memory_history_impl = memory._record_memory_history, mock.Mock(
+            side_effect=RuntimeError("no history here"))
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            vramwise.torch.Follower().begin()
+        self.assertIn("no report if memory runs out: no history here", said.getvalue())
+        self.assertIs(memory._record_memory_history, original)
+
     def test_a_doctor_that_fails_hides_nothing(self):
         follower = vramwise.torch.Follower()
         follower.begin()

@@ -96,6 +96,8 @@ class Follower:
                     _is_observing = True
                 _following = self
         except RuntimeError as error:  # an allocator without a history
+            if self._history is not None:
+                self._history.end()
             self._history = None
             say(f"no report if memory runs out: {str(error).splitlines()[0]}")
 
