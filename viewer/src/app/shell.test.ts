@@ -39,6 +39,7 @@ function show(model: Model): void {
 }
 
 beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'requestAnimationFrame'] }); // none is left when the page is gone
   made.length = updates.length = keys.length = 0;
   listeners = [];
   const add = document.addEventListener.bind(document);
@@ -62,6 +63,7 @@ beforeEach(() => {
 afterEach(() => {
   for (const [type, listener] of listeners) document.removeEventListener(type, listener);
   vi.restoreAllMocks();
+  vi.useRealTimers();
 });
 
 describe('the shell', () => {
