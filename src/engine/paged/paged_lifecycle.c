@@ -284,6 +284,8 @@ void vw__paged_turn_failed(vw__paged_engine *engine, const char *format, ...)
     va_end(arguments);
     engine->failure = engine->failure_text;
     engine->base.table = &failed_table;
+    if (engine->is_parked) /* no wake will come for the work that waits for it */
+        engine->base.owner.let_launches_go(engine->base.owner.context);
 }
 
 /* ---- the beginning --------------------------------------------------------------------------- */
