@@ -260,6 +260,10 @@ vw_status vw__private_set_region(vw__engine *engine, vw_private_id id, const cha
 {
     vw__private_pool *pool = NULL;
     VW__TRY(find_retained(engine, id, &pool));
+    bool is_same = pool->is_region && pool->is_dropped == !keeps_data &&
+                   strncmp(pool->name, name, sizeof pool->name - 1) == 0;
+    if (is_same) /* programs name it at each entry, also while it is parked */
+        return VW_OK;
     if (pool->is_parked)
         return vw__fail(VW_ERR_WRONG_STATE, "region \"%s\" is parked", pool->name);
     if (pool->one_handle && pool->segment_count != 0)

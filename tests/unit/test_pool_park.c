@@ -614,6 +614,9 @@ static void regions_and_the_whole_pool_park_one_in_the_other(void **state)
     vw_test_refused(&p.t, vw_pool_wake(p.t.pool, &cache_id, NULL), VW_ERR_WRONG_STATE);
     vw_test_refused(&p.t, vw_private_pool_set_region(p.t.pool, cache_id, "other", true),
                     VW_ERR_WRONG_STATE);
+    vw_test_refused(&p.t, vw_private_pool_set_region(p.t.pool, cache_id, "cache", false),
+                    VW_ERR_WRONG_STATE);
+    vw_test_ok(&p.t, vw_private_pool_set_region(p.t.pool, cache_id, "cache", true)); /* as it is */
     wake(&p);
     assert_int_equal(vw_test_paged_stats(&p).parked_bytes, 0);
     vw_test_look_at_all(&p);
