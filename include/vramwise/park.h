@@ -90,11 +90,14 @@ VW_API VW_MUST_CHECK vw_status vw_pool_park(vw_pool *pool, const vw_park_options
 /* Brings back what is parked: all of it, or one region. Does nothing where nothing is. Parked
  * blocks that were freed meanwhile do not come back. Waiting requests go on.
  *
+ * On failure what did not come back stays parked. The whole pool comes back as a whole or not at
+ * all, and before the regions that were parked by themselves.
+ *
  * VW_ERR_OUT_OF_MEMORY     the device has no room: the message says how much is needed, how much is
- *                          free, and who has the rest. All of it stays parked
+ *                          free, and who has the rest
  * VW_ERR_WRONG_STATE       the safe point was refused; or a region, while the pool is parked
  * VW_ERR_FILE              the file could not be read
- * VW_ERR_DEVICE            the driver failed otherwise: all of it stays parked */
+ * VW_ERR_DEVICE            the driver failed otherwise */
 VW_API VW_MUST_CHECK vw_status vw_pool_wake(vw_pool *pool, const vw_private_id *only,
                                             vw_park_report *report);
 

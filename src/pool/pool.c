@@ -13,6 +13,7 @@
 
 #include <inttypes.h>
 
+#include "base/clock.h"
 #include "base/struct_size.h"
 #include "pool/oom_report.h"
 
@@ -106,11 +107,11 @@ serve_when_woken(vw_pool *pool, const vw__engine_request *request, const void *c
                  vw_device_ptr *out, uint64_t *served_bytes)
 {
     vw_status status = VW_OK;
-    uint64_t wakes = 0;
+    uint64_t wakes = 0, since_ns = vw__clock_monotonic_ns();
     do {
         wakes = vw__pool_count_wakes(pool);
         status = serve(pool, request, caller, out, served_bytes);
-    } while (status == VW_ERR_PARKED && vw__pool_wait_for_wake(pool, wakes));
+    } while (status == VW_ERR_PARKED && vw__pool_wait_for_wake(pool, wakes, since_ns));
     return status;
 }
 

@@ -251,9 +251,9 @@ void vw__pool_end_parking(vw_pool *pool); /* after the engine */
 bool vw__pool_hold_launches(void *context);
 void vw__pool_let_launches_go(void *context);
 /* The number of wakes so far; and waiting, without the lock, until there are more. False: not
- * within the time that was asked for. */
+ * within the time that was asked for, which began at `since_ns`. */
 uint64_t vw__pool_count_wakes(vw_pool *pool);
-bool vw__pool_wait_for_wake(vw_pool *pool, uint64_t wakes);
+bool vw__pool_wait_for_wake(vw_pool *pool, uint64_t wakes, uint64_t since_ns);
 
 /* pool_stats.c: since the pool was made, whatever was reset. Under the lock. */
 vw__counter_forgotten vw__pool_ever(const vw_pool *pool);

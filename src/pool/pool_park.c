@@ -82,13 +82,14 @@ uint64_t vw__pool_count_wakes(vw_pool *pool)
     return wakes;
 }
 
-bool vw__pool_wait_for_wake(vw_pool *pool, uint64_t wakes)
+bool vw__pool_wait_for_wake(vw_pool *pool, uint64_t wakes, uint64_t since_ns)
 {
     vw__pool_parking *parking = &pool->parking;
+    uint64_t waited_ms = (vw__clock_monotonic_ns() - since_ns) / NANOSECONDS_PER_MILLISECOND;
     pthread_mutex_lock(&parking->lock);
-    uint64_t wait_ms = parking->wait_ms;
-    bool is_early = wait_ms != 0;
-    const struct timespec end = vw__guest_thread_time_after(vw__min_u64(wait_ms, FOR_EVER_MS));
+    uint64_t wait_ms = vw__min_u64(parking->wait_ms, FOR_EVER_MS);
+    bool is_early = wait_ms > waited_ms;
+    const struct timespec end = vw__guest_thread_time_after(is_early ? wait_ms - waited_ms : 0);
     while (is_early && parking->wakes == wakes)
         is_early = vw__guest_thread_wait(&parking->has_woken, &parking->lock, &end);
     bool has_woken = parking->wakes != wakes;
@@ -305,7 +306,7 @@ static vw_status fail_full(const vw_pool *pool)
         length = add_text(text, sizeof text, length, line);
     }
     length = add_holders(pool, text, sizeof text, length);
-    (void)add_text(text, sizeof text, length, "; everything stays parked, and can be woken later");
+    (void)add_text(text, sizeof text, length, "; what did not come back stays parked, and can be woken later");
     return vw__fail(VW_ERR_OUT_OF_MEMORY, "%s", text);
 }
 
@@ -319,11 +320,10 @@ static vw_status wake(vw_pool *pool, const vw_private_id *only, const void *call
                                            : vw__pool_unsupported(pool, "parking");
     vw__pool_end_cause(pool);
     vw__pool_unlock(pool);
-    if (status == VW_ERR_OUT_OF_MEMORY)
-        return fail_full(pool);
-    if (status == VW_OK)
-        let_requests_go_on(pool);
-    return status;
+    /* Also after a failure: the whole pool may be back and a region not, or the pool has failed.
+     * Whoever still finds its memory parked waits again. */
+    let_requests_go_on(pool);
+    return status == VW_ERR_OUT_OF_MEMORY ? fail_full(pool) : status;
 }
 
 VW__POOL_NAMED_CALL vw_status vw_pool_wake(vw_pool *pool, const vw_private_id *only,

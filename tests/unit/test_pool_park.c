@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/host_memory.h"
 #include "pool/pool.h"
 #include "support/cmocka_here.h"
@@ -713,6 +714,44 @@ static void a_request_waits_for_the_wake_as_long_as_asked(void **state)
     vw_test_patterns_close(&p);
 }
 
+/* Wakes that did not help begin no new time. */
+static void the_time_of_a_request_counts_from_its_beginning(void **state)
+{
+    (void)state;
+    vw_test_patterns p;
+    open_pool(&p, "vramwise");
+    vw_test_hold(&p, 8 * MIB, 0);
+    vw_park_options options = promised;
+    options.wait_ms = 60000;
+    vw_test_ok(&p.t, vw_pool_park(p.t.pool, &options, NULL));
+    uint64_t wakes = vw__pool_count_wakes(p.t.pool);
+    uint64_t minute_ago_ns = vw__clock_monotonic_ns() - UINT64_C(60000000000);
+    assert_false(vw__pool_wait_for_wake(p.t.pool, wakes, minute_ago_ns));
+    wake(&p);
+    vw_test_patterns_close(&p);
+}
+
+/* The region stays in host memory, since the device has room for the rest alone. */
+static void a_request_goes_on_when_the_pool_is_back_and_a_region_is_not(void **state)
+{
+    (void)state;
+    vw_test_patterns p;
+    open_pool(&p, "vramwise");
+    vw_test_hold(&p, 8 * MIB, 0);
+    hold_in(&p, cache_id, 40 * MIB, "cache", true);
+    vw_test_ok(&p.t, park_region(&p, cache_id));
+    park(&p);
+    uint64_t wakes = vw__pool_count_wakes(p.t.pool);
+    assert_int_equal(vw_device_set_capacity(p.t.device, 20 * MIB), VW_OK);
+    vw_test_refused(&p.t, vw_pool_wake(p.t.pool, NULL, NULL), VW_ERR_OUT_OF_MEMORY);
+    assert_null(strstr(vw_last_error(), "everything stays parked"));
+    assert_true(vw__pool_wait_for_wake(p.t.pool, wakes, 0)); /* as one does that waits meanwhile */
+    vw_test_let_go(&p, vw_test_hold(&p, 4 * MIB, 0));
+    assert_int_equal(vw_device_set_capacity(p.t.device, 96 * MIB), VW_OK);
+    wake(&p);
+    vw_test_patterns_close(&p);
+}
+
 /* ---- together with everything else ----------------------------------------------------------- */
 
 static void park_something(vw_test_patterns *p, uint64_t chance)
@@ -793,6 +832,8 @@ int main(void)
         cmocka_unit_test(regions_and_the_whole_pool_park_one_in_the_other),
         cmocka_unit_test(a_file_keeps_the_data_and_has_no_name),
         cmocka_unit_test(a_request_waits_for_the_wake_as_long_as_asked),
+        cmocka_unit_test(the_time_of_a_request_counts_from_its_beginning),
+        cmocka_unit_test(a_request_goes_on_when_the_pool_is_back_and_a_region_is_not),
         cmocka_unit_test(programs_that_park_now_and_then_lose_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
