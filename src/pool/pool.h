@@ -250,6 +250,8 @@ void vw__pool_end_parking(vw_pool *pool); /* after the engine */
 /* For the engine, under the lock. */
 bool vw__pool_hold_launches(void *context);
 void vw__pool_let_launches_go(void *context);
+/* Takes the lock. */
+bool vw__pool_can_park(const vw_pool *pool);
 /* The number of wakes so far; and waiting, without the lock, until there are more. False: not
  * within the time that was asked for, which began at `since_ns`. */
 uint64_t vw__pool_count_wakes(vw_pool *pool);

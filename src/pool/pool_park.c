@@ -113,6 +113,14 @@ static void let_requests_go_on(vw_pool *pool)
     pthread_mutex_unlock(&parking->lock);
 }
 
+bool vw__pool_can_park(const vw_pool *pool)
+{
+    vw__pool_lock(pool); /* others exchange the table */
+    bool can_park = pool->engine->table->park != NULL;
+    vw__pool_unlock(pool);
+    return can_park;
+}
+
 /* ---- stores ---------------------------------------------------------------------------------- */
 
 static vw_status make_stock(vw_pool *pool, vw__stock_kind kind, vw__stock **place)
@@ -167,7 +175,7 @@ static vw_status check_park(const vw_pool *pool, const vw_park_options *options)
     if (options->only != NULL && options->folder != NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "a region stays in reach, in host memory: it cannot go to a folder");
-    if (pool->engine->table->park == NULL)
+    if (!vw__pool_can_park(pool))
         return vw__pool_unsupported(
             pool, pool->engine->is_fallback ? "virtual memory here, and cannot park" : "parking");
     if (pool->safe_point.enter == NULL)
@@ -294,7 +302,9 @@ static vw_status fail_full(const vw_pool *pool)
 {
     char text[2048], line[256], free_text[VW_SIZE_TEXT_BYTES], total_text[VW_SIZE_TEXT_BYTES];
     uint64_t free_bytes = 0, total_bytes = pool->device->properties.total_bytes;
+    vw__pool_lock(pool);
     uint64_t limit_bytes = pool->engine->limit_bytes;
+    vw__pool_unlock(pool);
     size_t length = add_text(text, sizeof text, 0, vw_last_error());
     (void)pool->device->table->memory_info(pool->device->context, &free_bytes, &total_bytes);
     snprintf(line, sizeof line, ", and device %d has %s free of %s", pool->device->properties.index,
@@ -306,7 +316,8 @@ static vw_status fail_full(const vw_pool *pool)
         length = add_text(text, sizeof text, length, line);
     }
     length = add_holders(pool, text, sizeof text, length);
-    (void)add_text(text, sizeof text, length, "; what did not come back stays parked, and can be woken later");
+    (void)add_text(text, sizeof text, length,
+                   "; what did not come back stays parked, and can be woken later");
     return vw__fail(VW_ERR_OUT_OF_MEMORY, "%s", text);
 }
 
@@ -368,7 +379,7 @@ static void empty_stocks(vw_pool *pool)
 vw_status vw_pool_park_ahead(vw_pool *pool, uint64_t size_bytes)
 {
     VW__TRY(vw__pool_enter(pool));
-    if (pool->engine->table->park == NULL)
+    if (!vw__pool_can_park(pool))
         return vw__pool_unsupported(pool, "parking");
     pthread_mutex_lock(&pool->parking.turn);
     vw_status status = VW_OK;

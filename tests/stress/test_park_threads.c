@@ -113,6 +113,8 @@ static void *work(void *context)
             look_at_all(w);
         if (round % 64 == 0 && vw_pool_trim(w->all->t.pool) != VW_OK)
             atomic_fetch_add(&w->all->faults, 1);
+        if (round % 512 == 511 && vw_pool_park_ahead(w->all->t.pool, VW_TEST_MIB) != VW_OK)
+            atomic_fetch_add(&w->all->faults, 1);
     }
     atomic_fetch_sub(&w->all->running, 1);
     return NULL;
