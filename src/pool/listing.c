@@ -172,14 +172,16 @@ static vw_status carry_out_on_all(const vw__live_request *request, vw__listing_w
     return status;
 }
 
-/* Under the lock. All pools park, or those that did are woken. */
+/* Under the lock. All pools park; or those that did are woken, and what was parked before stays. */
 static void serve_request(const vw_live_page *page)
 {
     vw__live_request request;
-    vw__listing_work work = {0}, unread = {0};
+    vw__listing_work work = {0}, unread = {.is_undo = true};
     char why[512] = "";
     if (!vw__live_take_request(page, &request))
         return;
+    for (vw__listing *listing = all.listings; listing != NULL; listing = listing->next)
+        listing->has_parked = false;
     vw_status status = carry_out_on_all(&request, &work);
     if (status == VW_OK && work.pool_count == 0)
         status = request.region[0] != '\0'

@@ -30,6 +30,7 @@ typedef struct vw__listing {
     const vw_pinned_pool *pinned;
     const vw_device *device;
     bool is_listed;
+    bool has_parked; /* something, for the request that is served; the thread's alone */
     uint64_t counted[VW_LIVE_FIELD_COUNT]; /* of counters: how far they are in the sum */
 } vw__listing;
 
@@ -79,6 +80,7 @@ void vw__listing_ask_device(const vw_device *device, vw__listing_sample *sample)
 
 /* What a request has come to so far. */
 typedef struct vw__listing_work {
+    bool is_undo;      /* wakes only what the request has parked */
     size_t pool_count; /* that were meant */
     uint64_t moved_bytes;
     uint64_t wait_ns;
@@ -86,7 +88,7 @@ typedef struct vw__listing_work {
 
 /* Without the list's lock; the pool does not end meanwhile. A pool that is not meant, or cannot
  * park, is passed over. */
-vw_status vw__listing_carry_out(const vw__listing *listing, const vw__live_request *request,
+vw_status vw__listing_carry_out(vw__listing *listing, const vw__live_request *request,
                                 vw__listing_work *work);
 
 #endif /* VW_POOL_LISTING_H */

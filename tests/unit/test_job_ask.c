@@ -192,6 +192,26 @@ static int says_why_it_cannot(void *context)
     return 0;
 }
 
+static int leaves_alone_what_the_job_has_parked(void *context)
+{
+    (void)context;
+    const vw_private_id id = {4, 1};
+    const vw_park_options region = {.struct_size = sizeof region, .only = &id};
+    vw_job_answer answer;
+    job_pool made = open_pool("vramwise", false);
+    EXPECT(vw_private_pool_begin(made.pool, id, NULL, NULL) == VW_OK);
+    EXPECT(vw_private_pool_set_region(made.pool, id, "weights", true) == VW_OK);
+    filled(&made, 10 * MIB, 7);
+    EXPECT(vw_private_pool_end(made.pool, id) == VW_OK);
+    EXPECT(vw_pool_park(made.pool, &region, NULL) == VW_OK);
+    uint64_t before = in_use_bytes(&made);
+    EXPECT(ask(VW_JOB_PARK, NULL, PATIENCE_SECONDS, &answer) == VW_OK);
+    EXPECT(answer.status == VW_ERR_UNSUPPORTED);
+    EXPECT(in_use_bytes(&made) == before); /* the region is parked still */
+    close_pool(&made);
+    return 0;
+}
+
 /* Where a request to this process is looked for now. */
 static void find_request_path(char *path)
 {
@@ -294,6 +314,12 @@ static void a_region_is_asked_for_by_its_name(void **state)
     run(parks_a_region_by_its_name);
 }
 
+static void a_request_that_fails_wakes_nothing_that_was_parked_before(void **state)
+{
+    (void)state;
+    run(leaves_alone_what_the_job_has_parked);
+}
+
 static void a_job_that_cannot_says_why_and_parks_nothing(void **state)
 {
     (void)state;
@@ -323,6 +349,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_parks_and_wakes_when_it_is_asked),
         cmocka_unit_test(a_region_is_asked_for_by_its_name),
+        cmocka_unit_test(a_request_that_fails_wakes_nothing_that_was_parked_before),
         cmocka_unit_test(a_job_that_cannot_says_why_and_parks_nothing),
         cmocka_unit_test(only_private_files_of_its_own_user_are_requests),
         cmocka_unit_test(names_that_others_take_keep_no_request_away),
