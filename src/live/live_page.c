@@ -51,6 +51,7 @@ static void close_files_in_child(void)
         page->file = -1;
     }
     vw__mutex_unlock(&list_lock);
+    vw__mutex_init(&list_lock, VW__LOCK_REGISTRY); /* those who waited for it are not here */
 }
 
 static void register_handlers(void)

@@ -2,11 +2,15 @@
 #include "vramwise/live.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "live/live_page.h"
@@ -390,6 +394,68 @@ static void a_page_is_stale_although_a_child_lives_on(void **state)
     free(copy_name);
 }
 
+/* A thread that waits for the list while the process forks. fork() calls what was registered first
+ * last, when it holds the list already: there the thread begins, and is waited for until it sleeps.
+ */
+static bool has_waiter; /* during a fork() */
+static pthread_t waiter;
+static _Atomic long waiter_id;
+
+static void *make_one(void *context)
+{
+    atomic_store(&waiter_id, syscall(SYS_gettid));
+    vw_live_page *page = NULL;
+    if (vw_live_page_create(folder->path, NULL, &page) != VW_OK)
+        return NULL;
+    vw_live_page_destroy(page);
+    return context;
+}
+
+static bool does_sleep(long id)
+{
+    char path[64], name_end = 0, state = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%ld/stat", id);
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        return false;
+    int count = fscanf(file, "%*d %*[^)]%c %c", &name_end, &state);
+    fclose(file);
+    return count == 2 && state == 'S';
+}
+
+static void start_waiter(void)
+{
+    if (!has_waiter)
+        return;
+    atomic_store(&waiter_id, 0);
+    if (pthread_create(&waiter, NULL, make_one, &has_waiter) != 0)
+        abort();
+    while (atomic_load(&waiter_id) == 0 || !does_sleep(atomic_load(&waiter_id)))
+        sched_yield();
+}
+
+static bool fork_with_waiter(int (*body)(void *context))
+{
+    void *made = NULL;
+    has_waiter = true;
+    int status = live_exit_of_child(body, NULL);
+    has_waiter = false;
+    return status == 0 && pthread_join(waiter, &made) == 0 && made != NULL;
+}
+
+static int let_another_wait(void *context)
+{
+    (void)context;
+    return fork_with_waiter(do_nothing) ? 0 : 1;
+}
+
+/* The child's lock must not remember a waiter that only the parent has. */
+static void a_child_waits_for_no_thread_of_its_parent(void **state)
+{
+    (void)state;
+    assert_true(fork_with_waiter(let_another_wait));
+}
+
 /* ---- no room --------------------------------------------------------------------------------- */
 
 static void limit_files(rlim_t most_bytes)
@@ -486,6 +552,8 @@ static void every_failing_allocation_leaves_nothing_behind(void **state)
 
 int main(void)
 {
+    if (pthread_atfork(start_waiter, NULL, NULL) != 0) /* before any page is made */
+        return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_its_user_may_read_it),
         cmocka_unit_test(it_is_named_after_user_and_process),
@@ -504,6 +572,7 @@ int main(void)
         cmocka_unit_test(a_program_may_count_its_steps_as_it_likes),
         cmocka_unit_test(in_a_child_the_page_is_the_parents),
         cmocka_unit_test(a_page_is_stale_although_a_child_lives_on),
+        cmocka_unit_test(a_child_waits_for_no_thread_of_its_parent),
         cmocka_unit_test(without_room_there_is_an_answer_and_no_signal),
         cmocka_unit_test(a_device_without_room_leaves_the_others),
         cmocka_unit_test(nobody_touches_what_was_not_claimed),
