@@ -83,15 +83,17 @@ static vw_status fail_file(const char *what, const char *path, int reason)
 }
 
 /* Makes the file `size_bytes` long if that is not 0, and claims a part of it. A file larger than
- * `ulimit -f` raises a signal that ends programs; here it becomes a return value. */
+ * `ulimit -f` raises a signal that ends programs; here it becomes a return value. The program's
+ * signals wait meanwhile: shared memory gives the claim up when one comes. */
 static int take_room(int file, off_t size_bytes, off_t offset, off_t claimed_bytes)
 {
     const struct timespec at_once = {0};
-    sigset_t too_large, before, waiting;
+    sigset_t every, too_large, before, waiting;
+    sigfillset(&every);
     sigemptyset(&too_large);
     sigaddset(&too_large, SIGXFSZ);
     (void)sigpending(&waiting);
-    if (pthread_sigmask(SIG_BLOCK, &too_large, &before) != 0)
+    if (pthread_sigmask(SIG_SETMASK, &every, &before) != 0)
         return EAGAIN;
     int reason = size_bytes != 0 && ftruncate(file, size_bytes) != 0 ? errno : 0;
     if (reason == 0)

@@ -13,6 +13,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +59,18 @@ static vw_status take_buffer(file_store *store, uint64_t tape_bytes)
                : vw__fail_host_memory(store->buffer_bytes, "a buffer to park through");
 }
 
+/* 0, or why there is no room. Signals wait meanwhile: some file systems give the claim up when one
+ * comes. */
+static int claim_room(int file, uint64_t size_bytes)
+{
+    sigset_t every, before;
+    sigfillset(&every);
+    (void)pthread_sigmask(SIG_SETMASK, &every, &before);
+    int reason = fallocate(file, 0, 0, (off_t)size_bytes) == 0 ? 0 : errno;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return reason;
+}
+
 /* A file larger than `ulimit -f` would raise a signal that ends programs. */
 static vw_status begin(void *context, uint64_t size_bytes)
 {
@@ -68,10 +82,9 @@ static vw_status begin(void *context, uint64_t size_bytes)
         return vw__fail(VW_ERR_FILE,
                         "parking takes a file of %llu bytes, and ulimit -f allows %llu",
                         (unsigned long long)size_bytes, (unsigned long long)limit.rlim_cur);
-    if (size_bytes == 0 || fallocate(store->file, 0, 0, (off_t)size_bytes) == 0 ||
-        errno == EOPNOTSUPP || errno == ENOSYS)
+    int reason = size_bytes != 0 ? claim_room(store->file, size_bytes) : 0;
+    if (reason == 0 || reason == EOPNOTSUPP || reason == ENOSYS)
         return VW_OK;
-    int reason = errno;
     return vw__fail(VW_ERR_FILE, "no room for a file of %llu bytes to park in: %s",
                     (unsigned long long)size_bytes, strerror(reason));
 }

@@ -1,9 +1,11 @@
 /* test_live_page.c - a page is made whole, filled, read as it was put, and removed. */
 #include "vramwise/live.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -456,6 +458,31 @@ static void a_child_waits_for_no_thread_of_its_parent(void **state)
     assert_true(fork_with_waiter(let_another_wait));
 }
 
+/* ---- signals --------------------------------------------------------------------------------- */
+
+static bool has_timer; /* of the program: signals come all the time */
+
+/* In place of the C library's. As shared memory answers when a signal comes meanwhile. */
+int posix_fallocate(int file, off_t offset, off_t size_bytes)
+{
+    sigset_t blocked;
+    if (has_timer && pthread_sigmask(SIG_BLOCK, NULL, &blocked) == 0 &&
+        !sigismember(&blocked, SIGALRM))
+        return EINTR;
+    return fallocate(file, 0, offset, size_bytes) == 0 ? 0 : errno;
+}
+
+static void a_page_is_made_whatever_signals_come(void **state)
+{
+    (void)state;
+    uint64_t value = 1;
+    has_timer = true;
+    vw_live_page *page = make_page();
+    assert_int_equal(vw_live_page_put(page, 0, NULL, &value, 1), VW_OK);
+    has_timer = false;
+    vw_live_page_destroy(page);
+}
+
 /* ---- no room --------------------------------------------------------------------------------- */
 
 static void limit_files(rlim_t most_bytes)
@@ -573,6 +600,7 @@ int main(void)
         cmocka_unit_test(in_a_child_the_page_is_the_parents),
         cmocka_unit_test(a_page_is_stale_although_a_child_lives_on),
         cmocka_unit_test(a_child_waits_for_no_thread_of_its_parent),
+        cmocka_unit_test(a_page_is_made_whatever_signals_come),
         cmocka_unit_test(without_room_there_is_an_answer_and_no_signal),
         cmocka_unit_test(a_device_without_room_leaves_the_others),
         cmocka_unit_test(nobody_touches_what_was_not_claimed),

@@ -3,9 +3,13 @@
 #include "vramwise/park.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -672,6 +676,34 @@ static void a_file_keeps_the_data_and_has_no_name(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
+static bool has_timer; /* of the program: signals come all the time */
+
+/* In place of the C library's. As shared memory answers when a signal comes meanwhile. */
+int fallocate(int file, int mode, off_t offset, off_t size_bytes)
+{
+    sigset_t blocked;
+    if (!has_timer || pthread_sigmask(SIG_BLOCK, NULL, &blocked) != 0 ||
+        sigismember(&blocked, SIGALRM))
+        return (int)syscall(SYS_fallocate, file, mode, offset, size_bytes);
+    errno = EINTR;
+    return -1;
+}
+
+static void a_file_is_made_whatever_signals_come(void **state)
+{
+    (void)state;
+    vw_test_patterns p;
+    open_pool(&p, "vramwise");
+    vw_test_hold(&p, 11 * MIB, 0);
+    vw_park_options options = promised;
+    options.folder = "/dev/shm";
+    has_timer = true;
+    vw_test_ok(&p.t, vw_pool_park(p.t.pool, &options, NULL));
+    has_timer = false;
+    wake(&p);
+    vw_test_patterns_close(&p);
+}
+
 /* ---- requests that wait ---------------------------------------------------------------------- */
 
 typedef struct waiting {
@@ -831,6 +863,7 @@ int main(void)
         cmocka_unit_test(a_region_without_data_is_dropped),
         cmocka_unit_test(regions_and_the_whole_pool_park_one_in_the_other),
         cmocka_unit_test(a_file_keeps_the_data_and_has_no_name),
+        cmocka_unit_test(a_file_is_made_whatever_signals_come),
         cmocka_unit_test(a_request_waits_for_the_wake_as_long_as_asked),
         cmocka_unit_test(the_time_of_a_request_counts_from_its_beginning),
         cmocka_unit_test(a_request_goes_on_when_the_pool_is_back_and_a_region_is_not),
