@@ -294,6 +294,7 @@ static void a_program_that_ends_parked_is_not_held(void **state)
     launch(NULL);
     assert_int_equal(launches, 2);
     assert_int_equal(vw_pool_wake(p.t.pool, NULL, NULL), VW_OK);
+    assert_int_equal(vw_pool_park(p.t.pool, NULL, NULL), VW_ERR_WRONG_STATE); /* nothing holds */
     vw_test_patterns_close(&p);
 }
 

@@ -456,7 +456,7 @@ void vw__launch_gate_open(void)
 
 bool vw__launch_gate_hold(void)
 {
-    if (!own.is_closer)
+    if (!own.is_closer || atomic_load(&is_ending) != 0)
         return false;
     atomic_fetch_add(&hold_number, 1);
     atomic_fetch_add(&hold_count, 1);

@@ -39,7 +39,7 @@ void vw__launch_gate_open(void);
 
 /* By whoever has closed it: the gate stays closed when it is opened, until it is let go as often,
  * by any thread. Closing it again meanwhile is possible, for a thread whose own calls are to pass.
- * False: the calling thread has not closed it. */
+ * False: the calling thread has not closed it, or the program ends. */
 bool vw__launch_gate_hold(void);
 void vw__launch_gate_let_go(void);
 bool vw__launch_gate_is_held(void);

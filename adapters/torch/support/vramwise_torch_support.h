@@ -74,7 +74,7 @@ VW_API vw_park_guard vramwise_park_guard(void);
 
 /* The program is about to end: whoever waits because memory is parked goes on, and nobody waits for
  * it any more. What is done at the end, such as destroying graphs, would otherwise wait for a wake
- * that does not come. Work that touches parked memory then fails. */
+ * that does not come. Work that touches parked memory then fails, and nothing more is parked. */
 VW_API void vramwise_end_holds(void);
 
 /* Between the two the calling thread promises that no other thread starts work on any GPU, or
