@@ -31,14 +31,15 @@ static vw_status fail_file(const char *doing, const char *path)
     return vw__fail(VW_ERR_FILE, "%s %s: %s", doing, path, strerror(reason));
 }
 
-/* False: there is no page of ours any more. */
+/* False: there is no page of ours any more, or its process was killed. */
 static bool read_key(const vw_job *job, uint64_t *key)
 {
     struct stat facts;
     int file = open(job->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (file < 0)
         return false;
-    bool is_page = fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_uid == geteuid();
+    bool is_page = fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) &&
+                   facts.st_uid == geteuid() && !vw__page_is_stale(file);
     if (is_page && pread(file, key, sizeof *key, offsetof(vw__page_header, request_key)) !=
                        (ssize_t)sizeof *key)
         *key = 0;
@@ -79,15 +80,16 @@ static vw_status put_down(const char *path, const vw__page_request *request, int
 /* Puts the request down under the name that the job looks for. `path` has VW__PAGE_PATH_BYTES. */
 static vw_status ask_job(const vw_job *job, const vw__page_request *request, char *path, int *file)
 {
-    uint64_t key = 0, key_now = 0;
-    if (!read_key(job, &key))
+    uint64_t key_now = 0;
+    if (!read_key(job, &key_now))
         return fail_ended(job);
-    for (int i = 0; i < MOST_TRIES; i++, key = key_now) {
+    for (int i = 0; i < MOST_TRIES; i++) {
+        uint64_t key = key_now;
         if (!vw__page_request_path(job->path, key, path, VW__PAGE_PATH_BYTES))
             return vw__fail(VW_ERR_FILE, "%s is no page's name", job->path);
         VW__TRY(put_down(path, request, file));
-        if (read_key(job, &key_now) && key_now == key)
-            return VW_OK;
+        if (!read_key(job, &key_now) || key_now == key)
+            return VW_OK; /* if it has ended, who waits for the answer says so */
         /* Taken; or another request was, just before, and nobody looks for the name any more. */
         if (unlink(path) != 0)
             return VW_OK;
@@ -114,9 +116,11 @@ static vw_status wait_for_answer(const vw_job *job, const char *path, int file, 
                                  vw__page_answer *answer)
 {
     static const struct timespec pause = {0, LOOK_NS};
-    uint64_t end_ns = vw__clock_monotonic_ns() + wait_ns;
+    uint64_t end_ns = vw__clock_monotonic_ns() + wait_ns, unread = 0;
     while (!has_answer(file, answer)) {
-        if (access(job->path, F_OK) != 0) {
+        if (!read_key(job, &unread)) {
+            if (has_answer(file, answer))
+                break; /* its last */
             (void)unlink(path);
             return fail_ended(job);
         }

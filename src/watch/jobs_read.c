@@ -248,13 +248,6 @@ static vw_status read_page(open_page *page, vw__arena *arena, vw_job *job)
 
 /* ---- one file -------------------------------------------------------------------------------- */
 
-/* Its process has ended: nobody holds the lock. */
-static bool is_stale(int file)
-{
-    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
-    return fcntl(file, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
-}
-
 static bool is_page(const open_page *page)
 {
     return vw__page_load(&page->header.magic) == VW__PAGE_MAGIC;
@@ -312,7 +305,7 @@ static vw_status take_open(job_list *list, open_page *page, int folder_file, con
         list->result.refused_count++;
         return VW_OK;
     }
-    if (is_stale(page->file)) {
+    if (vw__page_is_stale(page->file)) {
         list->result.stale_count++;
         (void)unlinkat(folder_file, name, 0); /* its name never comes again */
         return VW_OK;
@@ -372,7 +365,7 @@ static void remove_old_part(job_list *list, int folder_file, const char *name)
         return;
     if (fstat(file, &about) == 0 && S_ISREG(about.st_mode) &&
         (list->result.is_shared || about.st_uid == geteuid()) &&
-        about.st_mtime + PART_LIFE_S < time(NULL) && is_stale(file) &&
+        about.st_mtime + PART_LIFE_S < time(NULL) && vw__page_is_stale(file) &&
         unlinkat(folder_file, name, 0) == 0)
         list->result.stale_count++;
     close(file);

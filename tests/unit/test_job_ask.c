@@ -297,6 +297,19 @@ static int is_not_waited_for_for_ever(void *context)
     return 0;
 }
 
+static int makes_a_page(void *context)
+{
+    (void)context;
+    vw_live_page *page = NULL;
+    EXPECT(vw_live_process_page(&page) == VW_OK);
+    return 0;
+}
+
+static bool has_job(const vw_jobs *jobs, void *context)
+{
+    return vw_jobs_find(jobs, *(const pid_t *)context) != NULL;
+}
+
 static void run(int (*body)(void *context))
 {
     assert_int_equal(live_exit_of_child(body, NULL), 0);
@@ -344,6 +357,21 @@ static void a_job_that_does_not_answer_is_not_waited_for_for_ever(void **state)
     run(is_not_waited_for_for_ever);
 }
 
+/* It has left its page behind. */
+static void a_job_that_was_killed_is_not_waited_for(void **state)
+{
+    (void)state;
+    vw_job_answer answer = {.struct_size = sizeof answer};
+    live_child child = live_child_start(makes_a_page, NULL);
+    vw_jobs *jobs = live_folder_wait(folder, has_job, &child.process);
+    const vw_job *job = vw_jobs_find(jobs, child.process);
+    live_child_kill(&child);
+    assert_int_equal(vw_job_ask(job, VW_JOB_PARK, NULL, 0.05, &answer), VW_ERR_WRONG_STATE);
+    assert_non_null(strstr(vw_last_error(), "has ended"));
+    assert_int_equal(live_folder_count(folder), 1); /* the page alone */
+    vw_jobs_free(jobs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -354,6 +382,7 @@ int main(void)
         cmocka_unit_test(only_private_files_of_its_own_user_are_requests),
         cmocka_unit_test(names_that_others_take_keep_no_request_away),
         cmocka_unit_test(a_job_that_does_not_answer_is_not_waited_for_for_ever),
+        cmocka_unit_test(a_job_that_was_killed_is_not_waited_for),
     };
     return cmocka_run_group_tests(tests, live_group_set_up, live_group_tear_down);
 }
