@@ -53,13 +53,17 @@ with vramwise.torch.region("weights"):
 vramwise.torch.park("cache")
 vramwise.torch.wake("cache")
 vramwise.torch.park_ahead(2000)
+vramwise.torch.park(wait=float("inf"))
+print(tried(lambda: vramwise.torch.park(wait=-1)))
 print(vramwise.torch.stats()["parked"])
 """)
         self.assertEqual(lines[0], "Parked(moved_bytes=1000000000, copied_bytes=2000000000, "
                                    "dropped_bytes=3000000000, stayed_bytes=4000000000, seconds=5.0)")
-        self.assertEqual(lines[1].strip().rstrip(";").split("; "), [
+        self.assertEqual(lines[1], "ValueError: wait is a number of seconds from 0 on, or True, not -1")
+        self.assertEqual(lines[2].strip().rstrip(";").split("; "), [
             "park 0.0 - 1500", "wake 0.0 -", "park 0.0 /folder 18446744073709551615", "keep 0.1 weights",
-            "drop 0.2 cache", "keep 0.1 weights", "park 0.2 - 0", "wake 0.2 -", "ahead 2000.0 -"])
+            "drop 0.2 cache", "keep 0.1 weights", "park 0.2 - 0", "wake 0.2 -", "ahead 2000.0 -",
+            "park 0.0 - 18446744073709551615"])
 
     def test_what_cannot_be_says_why(self):
         lines = self.run_lines("""

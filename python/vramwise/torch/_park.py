@@ -70,9 +70,9 @@ def _milliseconds(wait: Union[None, bool, float]) -> int:
     if wait is True:
         return _FOR_EVER
     seconds = float(wait or 0)
-    if not 0 <= seconds < float("inf"):
+    if not seconds >= 0:
         raise ValueError(f"wait is a number of seconds from 0 on, or True, not {wait!r}")
-    return int(seconds * 1000)
+    return int(min(seconds * 1000, _FOR_EVER))
 
 
 def _call(function: Any, *arguments: Any) -> Tuple[int, Any, str]:
