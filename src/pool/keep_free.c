@@ -11,8 +11,8 @@
  * Ends:
  *   the pool       stops the thread and waits for it
  *   the process    stops all threads before the driver ends, but does not wait for one that is
- * stuck in the driver fork()         the child has no thread, and its copy of the pool is refused
- * by every call */
+ *                  stuck in the driver: what that one has stays
+ *   fork()         the child has no thread, and its copy of the pool is refused by every call */
 #include "pool/keep_free.h"
 
 #include <pthread.h>
@@ -249,17 +249,18 @@ void vw__keep_free_wake(vw__keep_free *keeper)
     pthread_mutex_unlock(&keeper->lock);
 }
 
-void vw__keep_free_stop(vw__keep_free *keeper)
+bool vw__keep_free_stop(vw__keep_free *keeper)
 {
     if (keeper == NULL)
-        return;
+        return true;
     if (leave_list(keeper)) {
         tell_to_end(keeper);
         pthread_join(keeper->thread, NULL);
     }
     if (keeper->is_stuck)
-        return; /* the thread still has it, and the process is about to end */
+        return false;
     pthread_cond_destroy(&keeper->has_news);
     pthread_mutex_destroy(&keeper->lock);
     vw__host_free(keeper);
+    return true;
 }

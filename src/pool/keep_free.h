@@ -5,6 +5,7 @@
 #ifndef VW_POOL_KEEP_FREE_H
 #define VW_POOL_KEEP_FREE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "vramwise/vramwise.h"
@@ -24,6 +25,7 @@ VW_MUST_CHECK vw_status vw__keep_free_start(vw_pool *pool, uint64_t wanted_bytes
 /* The engine's trim() may have left memory for the thread to give back. Without the pool's lock, as
  * the next; NULL does nothing in both. */
 void vw__keep_free_wake(vw__keep_free *keeper);
-void vw__keep_free_stop(vw__keep_free *keeper);
+/* False: the process ends, and the thread is stuck in the driver. It still has keeper and pool. */
+bool vw__keep_free_stop(vw__keep_free *keeper);
 
 #endif /* VW_POOL_KEEP_FREE_H */

@@ -181,7 +181,8 @@ void vw_pool_destroy(vw_pool *pool)
 {
     if (pool == NULL || pool->fork_generation != vw__fork_generation())
         return; /* the parent's memory is not ours to give back */
-    vw__keep_free_stop(pool->keeper);
+    if (!vw__keep_free_stop(pool->keeper))
+        return;
     vw__listing_remove(&pool->listing);
     vw__stream_order_deinit(pool);
     pool->engine->table->destroy(pool->engine);

@@ -3,12 +3,14 @@
 #include "pool/keep_free.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/host_memory.h"
 #include "pool/pool.h"
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
@@ -257,6 +259,67 @@ static void a_process_ends_with_its_threads(void **state)
     }
 }
 
+/* A driver that answers nobody but the first thread. */
+static vw_device_table stuck_table;
+static vw_status (*answer)(void *context, uint64_t *free_bytes, uint64_t *total_bytes);
+static pthread_t first_thread;
+static sem_t has_asked, never;
+
+static vw_status answer_or_not(void *context, uint64_t *left_bytes, uint64_t *total_bytes)
+{
+    if (!pthread_equal(pthread_self(), first_thread)) {
+        (void)sem_post(&has_asked);
+        while (sem_wait(&never) != 0)
+            continue;
+    }
+    return answer(context, left_bytes, total_bytes);
+}
+
+static bool ends_stuck; /* this process */
+
+/* Called after all that atexit() was told of. */
+__attribute__((destructor)) static void destroy_stuck(void)
+{
+    if (!ends_stuck)
+        return;
+    uint64_t before = vw__host_memory_get_use().in_use_bytes;
+    vw_pool_destroy(late.t.pool);
+    if (vw__host_memory_get_use().in_use_bytes != before)
+        _exit(2);
+}
+
+static void what_a_stuck_thread_has_stays_until_the_process_has_ended(void **state)
+{
+    (void)state;
+    int status = 0;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const vw_pool_options options = {.struct_size = sizeof options,
+                                         .engine = "vramwise",
+                                         .keep_free = "1%",
+                                         .is_unlisted = true};
+        alarm(LONGEST_CHILD_S);
+        first_thread = pthread_self();
+        (void)sem_init(&has_asked, 0, 0);
+        (void)sem_init(&never, 0, 0);
+        if (vw_simulated_device_create(NULL, &late.t.device) != VW_OK)
+            exit(1);
+        stuck_table = *late.t.device->table;
+        answer = stuck_table.memory_info;
+        stuck_table.memory_info = answer_or_not;
+        late.t.device->table = &stuck_table;
+        if (vw_pool_create(late.t.device, &options, &late.t.pool) != VW_OK)
+            exit(1);
+        while (sem_wait(&has_asked) != 0)
+            continue;
+        ends_stuck = true;
+        exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 /* ---- the option ------------------------------------------------------------------------------ */
 
 static vw_status try_option(vw_device *device, const char *engine, const char *keep_free)
@@ -338,6 +401,7 @@ int main(void)
         cmocka_unit_test(requests_and_the_thread_get_along),
         cmocka_unit_test(a_child_of_fork_has_no_thread_and_ends_well),
         cmocka_unit_test(a_process_ends_with_its_threads),
+        cmocka_unit_test(what_a_stuck_thread_has_stays_until_the_process_has_ended),
         cmocka_unit_test(the_option_is_read_or_refused_with_words),
         cmocka_unit_test(a_device_without_virtual_memory_cannot),
         cmocka_unit_test(every_lack_of_host_memory_is_survived),
