@@ -192,6 +192,14 @@ static void end(vw__stock *stock, vw__lender_handle *handle)
         vw__host_free(handle);
 }
 
+/* The same with the lock, which is dropped meanwhile. */
+static void end_without_lock(vw__stock *stock, vw__lender_handle *handle)
+{
+    pthread_mutex_unlock(&stock->lock);
+    end(stock, handle);
+    pthread_mutex_lock(&stock->lock);
+}
+
 /* At the stock's end: once more, and then what the device refuses is lost. */
 static void abandon_stuck(vw__stock *stock)
 {
@@ -240,9 +248,7 @@ static vw_status take(void *context, uint64_t size_bytes, vw__lender_handle **ou
             pthread_mutex_unlock(&stock->lock);
             return VW_ERR_OUT_OF_MEMORY;
         }
-        pthread_mutex_unlock(&stock->lock);
-        end(stock, unused);
-        pthread_mutex_lock(&stock->lock);
+        end_without_lock(stock, unused);
     }
     pthread_mutex_unlock(&stock->lock);
     if (found == NULL)
@@ -303,10 +309,12 @@ static void *make_ahead(void *context)
         vw__lender_handle *made = NULL;
         vw_status status = make(stock, size_bytes, &made);
         pthread_mutex_lock(&stock->lock);
-        if (status == VW_OK)
+        if (status != VW_OK)
+            stock->wish_count = 0;
+        else if (stock->wish_count != 0)
             put_ready(stock, made);
         else
-            stock->wish_count = 0;
+            end_without_lock(stock, made); /* the stock was emptied meanwhile */
     }
     pthread_mutex_unlock(&stock->lock);
     return NULL;
@@ -350,11 +358,8 @@ void vw__stock_empty(vw__stock *stock)
 {
     pthread_mutex_lock(&stock->lock);
     stock->wish_count = 0;
-    for (vw__lender_handle *handle; (handle = take_ready(stock, 0)) != NULL;) {
-        pthread_mutex_unlock(&stock->lock);
-        end(stock, handle);
-        pthread_mutex_lock(&stock->lock);
-    }
+    for (vw__lender_handle *handle; (handle = take_ready(stock, 0)) != NULL;)
+        end_without_lock(stock, handle);
     pthread_mutex_unlock(&stock->lock);
 }
 

@@ -2,6 +2,7 @@
 #include "pool/host_stock.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <string.h>
 #include <time.h>
 
@@ -246,6 +247,50 @@ static void threads_stay_within_the_limit_together(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_device, close_all)
 
+/* A device that takes its time. */
+static vw_device_table slow_table;
+static vw_status (*create_on_host)(void *context, uint64_t size_bytes, vw_handle *out);
+static sem_t has_begun, may_end;
+
+static void wait_on(sem_t *semaphore)
+{
+    while (sem_wait(semaphore) != 0)
+        continue;
+}
+
+static vw_status create_slowly(void *context, uint64_t size_bytes, vw_handle *out)
+{
+    (void)sem_post(&has_begun);
+    wait_on(&may_end);
+    return create_on_host(context, size_bytes, out);
+}
+
+static void what_is_being_made_when_the_stock_is_emptied_goes_too(void **state)
+{
+    (void)state;
+    const uint64_t size_bytes = 4 * MIB;
+    const struct timespec pause = {.tv_nsec = 1000000};
+    assert_int_equal(sem_init(&has_begun, 0, 0), 0);
+    assert_int_equal(sem_init(&may_end, 0, 0), 0);
+    slow_table = *device->table;
+    create_on_host = slow_table.create_on_host;
+    slow_table.create_on_host = create_slowly;
+    device->table = &slow_table;
+    open_stock(NULL, 64 * MIB);
+    lender.wish(stock, &size_bytes, 1);
+    wait_on(&has_begun);
+    vw__stock_empty(stock);
+    assert_int_equal(look().held_bytes, size_bytes);
+    assert_int_equal(sem_post(&may_end), 0);
+    for (int i = 0; i < MOST_WAITS && look().held_bytes != 0; i++)
+        nanosleep(&pause, NULL);
+    assert_int_equal(look().held_bytes, 0);
+    lender.wish(stock, &size_bytes, 1); /* from now on it is made again */
+    wait_on(&has_begun);
+    assert_int_equal(sem_post(&may_end), 0);
+    wait_for_ready(size_bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +301,7 @@ int main(void)
         TEST(wishes_are_made_ahead_as_far_as_the_limit_goes),
         TEST(a_wish_that_cannot_be_made_is_given_up_until_the_next),
         TEST(threads_stay_within_the_limit_together),
+        TEST(what_is_being_made_when_the_stock_is_emptied_goes_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
