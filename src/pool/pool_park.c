@@ -238,7 +238,7 @@ static vw_status park(vw_pool *pool, const vw_park_options *options, const void 
     return status;
 }
 
-/* Of either call: whose turn it is, and what it did. */
+/* Parking and waking both begin with take_turn() and end with end_turn(). */
 static vw_status take_turn(vw_pool *pool, vw_park_report *report)
 {
     if (report != NULL)

@@ -128,7 +128,7 @@ static vw_status wait_for_answer(const vw_job *job, const char *path, int file, 
             bool was_taken = is_taken(file);
             (void)unlink(path);
             return vw__fail(VW_ERR_NOT_READY, "process %ld %s", job->process,
-                            was_taken ? "is at it still, and has not answered yet"
+                            was_taken ? "is still working on it, and has not answered yet"
                                       : "did not take the request: it is stopped, its vramwise is "
                                         "too old, or it has no pool that could park");
         }

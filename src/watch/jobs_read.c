@@ -5,8 +5,8 @@
  * each other before anything is read by them. Only files of this user are taken, unless the pages
  * of all users are asked for: then the kernel's permissions decide, and no user may fill the list.
  *
- * What is looked at is a copy that read() made, not the page itself: a file that its owner cuts off
- * meanwhile would end whoever has it mapped, and that may be somebody's `vramwise run`. */
+ * It reads a copy that read() made, not the page itself: a file that its owner cuts off meanwhile
+ * would end whoever has it mapped, and that may be somebody's `vramwise run`. */
 #include "vramwise/watch.h"
 
 #include <dirent.h>
@@ -92,7 +92,8 @@ static bool copy_bytes(int file, size_t offset, void *copy, size_t size_bytes)
     return true;
 }
 
-/* Before the next look at what did not hold still, after so many. False: there is none. */
+/* Pauses before the next try to copy a part that did not hold still, after `tries`. Returns false
+ * when no try is left. */
 static bool give_way(const open_page *page, int tries)
 {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};

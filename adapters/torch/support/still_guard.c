@@ -7,8 +7,9 @@
  *
  * Both are objects with virtual functions, written as the C++ ABI lays them out, since nothing here
  * may need PyTorch's headers: c10::impl::DeviceGuardImplInterface, whose first ten functions are in
- * this order from PyTorch 2.5 to 2.15, and at::AcceleratorHooksInterface. Of the guard's others
- * nothing is asked for what does not run, except how many devices there are, in one of two places. */
+ * this order from PyTorch 2.5 to 2.15, and at::AcceleratorHooksInterface. Of the guard's other
+ * functions only the one that counts devices is called for what does not run: it has one of two
+ * places. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

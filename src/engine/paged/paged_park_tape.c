@@ -6,8 +6,8 @@
  * 27 ms). Mapping waits for neither copies nor kernels, so the handles go in *batches*: while one
  * is copied the one before is unmapped, and on the way back the next is mapped.
  *
- * What is copied are *spans*: live blocks that lie next to each other, however many handles that
- * is, and the gaps between them where those are shorter than a call costs. */
+ * It copies *spans*: live blocks that lie next to each other, however many handles that is, and the
+ * gaps between them where those are shorter than a call costs. */
 #include "engine/paged/paged_park.h"
 
 #include <inttypes.h>
