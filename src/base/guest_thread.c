@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h> /* atexit */
 
 enum { LONGEST_END_S = 1 };
 
@@ -65,4 +66,83 @@ bool vw__guest_thread_end_soon(pthread_t thread)
         return true;
     pthread_detach(thread);
     return false;
+}
+
+/* ---- threads that call a driver -------------------------------------------------------------- */
+
+static struct {
+    pthread_mutex_t lock; /* taken before an owner's */
+    vw__guest_thread_listed *first;
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* What is registered after the driver was started is called before the driver ends. */
+static void end_all(void)
+{
+    pthread_mutex_lock(&all.lock);
+    for (vw__guest_thread_listed *each = all.first; each != NULL; each = each->next)
+        each->tell_to_end(each->context);
+    for (vw__guest_thread_listed *each = all.first; each != NULL; each = each->next) {
+        each->is_stuck = !vw__guest_thread_end_soon(each->thread);
+        each->has_ended = true;
+    }
+    all.first = NULL;
+    pthread_mutex_unlock(&all.lock);
+}
+
+static void hold_list(void)
+{
+    pthread_mutex_lock(&all.lock);
+}
+
+static void let_list_go(void)
+{
+    pthread_mutex_unlock(&all.lock);
+}
+
+static void forget_in_child(void)
+{
+    all.first = NULL;
+    pthread_mutex_unlock(&all.lock);
+}
+
+static void prepare(void)
+{
+    (void)atexit(end_all);
+    pthread_atfork(hold_list, let_list_go, forget_in_child);
+}
+
+void vw__guest_thread_list(vw__guest_thread_listed *listed)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, prepare);
+    pthread_mutex_lock(&all.lock);
+    listed->next = all.first;
+    listed->link = &all.first;
+    if (listed->next != NULL)
+        listed->next->link = &listed->next;
+    all.first = listed;
+    pthread_mutex_unlock(&all.lock);
+}
+
+/* False: its thread has ended with the process. */
+static bool leave_list(vw__guest_thread_listed *listed)
+{
+    pthread_mutex_lock(&all.lock);
+    bool has_thread = !listed->has_ended;
+    if (has_thread) {
+        *listed->link = listed->next;
+        if (listed->next != NULL)
+            listed->next->link = listed->link;
+    }
+    pthread_mutex_unlock(&all.lock);
+    return has_thread;
+}
+
+bool vw__guest_thread_end(vw__guest_thread_listed *listed)
+{
+    if (!leave_list(listed))
+        return !listed->is_stuck;
+    listed->tell_to_end(listed->context);
+    pthread_join(listed->thread, NULL);
+    return true;
 }

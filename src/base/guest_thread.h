@@ -32,4 +32,27 @@ bool vw__guest_thread_wait(pthread_cond_t *condition, pthread_mutex_t *lock,
  * and is left there. */
 bool vw__guest_thread_end_soon(pthread_t thread);
 
+/* ---- threads that call a driver -------------------------------------------------------------- */
+
+/* The driver ends with the process, and must not be called after that. So such a thread is listed:
+ * at the end of the process it is told to end, before the driver ends, and waited for. A child of
+ * fork() has none of the threads, and an empty list. Part of its owner, who fills in the first
+ * three. */
+typedef struct vw__guest_thread_listed {
+    pthread_t thread;
+    void (*tell_to_end)(void *context); /* wakes it; may take the owner's lock */
+    void *context;
+    struct vw__guest_thread_listed *next; /* the list's, like the rest */
+    struct vw__guest_thread_listed **link;
+    bool has_ended; /* with the process, like the next */
+    bool is_stuck;
+} vw__guest_thread_listed;
+
+/* After the driver was started. */
+void vw__guest_thread_list(vw__guest_thread_listed *listed);
+
+/* Tells the thread to end and joins it, unless it has ended with the process. Without the owner's
+ * lock. False: it is stuck in the driver while the process ends, and still has what it works on. */
+bool vw__guest_thread_end(vw__guest_thread_listed *listed);
+
 #endif /* VW_BASE_GUEST_THREAD_H */

@@ -31,7 +31,7 @@ struct vw__stock {
     size_t wish_count; /* 0: none, or given up */
     bool has_thread;
     bool is_ending;
-    pthread_t thread;
+    vw__guest_thread_listed listed; /* the list's, once there is a thread */
 };
 
 vw_status vw__stock_create(const vw_device *device, vw__stock_kind kind, vw_pinned_budget *budget,
@@ -320,6 +320,15 @@ static void *make_ahead(void *context)
     return NULL;
 }
 
+static void tell_to_end(void *context)
+{
+    vw__stock *stock = context;
+    pthread_mutex_lock(&stock->lock);
+    stock->is_ending = true;
+    pthread_cond_signal(&stock->has_news);
+    pthread_mutex_unlock(&stock->lock);
+}
+
 /* Without a thread everything is made when it is needed. */
 static void wish(void *context, const uint64_t *sizes_bytes, size_t count)
 {
@@ -327,11 +336,17 @@ static void wish(void *context, const uint64_t *sizes_bytes, size_t count)
     pthread_mutex_lock(&stock->lock);
     stock->wish_count = count < VW__LENDER_WISHES ? count : VW__LENDER_WISHES;
     memcpy(stock->wishes_bytes, sizes_bytes, stock->wish_count * sizeof *sizes_bytes);
-    if (!stock->has_thread)
-        stock->has_thread =
-            vw__guest_thread_start(&stock->thread, "vramwise-spill", make_ahead, stock);
+    bool is_first =
+        !stock->has_thread &&
+        vw__guest_thread_start(&stock->listed.thread, "vramwise-spill", make_ahead, stock);
+    stock->has_thread = stock->has_thread || is_first;
     pthread_cond_signal(&stock->has_news);
     pthread_mutex_unlock(&stock->lock);
+    if (!is_first)
+        return;
+    stock->listed.tell_to_end = tell_to_end;
+    stock->listed.context = stock;
+    vw__guest_thread_list(&stock->listed); /* takes a lock that comes before ours */
 }
 
 /* ---- looking, and the end -------------------------------------------------------------------- */
@@ -367,13 +382,8 @@ void vw__stock_destroy(vw__stock *stock)
 {
     if (stock == NULL)
         return;
-    pthread_mutex_lock(&stock->lock);
-    stock->is_ending = true;
-    bool has_thread = stock->has_thread;
-    pthread_cond_signal(&stock->has_news);
-    pthread_mutex_unlock(&stock->lock);
-    if (has_thread)
-        pthread_join(stock->thread, NULL);
+    if (stock->has_thread && !vw__guest_thread_end(&stock->listed))
+        return; /* the process ends, and the thread still has it */
     for (vw__lender_handle *handle; (handle = take_ready(stock, 0)) != NULL;)
         end(stock, handle);
     abandon_stuck(stock);

@@ -16,7 +16,6 @@
 #include "pool/keep_free.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 
 #include "base/guest_thread.h"
 #include "base/host_memory.h"
@@ -33,16 +32,12 @@ enum {
 struct vw__keep_free {
     vw_pool *pool;         /* set at creation, then read-only, like the next */
     uint64_t wanted_bytes; /* not 0 */
-    vw__keep_free *next;   /* the list's, like the next */
-    vw__keep_free **link;
+    vw__guest_thread_listed listed;
 
     pthread_mutex_t lock; /* guards everything below; held for no call of others */
     pthread_cond_t has_news;
     bool is_woken;
     bool is_ending;
-    bool has_ended; /* with the process, like the next */
-    bool is_stuck;
-    pthread_t thread;
 };
 
 /* ---- a look ---------------------------------------------------------------------------------- */
@@ -101,82 +96,13 @@ static void *look_on(void *context)
     return NULL;
 }
 
-/* ---- the process's list, for its end --------------------------------------------------------- */
-
-static struct {
-    pthread_mutex_t lock; /* taken before a keeper's */
-    vw__keep_free *keepers;
-} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static void tell_to_end(vw__keep_free *keeper)
+static void tell_to_end(void *context)
 {
+    vw__keep_free *keeper = context;
     pthread_mutex_lock(&keeper->lock);
     keeper->is_ending = true;
     pthread_cond_signal(&keeper->has_news);
     pthread_mutex_unlock(&keeper->lock);
-}
-
-/* What is registered after the driver was started is called before the driver ends. */
-static void end_all(void)
-{
-    pthread_mutex_lock(&all.lock);
-    for (vw__keep_free *keeper = all.keepers; keeper != NULL; keeper = keeper->next)
-        tell_to_end(keeper);
-    for (vw__keep_free *keeper = all.keepers; keeper != NULL; keeper = keeper->next) {
-        keeper->is_stuck = !vw__guest_thread_end_soon(keeper->thread);
-        keeper->has_ended = true;
-    }
-    all.keepers = NULL;
-    pthread_mutex_unlock(&all.lock);
-}
-
-static void hold_list(void)
-{
-    pthread_mutex_lock(&all.lock);
-}
-
-static void let_list_go(void)
-{
-    pthread_mutex_unlock(&all.lock);
-}
-
-static void forget_in_child(void)
-{
-    all.keepers = NULL;
-    pthread_mutex_unlock(&all.lock);
-}
-
-static void prepare(void)
-{
-    (void)atexit(end_all);
-    pthread_atfork(hold_list, let_list_go, forget_in_child);
-}
-
-static void join_list(vw__keep_free *keeper)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, prepare);
-    pthread_mutex_lock(&all.lock);
-    keeper->next = all.keepers;
-    keeper->link = &all.keepers;
-    if (keeper->next != NULL)
-        keeper->next->link = &keeper->next;
-    all.keepers = keeper;
-    pthread_mutex_unlock(&all.lock);
-}
-
-/* False: its thread has ended with the process. */
-static bool leave_list(vw__keep_free *keeper)
-{
-    pthread_mutex_lock(&all.lock);
-    bool has_thread = !keeper->has_ended;
-    if (has_thread) {
-        *keeper->link = keeper->next;
-        if (keeper->next != NULL)
-            keeper->next->link = keeper->link;
-    }
-    pthread_mutex_unlock(&all.lock);
-    return has_thread;
 }
 
 /* ---- from the option to the end -------------------------------------------------------------- */
@@ -213,7 +139,7 @@ static vw_status start(vw__keep_free *keeper)
     if (pthread_mutex_init(&keeper->lock, NULL) != 0)
         return vw__fail(status, "no lock for keep_free");
     if (vw__guest_thread_condition(&keeper->has_news)) {
-        if (vw__guest_thread_start(&keeper->thread, "vramwise-free", look_on, keeper))
+        if (vw__guest_thread_start(&keeper->listed.thread, "vramwise-free", look_on, keeper))
             return VW_OK;
         pthread_cond_destroy(&keeper->has_news);
     }
@@ -234,7 +160,9 @@ vw_status vw__keep_free_start(vw_pool *pool, uint64_t wanted_bytes, vw__keep_fre
         vw__host_free(keeper);
         return status;
     }
-    join_list(keeper);
+    keeper->listed.tell_to_end = tell_to_end;
+    keeper->listed.context = keeper;
+    vw__guest_thread_list(&keeper->listed);
     *out = keeper;
     return VW_OK;
 }
@@ -253,11 +181,7 @@ bool vw__keep_free_stop(vw__keep_free *keeper)
 {
     if (keeper == NULL)
         return true;
-    if (leave_list(keeper)) {
-        tell_to_end(keeper);
-        pthread_join(keeper->thread, NULL);
-    }
-    if (keeper->is_stuck)
+    if (!vw__guest_thread_end(&keeper->listed))
         return false;
     pthread_cond_destroy(&keeper->has_news);
     pthread_mutex_destroy(&keeper->lock);

@@ -2,9 +2,14 @@
 #include "pool/host_stock.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/host_memory.h"
 #include "base/pinned_budget.h"
@@ -12,7 +17,7 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-enum { THREADS = 4, ROUNDS = 200, MOST_WAITS = 20000 };
+enum { THREADS = 4, ROUNDS = 200, MOST_WAITS = 20000, LONGEST_CHILD_S = 100 };
 
 static vw_device *device;
 static vw__stock *stock;
@@ -291,6 +296,55 @@ static void what_is_being_made_when_the_stock_is_emptied_goes_too(void **state)
     wait_for_ready(size_bytes);
 }
 
+static _Atomic int made_count;
+static bool has_ended; /* this process, but for the last */
+
+static vw_status create_and_count(void *context, uint64_t size_bytes, vw_handle *out)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    atomic_fetch_add(&made_count, 1);
+    nanosleep(&pause, NULL);
+    return create_on_host(context, size_bytes, out);
+}
+
+/* Called after all that atexit() was told of, and so after the end of a driver. */
+__attribute__((destructor)) static void look_at_the_end(void)
+{
+    const struct timespec pause = {.tv_nsec = 20000000};
+    if (!has_ended)
+        return;
+    int count = atomic_load(&made_count);
+    nanosleep(&pause, NULL);
+    if (atomic_load(&made_count) != count)
+        _exit(2);
+}
+
+static void nothing_is_made_at_the_end_of_the_process(void **state)
+{
+    (void)state;
+    int status = 0;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        uint64_t sizes_bytes[VW__LENDER_WISHES];
+        alarm(LONGEST_CHILD_S);
+        for (size_t i = 0; i < VW__LENDER_WISHES; i++)
+            sizes_bytes[i] = 2 * MIB;
+        slow_table = *device->table;
+        create_on_host = slow_table.create_on_host;
+        slow_table.create_on_host = create_and_count;
+        device->table = &slow_table;
+        open_stock(NULL, UINT64_MAX);
+        lender.wish(stock, sizes_bytes, VW__LENDER_WISHES);
+        while (atomic_load(&made_count) == 0)
+            sched_yield();
+        has_ended = true;
+        exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -302,6 +356,7 @@ int main(void)
         TEST(a_wish_that_cannot_be_made_is_given_up_until_the_next),
         TEST(threads_stay_within_the_limit_together),
         TEST(what_is_being_made_when_the_stock_is_emptied_goes_too),
+        TEST(nothing_is_made_at_the_end_of_the_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
