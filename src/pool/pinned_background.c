@@ -8,8 +8,6 @@
 
 #include <time.h>
 
-#include "base/guest_thread.h"
-
 enum { SLEEP_NS = 100000 };
 
 static bool look_once(vw_pinned_pool *pool)
@@ -32,26 +30,37 @@ static void *look_on(void *context)
     return NULL;
 }
 
+static void tell_to_end(void *context)
+{
+    vw_pinned_pool *pool = context;
+    vw__pinned_lock(pool);
+    pool->is_background_stopping = true;
+    vw__pinned_unlock(pool);
+}
+
 void vw__pinned_background_start(vw_pinned_pool *pool)
 {
     vw__pinned_lock(pool);
     bool is_ours = !pool->is_background_running;
     pool->is_background_running = true;
     vw__pinned_unlock(pool);
-    if (!is_ours ||
-        vw__guest_thread_start(&pool->background_thread, "vramwise-pinned", look_on, pool))
+    if (!is_ours)
         return;
+    if (vw__guest_thread_start(&pool->background.thread, "vramwise-pinned", look_on, pool)) {
+        pool->background.tell_to_end = tell_to_end;
+        pool->background.context = pool;
+        vw__guest_thread_list(&pool->background);
+        return;
+    }
     vw__pinned_lock(pool);
     pool->is_background_running = false;
     vw__pinned_unlock(pool);
 }
 
-void vw__pinned_background_stop(vw_pinned_pool *pool)
+bool vw__pinned_background_stop(vw_pinned_pool *pool)
 {
     vw__pinned_lock(pool);
     bool is_running = pool->is_background_running;
-    pool->is_background_stopping = true;
     vw__pinned_unlock(pool);
-    if (is_running)
-        pthread_join(pool->background_thread, NULL);
+    return !is_running || vw__guest_thread_end(&pool->background);
 }

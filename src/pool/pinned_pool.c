@@ -359,7 +359,8 @@ void vw_pinned_pool_destroy(vw_pinned_pool *pool)
     if (pool == NULL || pool->fork_generation != vw__fork_generation())
         return; /* the parent's memory is not ours to give back */
     vw__listing_remove(&pool->listing);
-    vw__pinned_background_stop(pool);
+    if (!vw__pinned_background_stop(pool))
+        return;
     vw__pinned_streams_deinit(pool);
     vw__pinned_memory_deinit(pool);
     vw__pinned_private_deinit(pool);

@@ -33,7 +33,6 @@
 #ifndef VW_POOL_PINNED_POOL_H
 #define VW_POOL_PINNED_POOL_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -41,6 +40,7 @@
 #include "vramwise/pinned.h"
 #include "base/error.h"
 #include "base/fork_guard.h"
+#include "base/guest_thread.h"
 #include "base/ordered_tree.h"
 #include "base/ranked_mutex.h"
 #include "engine/torch/torch_settings.h"
@@ -153,8 +153,8 @@ struct vw_pinned_pool {
     vw__pinned_reserve reserve;
     vw__pinned_counters counters;
 
-    pthread_t background_thread; /* read by destroy only */
-    bool is_background_running;  /* the thread was started, or is about to be */
+    vw__guest_thread_listed background; /* the list's */
+    bool is_background_running;         /* the thread was started, or is about to be */
     bool is_background_stopping;
     vw__listing listing; /* the list's, not the lock's */
 };
@@ -246,8 +246,9 @@ void vw__pinned_memory_deinit(vw_pinned_pool *pool);
  * events themselves, and the next call tries again. Without the lock. */
 void vw__pinned_background_start(vw_pinned_pool *pool);
 
-/* Ends it, if it runs. */
-void vw__pinned_background_stop(vw_pinned_pool *pool);
+/* Ends it, if it runs. False: the process ends, and the thread is stuck in the driver. It still has
+ * the pool. */
+bool vw__pinned_background_stop(vw_pinned_pool *pool);
 
 /* ---- pinned_private.c: all under the lock ---------------------------------------------------- */
 

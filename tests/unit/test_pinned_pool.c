@@ -3,9 +3,13 @@
  * Every test ends with vw_pinned_pool_check(). What can go wrong is in test_pinned_failures.c. */
 #include "vramwise/pinned.h"
 
+#include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h> /* mincore */
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/host_memory.h"
@@ -407,6 +411,42 @@ static void with_a_background_thread_allocations_look_at_no_events(void **state)
     check();
 }
 
+static bool has_ended; /* this process, but for the last */
+
+/* Called after all that atexit() was told of, and so after the end of a driver. */
+__attribute__((destructor)) static void look_at_the_end(void)
+{
+    if (!has_ended)
+        return;
+    uint64_t count = calls(VW_DEVICE_CALL_EVENT_QUERY);
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    if (calls(VW_DEVICE_CALL_EVENT_QUERY) != count)
+        _exit(2);
+}
+
+static void the_background_thread_ends_before_the_driver_does(void **state)
+{
+    (void)state;
+    int status = 0;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(100);
+        make_pool("pinned_use_background_threads:True");
+        hold(true);
+        char *waiting = allocate(4096);
+        use_on(waiting, OTHER);
+        give(waiting);
+        uint64_t before = calls(VW_DEVICE_CALL_EVENT_QUERY);
+        while (calls(VW_DEVICE_CALL_EVENT_QUERY) == before)
+            sched_yield();
+        has_ended = true;
+        exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 static void with_a_background_thread_a_miss_looks_past_unfinished_events(void **state)
 {
     (void)state;
@@ -664,6 +704,7 @@ int main(void)
         TEST(registered_memory_is_touched_locked_and_unlocked),
 
         TEST(the_background_thread_lets_blocks_return_without_an_allocation),
+        TEST(the_background_thread_ends_before_the_driver_does),
         TEST(with_a_background_thread_allocations_look_at_no_events),
         TEST(with_a_background_thread_a_miss_looks_past_unfinished_events),
 
