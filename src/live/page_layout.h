@@ -26,7 +26,6 @@
 #ifndef VW_LIVE_PAGE_LAYOUT_H
 #define VW_LIVE_PAGE_LAYOUT_H
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -164,13 +163,6 @@ static inline void vw__page_load_text(const vw__page_word *words, char *text)
         memcpy(text + (size_t)i * sizeof word, &word, sizeof word);
     }
     text[VW__PAGE_TEXT_WORDS * sizeof(uint64_t) - 1] = '\0';
-}
-
-/* Returns whether the process of an open page has ended: nobody holds the lock. */
-static inline bool vw__page_is_stale(int file)
-{
-    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
-    return fcntl(file, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
 }
 
 /* Returns whether pages in `folder` are for its group to read, too. */

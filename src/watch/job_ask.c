@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/struct_size.h"
 #include "live/page_layout.h"
+#include "watch/job_holder.h"
 
 #define LOOK_NS 20000000L /* between two looks for the answer */
 
@@ -39,7 +40,7 @@ static bool read_key(const vw_job *job, uint64_t *key)
     if (file < 0)
         return false;
     bool is_page = fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) &&
-                   facts.st_uid == geteuid() && !vw__page_is_stale(file);
+                   facts.st_uid == geteuid() && !vw__job_holder_is_gone(file);
     if (is_page && pread(file, key, sizeof *key, offsetof(vw__page_header, request_key)) !=
                        (ssize_t)sizeof *key)
         *key = 0;

@@ -6,7 +6,6 @@
 #include "watch/job_holder.h"
 
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -87,4 +86,10 @@ const vw__job_holder *vw__job_holder_of_file(const vw__job_holder *holders, size
 {
     const vw__job_holder wanted = {.device = device, .file = file};
     return count != 0 ? bsearch(&wanted, holders, count, sizeof *holders, by_file) : NULL;
+}
+
+bool vw__job_holder_is_gone(int page_file)
+{
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    return fcntl(page_file, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
 }

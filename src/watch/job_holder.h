@@ -7,6 +7,7 @@
 #ifndef VW_WATCH_JOB_HOLDER_H
 #define VW_WATCH_JOB_HOLDER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -29,5 +30,8 @@ void vw__job_holder_find(const char *proc_folder, vw__job_holder *holders, size_
 /* The one of the same file, or NULL. `holders` were sorted by the function above. */
 const vw__job_holder *vw__job_holder_of_file(const vw__job_holder *holders, size_t count,
                                              dev_t device, ino_t file);
+
+/* Returns whether the process of an open page has ended: nobody holds the lock for life. */
+bool vw__job_holder_is_gone(int page_file);
 
 #endif /* VW_WATCH_JOB_HOLDER_H */

@@ -306,7 +306,7 @@ static vw_status take_open(job_list *list, open_page *page, int folder_file, con
         list->result.refused_count++;
         return VW_OK;
     }
-    if (vw__page_is_stale(page->file)) {
+    if (vw__job_holder_is_gone(page->file)) {
         list->result.stale_count++;
         (void)unlinkat(folder_file, name, 0); /* its name never comes again */
         return VW_OK;
@@ -366,7 +366,7 @@ static void remove_old_part(job_list *list, int folder_file, const char *name)
         return;
     if (fstat(file, &about) == 0 && S_ISREG(about.st_mode) &&
         (list->result.is_shared || about.st_uid == geteuid()) &&
-        about.st_mtime + PART_LIFE_S < time(NULL) && vw__page_is_stale(file) &&
+        about.st_mtime + PART_LIFE_S < time(NULL) && vw__job_holder_is_gone(file) &&
         unlinkat(folder_file, name, 0) == 0)
         list->result.stale_count++;
     close(file);
