@@ -144,6 +144,13 @@ typedef struct vw_pool_options {
     const char *keep_free;
 
     vw_park_guard park_guard; /* engine "vramwise" only: for vw_pool_park() */
+
+    /* Engine "vramwise" only. Called without the pool's lock when everything else was tried, before
+     * live memory leaves the device or the request fails; never while requests are routed to a
+     * private pool, since a stream may be capturing. It may free blocks of this pool. Returns
+     * whether the pool should look again. Or NULL. */
+    bool (*make_room)(void *make_room_context, uint64_t size_bytes);
+    void *make_room_context;
 } vw_pool_options;
 
 /* Makes a pool on `device`, which must outlive it. `options` may be NULL. On a device without
@@ -264,6 +271,19 @@ VW_API VW_MUST_CHECK vw_status vw_advise(vw_pool *pool, vw_device_ptr address, v
  *
  * VW_ERR_DEVICE, VW_ERR_HOST_MEMORY: some memory could not come back, and stays on the host */
 VW_API VW_MUST_CHECK vw_status vw_pool_mark_step(vw_pool *pool);
+
+/* Schedules state that a step uses once, such as an optimizer's: how much leaves the device after
+ * the step, and how much of it may be back when. The next step is expected to be like the last.
+ *
+ * `live_bytes[i]` is what was live at the i-th mark of the last step, counting state that was away
+ * as if it had been on the device. `limit_bytes` is what the device can hold, `state_bytes` how
+ * much can leave. Returns the bytes that have to leave: 0 if everything fits. `back_bytes[i]`
+ * receives how many of them may be on the device, or on their way to it, from mark i on: then
+ * everything that follows still fits. It never falls from one mark to the next. `back_bytes` may be
+ * `live_bytes`. A pure function. */
+VW_API uint64_t vw_schedule_stream(const uint64_t *live_bytes, size_t mark_count,
+                                   uint64_t limit_bytes, uint64_t state_bytes,
+                                   uint64_t *back_bytes);
 
 /* One physical piece of a block's memory, for another process. */
 typedef struct vw_shared_part {

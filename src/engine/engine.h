@@ -82,6 +82,10 @@ typedef struct vw__engine_owner {
      * worth while. */
     bool (*reclaim)(void *context);
 
+    /* The same as the last thing before live memory leaves the device, with the size of the
+     * request. NULL: the program has nothing to give. */
+    bool (*make_room)(void *context, uint64_t size_bytes);
+
     /* Around a device call during which other threads may go on, and cause things of their own. */
     vw__engine_cause (*pause_lock)(void *context);
     void (*resume_lock)(void *context, vw__engine_cause cause);

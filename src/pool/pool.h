@@ -82,6 +82,8 @@ struct vw_pool {
     int64_t max_split_at_creation;  /* as memory_stats() shows it; read-only */
     bool (*reclaim)(void *context); /* set at creation, then read-only; may be NULL */
     void *reclaim_context;
+    bool (*make_room)(void *context, uint64_t size_bytes); /* the same */
+    void *make_room_context;
     bool is_shareable;        /* set at creation, then read-only */
     vw_safe_point safe_point; /* set at creation, then read-only; both functions, or none */
     void (*prepare_safe_point)(void *context); /* the same; with its context; may be NULL */

@@ -41,6 +41,15 @@ static bool reclaim(void *context)
     return is_worth_while;
 }
 
+static bool make_room(void *context, uint64_t size_bytes)
+{
+    vw_pool *pool = context;
+    vw__engine_cause cause = vw__pool_pause(pool);
+    bool is_worth_while = pool->make_room(pool->make_room_context, size_bytes);
+    vw__pool_resume(pool, cause);
+    return is_worth_while;
+}
+
 static bool enter_safe_point(void *context)
 {
     vw_pool *pool = context;
@@ -107,6 +116,7 @@ static vw_status create_engine(vw_pool *pool, const vw__engine_kind *kind,
         .notice = pass_notice,
         .finish_pending = finish_pending,
         .reclaim = reclaim,
+        .make_room = pool->make_room != NULL ? make_room : NULL,
         .pause_lock = pause_lock,
         .resume_lock = resume_lock,
         .enter_safe_point = enter_safe_point,
@@ -143,6 +153,8 @@ vw_status vw__pool_create(vw_device *device, const vw_pool_options *options,
     pool->device = device;
     pool->reclaim = used.reclaim;
     pool->reclaim_context = used.reclaim_context;
+    pool->make_room = used.make_room;
+    pool->make_room_context = used.make_room_context;
     pool->safe_point = used.safe_point;
     pool->prepare_safe_point = used.prepare_safe_point;
     pool->is_shareable = used.is_shareable;

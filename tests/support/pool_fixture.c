@@ -65,6 +65,8 @@ void vw_test_pool_open(vw_test_pool *test, const vw_test_pool_setup *setup)
         .spill_listener = setup->spill_listener,
         .keep_free = setup->keep_free,
         .park_guard = setup->park_guard,
+        .make_room = setup->make_room,
+        .make_room_context = setup->make_room_context,
     };
     vw_device *device =
         setup->spy != NULL ? vw_test_spy_on(setup->spy, test->device) : test->device;

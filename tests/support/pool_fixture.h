@@ -40,6 +40,8 @@ typedef struct vw_test_pool_setup {
     vw_spill_listener spill_listener;
     const char *keep_free; /* as vw_pool_options, like the next */
     vw_park_guard park_guard;
+    bool (*make_room)(void *context, uint64_t size_bytes); /* as vw_pool_options, like the next */
+    void *make_room_context;
     vw_test_spy *spy; /* not NULL: the pool sees its device through it */
 } vw_test_pool_setup;
 

@@ -123,6 +123,58 @@ static void while_a_stream_is_captured_nothing_leaves(void **state)
     vw_test_patterns_close(&p);
 }
 
+/* What a program can move out of the way itself: a block that it frees when it is asked. */
+typedef struct movable {
+    vw_test_patterns *p;
+    vw_device_ptr block;
+    uint64_t asked_bytes;
+    int asked;
+} movable;
+
+static bool move_away(void *context, uint64_t size_bytes)
+{
+    movable *its = context;
+    its->asked++;
+    its->asked_bytes = size_bytes;
+    if (its->block == VW_NULL)
+        return false;
+    assert_int_equal(vw_free(its->p->t.pool, its->block), VW_OK);
+    its->block = VW_NULL;
+    return true;
+}
+
+static void the_program_is_asked_for_room_before_anything_leaves(void **state)
+{
+    (void)state;
+    vw_test_patterns p;
+    movable its = {.p = &p};
+    const vw_private_id id = {1, 1};
+    vw_test_patterns_open(&p, &(vw_test_pool_setup){.engine = "vramwise",
+                                                    .capacity_bytes = 64 * MIB,
+                                                    .spill_bytes = 64 * MIB,
+                                                    .on_host = true,
+                                                    .make_room = move_away,
+                                                    .make_room_context = &its});
+    vw_test_ok(&p.t, vw_alloc(p.t.pool, 20 * MIB, 0, &its.block));
+    hold(&p, 40 * MIB);
+    assert_int_equal(its.asked, 0);
+    hold(&p, 20 * MIB);
+    assert_int_equal(its.asked, 1);
+    assert_int_equal(its.asked_bytes, 20 * MIB);
+    assert_int_equal(spilled_bytes(&p), 0);
+    hold(&p, 20 * MIB); /* it has no more to give */
+    assert_int_equal(its.asked, 2);
+    assert_true(spilled_bytes(&p) > 0);
+    vw_test_ok(&p.t, vw_private_pool_begin(p.t.pool, id, NULL, NULL));
+    assert_int_equal(vw_device_set_capturing(p.t.device, 0, true), VW_OK);
+    vw_test_alloc_fails(&p.t, 20 * MIB, 0, VW_ERR_OUT_OF_MEMORY);
+    assert_int_equal(its.asked, 2);
+    assert_int_equal(vw_device_set_capturing(p.t.device, 0, false), VW_OK);
+    vw_test_ok(&p.t, vw_private_pool_end(p.t.pool, id));
+    assert_nothing_is_lost(&p);
+    vw_test_patterns_close(&p);
+}
+
 /* A small block among large ones, and free memory between them: the handle leaves all the same. */
 static void free_bytes_of_what_left_serve_nobody(void **state)
 {
@@ -512,6 +564,7 @@ int main(void)
         cmocka_unit_test(without_a_safe_point_nothing_leaves_which_is_counted),
         cmocka_unit_test(pinned_blocks_and_those_of_graphs_stay),
         cmocka_unit_test(while_a_stream_is_captured_nothing_leaves),
+        cmocka_unit_test(the_program_is_asked_for_room_before_anything_leaves),
         cmocka_unit_test(free_bytes_of_what_left_serve_nobody),
         cmocka_unit_test(a_block_that_left_cannot_be_shared_and_one_that_is_shared_does_not_leave),
         cmocka_unit_test(cold_blocks_leave_first_and_hot_ones_last),

@@ -249,6 +249,14 @@ static vw_status use_private_pool(vw__paged_miss *request, vw__block **out)
     return *out != NULL ? VW_OK : VW_ERR_OUT_OF_MEMORY;
 }
 
+static vw_status ask_program(vw__paged_miss *request, vw__block **out)
+{
+    const vw__engine_owner *owner = &request->engine->base.owner;
+    if (!owner->make_room(owner->context, request->size_bytes))
+        return VW_ERR_OUT_OF_MEMORY;
+    return wait_for_others(request, out);
+}
+
 static vw_status spill_live_memory(vw__paged_miss *request, vw__block **out)
 {
     return make_room_and_try(request, spill, UINT64_MAX, out);
@@ -269,6 +277,12 @@ static bool may_copy(const vw__paged_engine *engine)
 static bool has_reserve(const vw__paged_engine *engine)
 {
     return vw__paged_most_bytes(engine) < vw__paged_limit_bytes(engine);
+}
+
+/* Making room may wait for the device, which a capture on any stream would not bear. */
+static bool may_ask_program(const vw__paged_engine *engine)
+{
+    return engine->base.owner.make_room != NULL && engine->base.scopes == NULL;
 }
 
 static bool may_spill(const vw__paged_engine *engine)
@@ -295,6 +309,8 @@ static const struct step {
     {has_reserve, false, take_reserve},
     /* A free block of a private pool that serves others rather than let them run out. */
     {NULL, false, use_private_pool},
+    /* The program moves memory of its own out of the way (vw_pool_options.make_room). */
+    {may_ask_program, false, ask_program},
     /* Live memory leaves the device. */
     {may_spill, false, spill_live_memory},
 };

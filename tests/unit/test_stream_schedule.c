@@ -1,0 +1,95 @@
+/* test_stream_schedule.c - the promises made at the top of stream_schedule.c. */
+#include "vramwise/vramwise.h"
+
+#include <stdlib.h>
+
+#include "support/cmocka_here.h"
+
+enum { LIMIT = 3200, ROOM = 3100, MARKS = 6 };
+
+static void nothing_leaves_a_device_on_which_everything_fits(void **state)
+{
+    (void)state;
+    const uint64_t live[MARKS] = {1000, 2000, ROOM, 2000, 1500, 1000};
+    uint64_t back[MARKS];
+    assert_int_equal(vw_schedule_stream(live, MARKS, LIMIT, 900, back), 0);
+    for (size_t i = 0; i < MARKS; i++)
+        assert_int_equal(back[i], 0);
+    assert_int_equal(vw_schedule_stream(NULL, 0, LIMIT, 900, NULL), 0);
+    assert_int_equal(vw_schedule_stream(live, MARKS, UINT64_MAX, 900, back), 0);
+}
+
+static void what_the_peak_lacks_leaves_and_returns_as_memory_is_freed(void **state)
+{
+    (void)state;
+    const uint64_t live[MARKS] = {1000, 3000, 3700, 3400, 3100, 1000};
+    const uint64_t wanted[MARKS] = {0, 0, 0, 300, 600, 600};
+    uint64_t back[MARKS];
+    assert_int_equal(vw_schedule_stream(live, MARKS, LIMIT, 900, back), 600);
+    assert_memory_equal(back, wanted, sizeof back);
+}
+
+/* Two passes before the step: in the valley between them there is room, but not for long. */
+static void the_return_waits_for_the_last_of_several_peaks(void **state)
+{
+    (void)state;
+    uint64_t live[MARKS] = {3500, 1000, 1000, 3500, 1000, 1000};
+    const uint64_t wanted[MARKS] = {0, 0, 0, 0, 400, 400};
+    assert_int_equal(vw_schedule_stream(live, MARKS, LIMIT, 900, live), 400);
+    assert_memory_equal(live, wanted, sizeof live); /* in place */
+}
+
+static void no_more_leaves_than_there_is(void **state)
+{
+    (void)state;
+    const uint64_t live[MARKS] = {1000, 9000, 4500, 3500, 1000, 1000};
+    const uint64_t wanted[MARKS] = {0, 0, 0, 500, 900, 900};
+    uint64_t back[MARKS];
+    assert_int_equal(vw_schedule_stream(live, MARKS, LIMIT, 900, back), 900);
+    assert_memory_equal(back, wanted, sizeof back);
+}
+
+/* The peak is the optimizer's own step: what leaves is not back in time for it. */
+static void a_peak_at_the_end_keeps_state_away(void **state)
+{
+    (void)state;
+    const uint64_t live[3] = {1000, 3000, 3300};
+    const uint64_t wanted[3] = {0, 0, 0};
+    uint64_t back[3];
+    assert_int_equal(vw_schedule_stream(live, 3, LIMIT, 900, back), 200);
+    assert_memory_equal(back, wanted, sizeof back);
+}
+
+static void every_promise_holds_for_steps_of_any_shape(void **state)
+{
+    (void)state;
+    enum { LONGEST = 40 };
+    uint64_t live[LONGEST], back[LONGEST];
+    srand(1);
+    for (int round = 0; round < 2000; round++) {
+        size_t count = (size_t)rand() % LONGEST + 1;
+        uint64_t limit = (uint64_t)rand() % 10000, state_bytes = (uint64_t)rand() % 10000;
+        for (size_t i = 0; i < count; i++)
+            live[i] = (uint64_t)rand() % 12000;
+        uint64_t leave = vw_schedule_stream(live, count, limit, state_bytes, back);
+        assert_true(leave <= state_bytes);
+        for (size_t i = 0; i < count; i++) {
+            assert_true(back[i] <= leave && (i == 0 || back[i - 1] <= back[i]));
+            uint64_t on_device = live[i] - (live[i] < leave - back[i] ? live[i] : leave - back[i]);
+            assert_true(on_device <= limit || (leave == state_bytes && back[i] == 0));
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_leaves_a_device_on_which_everything_fits),
+        cmocka_unit_test(what_the_peak_lacks_leaves_and_returns_as_memory_is_freed),
+        cmocka_unit_test(the_return_waits_for_the_last_of_several_peaks),
+        cmocka_unit_test(no_more_leaves_than_there_is),
+        cmocka_unit_test(a_peak_at_the_end_keeps_state_away),
+        cmocka_unit_test(every_promise_holds_for_steps_of_any_shape),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
