@@ -100,8 +100,13 @@ Adapter::Adapter(AdapterOptions options)
         devices_[static_cast<size_t>(i)].history_settings = &history_;
     }
     confs_.push_back(last_allocator_settings_in_force());
-    if (options_.spill_bytes != 0)
-        check_done(vw_pinned_budget_create(options_.spill_bytes, &pinned_budget_));
+    if (options_.spill_bytes == 0)
+        return;
+    check_done(vw_pinned_budget_create(options_.spill_bytes, &pinned_budget_));
+    stream_ = std::make_unique<StateStream>(devices_.data(), devices_.size(), pinned_budget_,
+                                            &Adapter::delete_block);
+    for (DevicePools &device : devices_)
+        device.stream = stream_.get();
 }
 
 // ---- where a call belongs ----------------------------------------------------------------------
@@ -168,6 +173,16 @@ void *Adapter::serve_slowly(c10::DeviceIndex device, size_t size_bytes, cudaStre
         return nullptr;
     if (is_uncached())
         return allocate_uncached(size_bytes);
+    DevicePools &pools = devices_[static_cast<size_t>(device)];
+    if (stream_ != nullptr && stream_->is_on())
+        stream_->note_request(pools, size_bytes);
+    if (vw_pool *pool = pools.watched.load(std::memory_order_acquire); pool && !has_audience()) {
+        vw_device_ptr address;
+        vw_status status = vw_alloc(pool, size_bytes, stream_number(stream), &address);
+        if (status != VW_OK)
+            fail_with(status, device);
+        return pointer_to(address);
+    }
     return serve_observed(ready(device), size_bytes, stream);
 }
 

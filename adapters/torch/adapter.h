@@ -7,6 +7,7 @@
 //   adapter_pools.cpp  private pools: CUDA graphs, torch.cuda.MemPool, graph trees
 //   adapter_observe.cpp  history, snapshots, observers
 //   adapter_spill.cpp  live data that goes to host memory
+//   state_stream.cpp   an optimizer's state that leaves the GPU beside the computation
 //   adapter_park.cpp   memory that leaves the GPU until it is woken
 //   vramwise_torch.cpp how it gets into PyTorch; the C functions for Python
 //
@@ -31,6 +32,7 @@
 #include "history.h"
 #include "platform.h"
 #include "sharing.h"
+#include "state_stream.h"
 #include "vramwise/park.h"
 
 namespace vramwise_torch
@@ -133,6 +135,18 @@ class Adapter final : public CUDAAllocator
     vw_status wake(const MempoolId_t *only, vw_park_report *report);
     vw_status park_ahead(uint64_t size_bytes);
     vw_status set_region(MempoolId_t id, const char *name, bool keeps_data);
+
+    // Null where nothing may be spilled.
+    StateStream *stream()
+    {
+        return stream_.get();
+    }
+    // From now on stream() sees every request.
+    void watch_requests()
+    {
+        settle_all_quick_ways();
+    }
+    DevicePools *opened_pools(int device); // null where it is not open
 
     // The program has made a step; what was spilled may come back, on all devices. Throws.
     void mark_step();
@@ -247,6 +261,7 @@ class Adapter final : public CUDAAllocator
     vw_pinned_budget *pinned_budget_ = nullptr; // of all devices; null where nothing is spilled
     std::once_flag has_device_;
     std::array<DevicePools, most_devices> devices_;
+    std::unique_ptr<StateStream> stream_;
     std::atomic<int> device_count_{0};
     std::atomic<bool> is_enabled_{true};
     std::atomic<int> process_id_{0};  // that started CUDA; 0: none has yet

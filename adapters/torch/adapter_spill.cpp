@@ -76,6 +76,16 @@ void notice_move(void *context, const vw_spill_report *report)
     }
 }
 
+bool make_room(void *context, uint64_t size_bytes)
+{
+    auto *device = static_cast<DevicePools *>(context);
+    try {
+        return device->stream->make_room(*device, size_bytes);
+    } catch (...) { // nothing may be thrown through the pool
+        return false;
+    }
+}
+
 } // namespace
 
 void set_spill(vw_pool_options &options, uint64_t spill_bytes)
@@ -92,6 +102,10 @@ void Adapter::let_spill(DevicePools &device, vw_pool_options &options)
     if (options_.is_quiet)
         device.has_told_of_spill.store(true);
     options.spill_listener = vw_spill_listener{&device, notice_move};
+    if (device.stream != nullptr) {
+        options.make_room = make_room;
+        options.make_room_context = &device;
+    }
 }
 
 uint64_t Adapter::advise(const void *pointer, vw_advice advice)

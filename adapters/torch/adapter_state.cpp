@@ -97,6 +97,11 @@ DevicePools &Adapter::ready(c10::DeviceIndex device)
     return pools;
 }
 
+DevicePools *Adapter::opened_pools(int device)
+{
+    return is_open(device) && !is_forked() ? &devices_[static_cast<size_t>(device)] : nullptr;
+}
+
 bool Adapter::is_open(int device) const
 {
     return 0 <= device && device < most_devices &&
@@ -168,12 +173,14 @@ vw_pool *Adapter::make_pool(DevicePools &device, const std::string &engine)
 
 // Not while a tracker listens. Those who follow segments register them with what reaches memory
 // without a launch (NCCL, for network cards and other GPUs), so that nobody can hold it back; and
-// they may call the driver under the pool's lock, where a thread must not be held.
+// they may call the driver under the pool's lock, where a thread must not be held. Nor for a block
+// that state comes back into: it comes where there is room.
 bool Adapter::enter_moment(void *context)
 {
     auto *adapter = static_cast<Adapter *>(context);
     const vw_safe_point &moment = adapter->options_.safe_point;
-    return !adapter->history_.has_trackers() && moment.enter(moment.context);
+    return !adapter->history_.has_trackers() && !StateStream::is_bringing_back() &&
+           moment.enter(moment.context);
 }
 
 void Adapter::leave_moment(void *context)
@@ -231,8 +238,10 @@ void Adapter::settle_quick_ways(DevicePools &device)
     device.for_each_pool(
         [&](vw_pool *each) { vw_pool_set_sink(each, is_heard ? &sink : nullptr); });
     bool is_plain = !is_heard && device.second.load(std::memory_order_acquire) == nullptr;
-    device.quick_alloc.store(is_plain && !is_uncached() ? pool : nullptr,
-                             std::memory_order_release);
+    vw_pool *quick = is_plain && !is_uncached() ? pool : nullptr;
+    bool is_watched = stream_ != nullptr && stream_->is_on();
+    device.quick_alloc.store(is_watched ? nullptr : quick, std::memory_order_release);
+    device.watched.store(is_watched ? quick : nullptr, std::memory_order_release);
     bool is_free_plain = is_plain && shared_out_.is_empty() && foreign_uses_.is_empty();
     device.quick_free.store(is_free_plain ? pool : nullptr, std::memory_order_release);
 }

@@ -20,6 +20,8 @@
 namespace vramwise_torch
 {
 
+class StateStream;
+
 // Where requests go that `filter` accepts.
 struct Scope {
     MempoolId_t id;
@@ -41,12 +43,14 @@ struct Source {
 struct DevicePools {
     std::atomic<vw_pool *> quick_alloc{nullptr}; // the pool, where nobody listens and nothing needs
     std::atomic<vw_pool *> quick_free{nullptr};  // a decision; else null
+    std::atomic<vw_pool *> watched{nullptr};     // in place of quick_alloc where requests are seen
     std::atomic<vw_pool *> pool{nullptr};        // null until it is opened
     std::atomic<vw_pool *> second{nullptr};      // null where there is no need of it
 
     c10::DeviceIndex index = 0;
     vw_device *device = nullptr;
     History *history_settings = nullptr;
+    StateStream *stream = nullptr; // where memory may be spilled
     DeviceHistory history;
 
     std::atomic<bool> has_told_of_spill{false}; // or nobody wants to be told

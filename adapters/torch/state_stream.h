@@ -1,0 +1,182 @@
+// state_stream.h - an optimizer's state that leaves the GPU between two steps, beside the
+// computation.
+//
+// After a step the state is copied to page-locked host memory on a stream of its own. If a request
+// later finds no room, the storage is bound to the host's copy, and the device's block is freed.
+// Behind the backward pass the bytes are copied back into a new block, and the next step finds its
+// storage bound to that. docs/design/010-spill.md has the reasons.
+//
+// A piece is one storage:
+//
+//   on the device --copy_out()--> leaving --bind_out()--> away --begin_return()--> returning
+//         ^-------bind_in()----------'                      |                          |
+//         ^------------------------bind_in()----------------+--------------------------'
+//
+// A storage is bound elsewhere with Python's lock held, and only where nobody but the optimizer can
+// have it in hand (is_alone()). So no thread is between reading its address and using it. All views
+// share the storage: none is left behind. The memory it was bound to is free only when the whole
+// device has come past that moment.
+//
+// Locks: lock_ comes before a pool's own, and under it Python's lock is never asked for.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include <c10/core/TensorImpl.h>
+
+#include "device_pools.h"
+#include "vramwise/pinned.h"
+
+namespace vramwise_torch
+{
+
+// A tensor as Python names it: tensor._cdata and id(tensor). It must live for the call.
+struct NamedTensor {
+    c10::TensorImpl *impl;
+    const void *object;
+};
+
+class StateStream
+{
+  public:
+    // `make_room(device, size)`: takes Python's lock, and binds pieces out. True: memory was freed.
+    using RoomMaker = int (*)(int device, unsigned long long size_bytes);
+    using LockCheck = int (*)(); // PyGILState_Check()
+
+    // `devices` is indexed by the number of the GPU.
+    StateStream(DevicePools *devices, size_t device_count, vw_pinned_budget *budget,
+                c10::DeleterFnPtr free_block);
+
+    bool is_on() const
+    {
+        return is_on_.load(std::memory_order_relaxed);
+    }
+
+    // ---- of requests, in whichever thread, without a pool's lock
+    // --------------------------------- Before a request is served. May begin to bring pieces back.
+    void note_request(DevicePools &device, uint64_t size_bytes);
+    // It found no room (vw_pool_options.make_room). Waits for Python a while, and no longer.
+    bool make_room(DevicePools &device, uint64_t size_bytes);
+    // This thread asks for a block to bring a piece back: nothing else may leave the GPU for it.
+    static bool is_bringing_back();
+
+    // ---- of Python, with its lock
+    // ---------------------------------------------------------------- `alone` is a tensor that
+    // only a dictionary and the caller's variable hold, as state is held when the functions below
+    // are called for it.
+    void start(NamedTensor alone, RoomMaker room_maker, LockCheck has_lock);
+    void stop(); // pieces that are away stay there until bind_in()
+    bool is_alone(NamedTensor tensor);
+    // Its bytes, if its storage can be a piece; else 0.
+    uint64_t add(NamedTensor tensor);
+    // How many bytes more shall be copied out. At the end of a step a new schedule is made first.
+    uint64_t plan(DevicePools &device, bool is_step_end);
+    // Begins to copy a piece to the host, behind what is queued on the current stream; or at once,
+    // where the caller has waited for the device (release()). Its bytes, or 0.
+    uint64_t copy_out(NamedTensor tensor, bool is_idle);
+    // The bytes of the block that it is not bound to any more; 0: it stays where it is.
+    uint64_t bind_out(NamedTensor tensor);
+    // Before the optimizer's step, on the current stream. False: it stays on the host.
+    bool bind_in(NamedTensor tensor);
+
+    // ---- of Python, without its lock
+    // -------------------------------------------------------------
+    void wait(NamedTensor tensor); // for its copy
+    // Waits for the device, and frees the blocks that pieces were bound to. Their bytes.
+    uint64_t release(DevicePools &device);
+    // Waits until make_room() wants something; false: it is over. Then answer().
+    bool next_need(int *device, uint64_t *size_bytes);
+    void answer(bool is_worth_while);
+
+  private:
+    enum Place : uint8_t { on_device, leaving, away, returning, gone, place_count };
+    struct Piece {
+        StateStream *owner;
+        DevicePools *device;
+        c10::StorageImpl *storage; // held weakly
+        uint64_t size_bytes;
+        Place place = on_device;
+        uint32_t version = 0;         // of the tensor when it was copied out
+        vw_stream home = 0;           // on which its optimizer steps
+        void *host = nullptr;         // its copy; kept for the next time
+        vw_device_ptr back = VW_NULL; // returning: the block that is being filled
+        vw_device_event copied = 0;   // behind the newest copy
+    };
+    // Of one GPU.
+    struct Lane {
+        vw_stream out = 0, in = 0;
+        vw_device_event tail = 0; // of the stream that a copy waits for
+        vw_pinned_pool *host = nullptr;
+        uint64_t limit_bytes = 0;
+        std::array<uint64_t, place_count> bytes_in{}; // of pieces, by place
+
+        // The step under way: the most that was live, for each so many requests.
+        std::vector<uint64_t> marks;
+        uint64_t requests = 0, per_mark = 1;
+        uint64_t requests_before_step = 0; // of the optimizer
+        // What vw_schedule_stream() made of the last one.
+        uint64_t leave_bytes = 0;
+        std::vector<uint64_t> back_bytes;
+        uint64_t planned_per_mark = 1, planned_step_mark = 0;
+        bool is_return_off = false; // in this step memory was wanted again
+
+        std::vector<c10::DataPtr> left; // blocks that nothing is bound to, until release()
+    };
+    struct Holders {
+        uint32_t references, tensor_uses, storage_uses;
+        bool operator==(const Holders &other) const
+        {
+            return references == other.references && tensor_uses == other.tensor_uses &&
+                   storage_uses == other.storage_uses;
+        }
+    };
+
+    static Holders holders_of(NamedTensor tensor);
+    static void host_copy_ends(void *piece); // the deleter of the host's copies
+    Lane &lane_of(const DevicePools &device);
+    Piece *find(NamedTensor tensor);
+    void forget_dead();
+    void put(Piece &piece, Place place);
+    bool open(Lane &lane, DevicePools &device);
+    bool prepare(Lane &lane, Piece &piece);
+    bool copy(Lane &lane, Piece &piece, bool is_out);
+    bool is_behind(Lane &lane, const DevicePools &device, vw_stream copies, vw_stream work);
+    static void mark(Lane &lane, uint64_t live_bytes);
+    bool is_due(const Lane &lane, const Piece &piece, bool is_for_step) const;
+    bool take_block(Lane &lane, Piece &piece);
+    void drop_block(Piece &piece);
+    void begin_returns(Lane &lane, const DevicePools &device);
+    uint64_t drop_returns(const DevicePools &device);
+
+    DevicePools *devices_;
+    vw_pinned_budget *budget_;
+    c10::DeleterFnPtr free_block_;
+    std::atomic<bool> is_on_{false};
+    int process_id_ = 0;
+    Holders alone_{};
+    RoomMaker room_maker_ = nullptr;
+    LockCheck has_lock_ = nullptr;
+
+    // What follows. Recursive: a callback that frees memory for a block may end a storage.
+    std::recursive_mutex lock_;
+    std::vector<Lane> lanes_;
+    std::vector<std::unique_ptr<Piece>> pieces_; // in the order in which they came
+    std::unordered_map<const c10::StorageImpl *, Piece *> by_storage_;
+
+    // A request without room, and Python's thread that answers: one at a time.
+    std::timed_mutex asking_;
+    std::mutex need_lock_; // what follows
+    std::condition_variable need_changed_;
+    enum class Need { none, posted, taken, done } need_ = Need::none;
+    int need_device_ = 0;
+    uint64_t need_bytes_ = 0;
+    bool is_worth_while_ = false;
+};
+
+} // namespace vramwise_torch

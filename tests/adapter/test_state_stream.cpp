@@ -1,0 +1,506 @@
+// test_state_stream.cpp - state that leaves the device beside the computation, on a device with
+// real bytes. Python's part, which chooses and asks, is played by the test.
+#include "adapter_fixture.h"
+#include "adapters/torch/vramwise_torch.h"
+
+#include <cstring>
+#include <thread>
+
+// The device has 32 of it. Every byte is written and moved, so it is small.
+constexpr size_t part = 1 * MiB;
+
+// A tensor with its storage, and the object of Python's that holds it.
+struct State {
+    explicit State(c10::DataPtr data, size_t size_bytes = 8 * part)
+        : storage(new c10::StorageImpl(size_bytes, std::move(data))), impl(storage)
+    {
+    }
+    ~State()
+    {
+        end();
+    }
+    State(const State &) = delete;
+    State &operator=(const State &) = delete;
+    unsigned long long tensor()
+    {
+        return vramwise_torch::address_of(&impl);
+    }
+    unsigned long long object()
+    {
+        return vramwise_torch::address_of(&references);
+    }
+    unsigned char *bytes()
+    {
+        return static_cast<unsigned char *>(storage->data_ptr().get());
+    }
+    void fill(int value)
+    {
+        std::memset(bytes(), value, storage->nbytes());
+    }
+    bool is_filled_with(int value)
+    {
+        for (size_t i = 0; i < storage->nbytes(); i++)
+            if (bytes()[i] != value)
+                return false;
+        return true;
+    }
+    // As the last reference does.
+    void end()
+    {
+        if (storage == nullptr)
+            return;
+        storage->uses = 0;
+        {
+            c10::DataPtr last = storage->set_data_ptr({nullptr, nullptr, [](void *) {}, place()});
+        }
+        c10::raw::weak_intrusive_ptr::decref(storage);
+        storage = nullptr;
+    }
+    static c10::Device place()
+    {
+        return {c10::DeviceType::CUDA, 0};
+    }
+    c10::StorageImpl *storage;
+    c10::TensorImpl impl;
+    unsigned long long references = 2;
+};
+
+// What Python's make_room() moves, and how often it was asked.
+static std::vector<State *> movable;
+static int asked;
+
+static int move_out(int device, unsigned long long size_bytes)
+{
+    unsigned long long moved_bytes = 0;
+    asked++;
+    for (bool is_idle : {false, true}) { // copies under way first, then new ones
+        if (is_idle && moved_bytes < size_bytes)
+            vramwise_torch_stream_release(device);
+        for (State *state : movable) {
+            if (moved_bytes >= size_bytes)
+                break;
+            if (is_idle)
+                vramwise_torch_stream_copy_out(state->tensor(), state->object(), 1);
+            vramwise_torch_stream_wait(state->tensor(), state->object());
+            moved_bytes += vramwise_torch_stream_bind_out(state->tensor(), state->object());
+        }
+    }
+    return vramwise_torch_stream_release(device) != 0;
+}
+
+static bool has_python_lock;
+static int has_lock()
+{
+    return has_python_lock ? 1 : 0;
+}
+
+static Adapter &streaming_adapter(uint64_t spill_bytes = 64 * part)
+{
+    movable.clear();
+    asked = 0;
+    has_python_lock = true;
+    Setup setup;
+    setup.engine = "vramwise";
+    setup.capacity_bytes = 32 * part;
+    setup.kind = Kind::host;
+    setup.safe_point = {[](void *) { return true; }, [](void *) {}, nullptr};
+    setup.spill_bytes = spill_bytes;
+    Adapter &adapter = new_adapter(setup);
+    State alone(adapter.allocate(part), part);
+    assert_int_equal(
+        vramwise_torch_stream_start(alone.tensor(), alone.object(), move_out, has_lock), 1);
+    assert_int_equal(vramwise_torch_stream_is_alone(alone.tensor(), alone.object()), 1);
+    return adapter;
+}
+
+// Python's part around the end of a step: all of it is state of the optimizer that stepped.
+static void end_step(const std::vector<State *> &states)
+{
+    for (State *state : states)
+        vramwise_torch_stream_add(state->tensor(), state->object());
+    unsigned long long wanted_bytes = vramwise_torch_stream_plan(0, 1);
+    for (State *state : states) {
+        if (wanted_bytes == 0)
+            break;
+        unsigned long long begun =
+            vramwise_torch_stream_copy_out(state->tensor(), state->object(), 0);
+        wanted_bytes -= std::min(wanted_bytes, begun);
+    }
+    movable = states;
+}
+
+static bool begin_step(State &state)
+{
+    return vramwise_torch_stream_bind_in(state.tensor(), state.object()) == 1;
+}
+
+// Forward and backward: blocks are asked for, and given back in the opposite order, with a small
+// request after each.
+static void pass(Adapter &adapter, size_t block_count)
+{
+    std::vector<void *> blocks;
+    for (size_t i = 0; i < block_count; i++)
+        blocks.push_back(std::memset(adapter.raw_alloc(4 * part), 77, 4 * part));
+    while (!blocks.empty()) {
+        adapter.raw_delete(blocks.back());
+        blocks.pop_back();
+        adapter.raw_delete(adapter.raw_alloc(part));
+    }
+}
+
+static vw_paged_stats stats_of(Adapter &adapter)
+{
+    vw_paged_stats stats{};
+    stats.struct_size = sizeof stats;
+    assert_true(adapter.get_paged_stats(0, &stats));
+    return stats;
+}
+
+static bool is_on_device(Adapter &adapter, const State &state)
+{
+    return adapter.advise(state.storage->data_ptr().get(), VW_ADVISE_NORMAL) != 0; // its block
+}
+
+static void where_everything_fits_nothing_moves(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State state(adapter.allocate(8 * part));
+    state.fill(1);
+    const void *address = state.bytes();
+    for (int step = 0; step < 3; step++) {
+        pass(adapter, 5);
+        assert_true(begin_step(state));
+        end_step({&state});
+    }
+    assert_ptr_equal(state.bytes(), address);
+    assert_int_equal(asked, 0);
+}
+
+static void a_step_that_does_not_fit_has_state_leave_and_return_with_its_bytes(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State first(adapter.allocate(8 * part)), second(adapter.allocate(8 * part));
+    first.fill(1);
+    second.fill(2);
+    end_step({&first, &second});
+    for (int step = 0; step < 4; step++) {
+        pass(adapter, 6); // 24 and 16 on a device of 32
+        assert_true(asked > step);
+        assert_true(begin_step(first) && begin_step(second));
+        assert_true(is_on_device(adapter, first) && is_on_device(adapter, second));
+        assert_true(first.is_filled_with(1 + step) && second.is_filled_with(2 + step));
+        first.fill(2 + step); // as the optimizer's kernels do, which count no version
+        second.fill(3 + step);
+        end_step({&first, &second});
+    }
+    assert_int_equal(stats_of(adapter).spills, 0); // nothing had to go the old way
+}
+
+static void whoever_looks_meanwhile_finds_the_bytes(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State state(adapter.allocate(8 * part));
+    state.fill(1);
+    end_step({&state});
+    void *crowd = adapter.raw_alloc(28 * part);
+    assert_false(is_on_device(adapter, state));
+    assert_true(state.is_filled_with(1));
+    state.fill(9); // who writes is counted
+    state.impl.version.number++;
+    adapter.raw_delete(crowd);
+    assert_true(begin_step(state));
+    assert_true(is_on_device(adapter, state) && state.is_filled_with(9));
+}
+
+// The schedule is known after one such step: from the next on copies are made beside it.
+static void copies_go_ahead_of_need_and_nobody_has_to_want_them(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State state(adapter.allocate(8 * part));
+    state.fill(1);
+    end_step({&state});
+    pass(adapter, 7);
+    assert_true(begin_step(state));
+    const void *address = state.bytes();
+    vw_device *device = opened_device(0);
+    assert_int_equal(vw_device_hold_streams(device, true), VW_OK); // the copy is under way
+    end_step({&state});
+    assert_int_equal(vramwise_torch_stream_bind_out(state.tensor(), state.object()), 0);
+    assert_ptr_equal(state.bytes(), address);
+    assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
+    pass(adapter, 2); // a small batch
+    assert_true(begin_step(state));
+    assert_ptr_equal(state.bytes(), address); // it never left
+    assert_true(state.is_filled_with(1));
+}
+
+static void a_write_while_it_leaves_keeps_it_on_the_device(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State state(adapter.allocate(8 * part));
+    state.fill(1);
+    end_step({&state});
+    assert_int_equal(vramwise_torch_stream_copy_out(state.tensor(), state.object(), 0), 8 * part);
+    state.fill(2);
+    state.impl.version.number++;
+    assert_int_equal(vramwise_torch_stream_bind_out(state.tensor(), state.object()), 0);
+    assert_true(is_on_device(adapter, state) && state.is_filled_with(2));
+    void *crowd = adapter.raw_alloc(28 * part); // with a new copy
+    assert_false(is_on_device(adapter, state));
+    assert_true(state.is_filled_with(2));
+    adapter.raw_delete(crowd);
+}
+
+static void what_others_hold_stays_where_it_is(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State state(adapter.allocate(8 * part));
+    state.fill(1);
+    end_step({&state});
+    auto is_bound = [&](bool is_out) {
+        if (is_out)
+            return vramwise_torch_stream_bind_out(state.tensor(), state.object()) != 0;
+        return begin_step(state);
+    };
+    assert_int_equal(vramwise_torch_stream_copy_out(state.tensor(), state.object(), 0), 8 * part);
+    for (bool is_out : {true, false}) {
+        state.references++; // a variable
+        assert_false(is_bound(is_out));
+        state.references--;
+        state.impl.uses++; // a graph of autograd's
+        assert_false(is_bound(is_out));
+        state.impl.uses--;
+        state.storage->uses++; // a view
+        assert_false(is_bound(is_out));
+        state.storage->uses--;
+        assert_true(is_bound(is_out));
+        vramwise_torch_stream_release(0);
+        assert_true(state.is_filled_with(1));
+    }
+    assert_true(is_on_device(adapter, state));
+}
+
+// A step that is left out (GradScaler), and the next forward pass wants the room.
+static void a_return_gives_way_to_whoever_wants_the_room(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State state(adapter.allocate(8 * part));
+    state.fill(1);
+    end_step({&state});
+    pass(adapter, 7);
+    assert_true(begin_step(state));
+    end_step({&state});
+    pass(adapter, 7); // it left, and has come back behind the backward pass
+    assert_false(is_on_device(adapter, state));
+    const int64_t live_bytes = adapter.getDeviceStats(0).allocated_bytes[0].current;
+    assert_true(live_bytes >= static_cast<int64_t>(8 * part));
+    pass(adapter, 7); // no step in between
+    assert_int_equal(stats_of(adapter).spills, 0);
+    assert_true(state.is_filled_with(1));
+    assert_true(begin_step(state));
+    assert_true(is_on_device(adapter, state) && state.is_filled_with(1));
+}
+
+// A write between the return and the step: what came back is copied again.
+static void a_write_while_it_returns_is_not_lost(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State state(adapter.allocate(8 * part));
+    state.fill(1);
+    end_step({&state});
+    pass(adapter, 7);
+    assert_true(begin_step(state));
+    end_step({&state});
+    pass(adapter, 7);
+    assert_false(is_on_device(adapter, state));
+    state.fill(5);
+    state.impl.version.number++;
+    assert_true(begin_step(state));
+    assert_true(is_on_device(adapter, state) && state.is_filled_with(5));
+}
+
+static void without_room_a_step_finds_it_on_the_host_and_its_writes_stay(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State state(adapter.allocate(8 * part));
+    state.fill(1);
+    end_step({&state});
+    void *crowd = adapter.raw_alloc(28 * part);
+    assert_false(begin_step(state));
+    assert_false(is_on_device(adapter, state));
+    state.fill(2);
+    end_step({&state});
+    assert_true(state.is_filled_with(2));
+    adapter.raw_delete(crowd);
+    assert_true(begin_step(state));
+    assert_true(is_on_device(adapter, state) && state.is_filled_with(2));
+}
+
+static void a_storage_that_ends_gives_its_memory_back_wherever_it_is(void **)
+{
+    Adapter &adapter = streaming_adapter(16 * part); // host memory for two
+    for (int round = 0; round < 6; round++) {
+        auto state = std::make_unique<State>(adapter.allocate(8 * part));
+        state->fill(round);
+        end_step({state.get()});
+        if (round % 3 == 1) { // on its way
+            assert_int_equal(vramwise_torch_stream_copy_out(state->tensor(), state->object(), 0),
+                             8 * part);
+        } else if (round % 3 == 2) { // away
+            void *crowd = adapter.raw_alloc(28 * part);
+            assert_false(is_on_device(adapter, *state));
+            adapter.raw_delete(crowd);
+        }
+        movable.clear();
+        state.reset();
+        assert_true(adapter.getDeviceStats(0).allocated_bytes[0].current < 1 * int64_t{part});
+    }
+    assert_int_equal(stats_of(adapter).spills, 0);
+}
+
+static void whichever_call_fails_the_bytes_are_there(void **)
+{
+    constexpr uint64_t most_calls = 40; // more than are made
+    for (uint64_t nth = 1; nth <= most_calls; nth++) {
+        Adapter &adapter = streaming_adapter();
+        State state(adapter.allocate(8 * part));
+        state.fill(1);
+        end_step({&state});
+        vw_device *device = opened_device(0);
+        assert_int_equal(vw_device_fail_call(device, nth, VW_ERR_DEVICE), VW_OK);
+        vramwise_torch_stream_copy_out(state.tensor(), state.object(), 0);
+        vramwise_torch_stream_wait(state.tensor(), state.object());
+        const bool has_left = vramwise_torch_stream_bind_out(state.tensor(), state.object()) != 0;
+        vramwise_torch_stream_release(0);
+        assert_int_equal(is_on_device(adapter, state), !has_left);
+        assert_true(state.is_filled_with(1));
+        const bool is_back = begin_step(state);
+        assert_int_equal(is_on_device(adapter, state), is_back);
+        assert_true(state.is_filled_with(1));
+        assert_int_equal(vw_device_fail_call(device, 0, VW_OK),
+                         VW_OK); // cancels what is left of it
+        assert_true(begin_step(state));
+        assert_true(is_on_device(adapter, state) && state.is_filled_with(1));
+    }
+}
+
+static void what_cannot_move_is_not_taken_in(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    auto taken = [](State &state) {
+        return vramwise_torch_stream_add(state.tensor(), state.object());
+    };
+    State small(adapter.allocate(part / 2), part / 2);
+    assert_int_equal(taken(small), 0);
+    State foreign({&small, &small, [](void *) {}, State::place()});
+    assert_int_equal(taken(foreign), 0);
+    State without_version(adapter.allocate(8 * part));
+    without_version.impl.is_without_version = true;
+    assert_int_equal(taken(without_version), 0);
+    adapter.beginAllocateToPool(0, {0, 1}, [](cudaStream_t) { return true; });
+    State of_a_graph(adapter.allocate(8 * part));
+    adapter.endAllocateToPool(0, {0, 1});
+    assert_int_equal(taken(of_a_graph), 0);
+    State good(adapter.allocate(8 * part));
+    assert_int_equal(taken(good), 8 * part);
+    assert_int_equal(taken(good), 8 * part);
+}
+
+static void beyond_the_host_s_budget_it_goes_the_old_way(void **)
+{
+    Adapter &adapter = streaming_adapter(12 * part);
+    State first(adapter.allocate(8 * part)), second(adapter.allocate(8 * part));
+    first.fill(1);
+    second.fill(2);
+    end_step({&first, &second});
+    void *crowd = std::memset(adapter.raw_alloc(18 * part), 3, 18 * part);
+    assert_true(is_on_device(adapter, first) != is_on_device(adapter, second));
+    assert_true(first.is_filled_with(1) && second.is_filled_with(2));
+    assert_true(contains(text_of<c10::OutOfMemoryError>([&] { adapter.raw_alloc(16 * part); }),
+                         "out of memory"));
+    adapter.raw_delete(crowd);
+}
+
+static void a_thread_without_python_s_lock_is_helped_by_one_that_takes_it(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State state(adapter.allocate(8 * part));
+    state.fill(1);
+    end_step({&state});
+    has_python_lock = false;
+    std::thread helper([] {
+        int device = -1;
+        unsigned long long size_bytes = 0;
+        while (vramwise_torch_stream_next_need(&device, &size_bytes))
+            vramwise_torch_stream_answer(move_out(device, size_bytes));
+    });
+    void *crowd = adapter.raw_alloc(28 * part);
+    assert_false(is_on_device(adapter, state));
+    assert_true(state.is_filled_with(1));
+    assert_int_equal(asked, 1);
+    vramwise_torch_stream_stop();
+    helper.join();
+    adapter.raw_delete(crowd);
+    assert_true(begin_step(state)); // it comes back all the same
+    assert_true(is_on_device(adapter, state) && state.is_filled_with(1));
+    crowd = adapter.raw_alloc(28 * part); // and leaves as if there were no stream
+    assert_int_equal(asked, 1);
+    assert_true(stats_of(adapter).spills > 0);
+    assert_true(state.is_filled_with(1));
+    adapter.raw_delete(crowd);
+}
+
+// The one who should help gives up instead: the request goes the old way.
+static void nobody_waits_for_a_helper_that_has_stopped(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State state(adapter.allocate(8 * part));
+    state.fill(1);
+    end_step({&state});
+    has_python_lock = false;
+    std::thread helper([] {
+        int device = -1;
+        unsigned long long size_bytes = 0;
+        if (vramwise_torch_stream_next_need(&device, &size_bytes))
+            vramwise_torch_stream_stop();
+    });
+    void *crowd = adapter.raw_alloc(28 * part);
+    helper.join();
+    assert_true(stats_of(adapter).spills > 0);
+    assert_true(state.is_filled_with(1));
+    adapter.raw_delete(crowd);
+}
+
+static void where_nothing_may_be_spilled_there_is_no_stream(void **)
+{
+    new_adapter({});
+    State state({nullptr, nullptr, [](void *) {}, State::place()});
+    assert_int_equal(
+        vramwise_torch_stream_start(state.tensor(), state.object(), move_out, has_lock), 0);
+    assert_int_equal(vramwise_torch_stream_add(state.tensor(), state.object()), 0);
+    assert_int_equal(vramwise_torch_stream_plan(0, 1), 0);
+    assert_int_equal(vramwise_torch_stream_release(7), 0);
+}
+
+int main()
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(where_everything_fits_nothing_moves),
+        cmocka_unit_test(a_step_that_does_not_fit_has_state_leave_and_return_with_its_bytes),
+        cmocka_unit_test(whoever_looks_meanwhile_finds_the_bytes),
+        cmocka_unit_test(copies_go_ahead_of_need_and_nobody_has_to_want_them),
+        cmocka_unit_test(a_write_while_it_leaves_keeps_it_on_the_device),
+        cmocka_unit_test(what_others_hold_stays_where_it_is),
+        cmocka_unit_test(a_return_gives_way_to_whoever_wants_the_room),
+        cmocka_unit_test(a_write_while_it_returns_is_not_lost),
+        cmocka_unit_test(without_room_a_step_finds_it_on_the_host_and_its_writes_stay),
+        cmocka_unit_test(a_storage_that_ends_gives_its_memory_back_wherever_it_is),
+        cmocka_unit_test(whichever_call_fails_the_bytes_are_there),
+        cmocka_unit_test(what_cannot_move_is_not_taken_in),
+        cmocka_unit_test(beyond_the_host_s_budget_it_goes_the_old_way),
+        cmocka_unit_test(a_thread_without_python_s_lock_is_helped_by_one_that_takes_it),
+        cmocka_unit_test(nobody_waits_for_a_helper_that_has_stopped),
+        cmocka_unit_test(where_nothing_may_be_spilled_there_is_no_stream),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
