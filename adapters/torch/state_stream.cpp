@@ -8,8 +8,7 @@
 //   in    The copy waits for the stream whose memory the new block was. The step's stream waits for
 //         the copy before the storage is bound to the block. If the version is not what it was when
 //         the state left, the copy is made again. What the optimizer's own step writes needs no
-//         version: bind_in() before the step ends every copy out, copy_out() after it every copy
-//         in.
+//         version: bind_in() before the step ends every copy, and none begins until note_step().
 //   free  A block that a storage was bound to may still be read by work on any stream, queued while
 //         it was: it is freed when the whole device was waited for.
 //
@@ -19,25 +18,16 @@
 #include "state_stream.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include <unistd.h>
 
 #include "adapter.h"
-#include "vramwise_torch.h"
 
 namespace vramwise_torch
 {
 
 namespace
 {
-
-constexpr uint64_t least_bytes = uint64_t{1}
-                                 << 20; // of a piece, and of a request that is looked at
-constexpr size_t most_marks = 4096;
-// For Python's thread to bind pieces. It may never come to it, if whoever has Python's lock waits
-// for the thread that asks. Then the request goes the old way, and nobody is asked again.
-constexpr std::chrono::seconds patience{5};
 
 thread_local bool is_thread_bringing_back = false;
 
@@ -70,38 +60,6 @@ uint32_t uses_of(c10::StorageImpl *storage)
 vw_stream current_stream_on(const DevicePools &device)
 {
     return stream_number(handle_of(c10::cuda::getCurrentCUDAStream(device.index)));
-}
-
-vw_pool *pool_of(const DevicePools &device)
-{
-    return device.pool.load(std::memory_order_acquire);
-}
-
-// Of the pool, spilled memory included; 0 where it does not say.
-uint64_t live_bytes_of(const DevicePools &device)
-{
-    vw_pool_stats stats{};
-    stats.struct_size = offsetof(vw_pool_stats, largest_free_block_bytes); // which takes a search
-    if (vw_pool_get_stats(pool_of(device), &stats) != VW_OK)
-        return 0;
-    return static_cast<uint64_t>(stats.allocated_bytes.all.current);
-}
-
-// What the pool can hold on its device: by the program's limit, and by what others leave.
-uint64_t limit_bytes_of(const DevicePools &device)
-{
-    vw_pool_stats stats{};
-    vw_paged_stats paged{};
-    stats.struct_size = sizeof stats;
-    paged.struct_size = sizeof paged;
-    uint64_t free_bytes = 0, total_bytes = 0;
-    if (vw_pool_get_stats(pool_of(device), &stats) != VW_OK ||
-        vw_pool_get_paged_stats(pool_of(device), &paged) != VW_OK ||
-        device.device->table->memory_info(device.device->context, &free_bytes, &total_bytes) !=
-            VW_OK)
-        return 0;
-    const auto held_bytes = static_cast<uint64_t>(stats.reserved_bytes.all.current);
-    return std::min(stats.limit_bytes, held_bytes - paged.spilled_bytes + free_bytes);
 }
 
 } // namespace
@@ -293,27 +251,56 @@ bool StateStream::copy(Lane &lane, Piece &piece, bool is_out)
            device.table->event_record(device.context, piece.copied, stream) == VW_OK;
 }
 
-uint64_t StateStream::copy_out(NamedTensor tensor, bool is_idle)
+// From now on the host's copy of a piece that stayed away is what the step left there.
+void StateStream::note_step(NamedTensor tensor)
 {
     std::lock_guard<std::recursive_mutex> hold(lock_);
     Piece *piece = find(tensor);
-    if (piece == nullptr || !is_on())
+    if (piece == nullptr)
+        return;
+    drop_block(*piece);
+    piece->is_in_step = false;
+    piece->home = current_stream_on(*piece->device);
+    piece->version = version_of(tensor);
+}
+
+uint64_t StateStream::copy_out(NamedTensor tensor)
+{
+    std::lock_guard<std::recursive_mutex> hold(lock_);
+    Piece *piece = find(tensor);
+    if (piece == nullptr || piece->place != on_device || !is_on())
         return 0;
     Lane &lane = lane_of(*piece->device);
     piece->version = version_of(tensor);
-    if (piece->place == returning)
-        drop_block(*piece); // the step may have written to the host's copy after it
-    if (piece->place == away || !prepare(lane, *piece))
+    if (!prepare(lane, *piece) ||
+        !is_behind(lane, *piece->device, lane.out, current_stream_on(*piece->device)) ||
+        !copy(lane, *piece, true))
         return 0;
-    if (is_idle) {
-        lane.is_return_off = true; // not planned: nobody knows when there is room again
-    } else {
-        piece->home = current_stream_on(*piece->device);
-        if (!is_behind(lane, *piece->device, lane.out, piece->home))
-            return 0;
-    }
-    if (!copy(lane, *piece, true))
+    put(*piece, leaving);
+    return piece->size_bytes;
+}
+
+uint64_t StateStream::look_at(NamedTensor tensor)
+{
+    std::lock_guard<std::recursive_mutex> hold(lock_);
+    Piece *piece = find(tensor);
+    if (piece == nullptr || piece->place != on_device)
         return 0;
+    piece->version = version_of(tensor);
+    return piece->size_bytes;
+}
+
+uint64_t StateStream::copy_out_at_once(NamedTensor tensor)
+{
+    std::lock_guard<std::recursive_mutex> hold(lock_);
+    Piece *piece = find(tensor);
+    if (piece == nullptr || piece->place != on_device || !is_on() ||
+        piece->version != version_of(tensor))
+        return 0;
+    Lane &lane = lane_of(*piece->device);
+    if (!prepare(lane, *piece) || !copy(lane, *piece, true))
+        return 0;
+    lane.is_return_off = true; // not planned: nobody knows when there is room again
     put(*piece, leaving);
     return piece->size_bytes;
 }
@@ -352,6 +339,7 @@ uint64_t StateStream::bind_out(NamedTensor tensor)
                          piece->storage->data_ptr().device());
     lane.left.push_back(piece->storage->set_data_ptr(std::move(on_host)));
     put(*piece, away);
+    lane.counts.all_left_bytes += piece->size_bytes;
     return piece->size_bytes;
 }
 
@@ -408,16 +396,20 @@ bool StateStream::bind_in(NamedTensor tensor)
         return true;
     const vw_device &device = *piece->device->device;
     const vw_stream current = current_stream_on(*piece->device);
+    piece->is_in_step = true;
+    lane.counts.stayed_bytes += piece->size_bytes; // unless it gets to the end of this
     if (!is_alone(tensor)) {
         drop_block(*piece);
         return false;
     }
-    bool is_filled = piece->place == returning && version_of(tensor) == piece->version;
     if (piece->place == away) {
         if (!is_due(lane, *piece, true) || !take_block(lane, *piece))
             return false;
         put(*piece, returning);
+        piece->version = version_of(tensor) + 1; // nothing was copied yet
     }
+    const bool is_ahead = version_of(tensor) == piece->version;
+    bool is_filled = is_ahead;
     if (!is_filled)
         is_filled = is_behind(lane, *piece->device, lane.in, piece->home) &&
                     is_behind(lane, *piece->device, lane.in, current) && copy(lane, *piece, false);
@@ -434,6 +426,9 @@ bool StateStream::bind_in(NamedTensor tensor)
     on_host.release_context(); // the piece keeps it
     piece->back = VW_NULL;
     put(*piece, on_device);
+    lane.counts.stayed_bytes -= piece->size_bytes;
+    lane.counts.all_returned_bytes += piece->size_bytes;
+    lane.counts.returned_ahead_bytes += is_ahead ? piece->size_bytes : 0;
     return true;
 }
 
@@ -453,7 +448,8 @@ bool StateStream::is_due(const Lane &lane, const Piece &piece, bool is_for_step)
 void StateStream::begin_returns(Lane &lane, const DevicePools &device)
 {
     for (auto &piece : pieces_) {
-        if (piece->device != &device || piece->place != away || !is_due(lane, *piece, false))
+        if (piece->device != &device || piece->place != away || piece->is_in_step ||
+            !is_due(lane, *piece, false))
             continue;
         if (!take_block(lane, *piece))
             return;
@@ -479,244 +475,4 @@ uint64_t StateStream::drop_returns(const DevicePools &device)
     return dropped_bytes;
 }
 
-// ---- requests ----------------------------------------------------------------------------------
-
-void StateStream::mark(Lane &lane, uint64_t live_bytes)
-{
-    size_t index = static_cast<size_t>(lane.requests++ / lane.per_mark);
-    if (index == most_marks) { // each two become one
-        for (size_t i = 0; i < most_marks / 2; i++)
-            lane.marks[i] = std::max(lane.marks[2 * i], lane.marks[2 * i + 1]);
-        lane.marks.resize(most_marks / 2);
-        lane.per_mark *= 2;
-        index = most_marks / 2;
-    }
-    if (index == lane.marks.size())
-        lane.marks.push_back(0);
-    lane.marks[index] = std::max(lane.marks[index], live_bytes);
-}
-
-void StateStream::note_request(DevicePools &device, uint64_t size_bytes)
-{
-    if (size_bytes < least_bytes || pool_of(device) == nullptr || is_thread_bringing_back)
-        return;
-    std::lock_guard<std::recursive_mutex> hold(lock_);
-    Lane &lane = lane_of(device);
-    if (lane.limit_bytes == 0) // no step has ended yet
-        return;
-    if (lane.bytes_in[away] != 0 && !lane.is_return_off)
-        begin_returns(lane, device);
-    mark(lane, live_bytes_of(device) + lane.bytes_in[away] + size_bytes);
-}
-
-uint64_t StateStream::plan(DevicePools &device, bool is_step_end)
-{
-    std::lock_guard<std::recursive_mutex> hold(lock_);
-    Lane &lane = lane_of(device);
-    if (is_step_end) {
-        uint64_t state_bytes = 0;
-        for (Place place : {on_device, leaving, away, returning})
-            state_bytes += lane.bytes_in[place];
-        lane.limit_bytes = limit_bytes_of(device);
-        lane.back_bytes.swap(lane.marks);
-        lane.planned_per_mark = lane.per_mark;
-        lane.planned_step_mark = lane.requests_before_step / lane.per_mark;
-        lane.leave_bytes =
-            vw_schedule_stream(lane.back_bytes.data(), lane.back_bytes.size(), lane.limit_bytes,
-                               state_bytes, lane.back_bytes.data());
-        lane.marks.clear();
-        lane.requests = lane.requests_before_step = 0;
-        lane.per_mark = 1;
-        lane.is_return_off = false;
-    }
-    const uint64_t out_bytes =
-        lane.bytes_in[leaving] + lane.bytes_in[away] + lane.bytes_in[returning];
-    return lane.leave_bytes > out_bytes ? lane.leave_bytes - out_bytes : 0;
-}
-
-// ---- a request without room --------------------------------------------------------------------
-
-bool StateStream::make_room(DevicePools &device, uint64_t size_bytes)
-{
-    // Where there are two pools, this thread has a lock that one with Python's may wait for.
-    if (!is_on() || is_thread_bringing_back || getpid() != process_id_ ||
-        device.second.load() != nullptr)
-        return false;
-    if (drop_returns(device) >= size_bytes)
-        return true;
-    if (has_lock_() != 0)
-        return room_maker_(device.index, size_bytes) != 0;
-    const auto end = std::chrono::steady_clock::now() + patience;
-    std::unique_lock<std::timed_mutex> asking(asking_, end);
-    std::unique_lock<std::mutex> hold(need_lock_);
-    if (!asking.owns_lock() || !is_on())
-        return false;
-    need_ = Need::posted;
-    need_device_ = device.index;
-    need_bytes_ = size_bytes;
-    is_worth_while_ = false;
-    need_changed_.notify_all();
-    const bool is_done =
-        need_changed_.wait_until(hold, end, [this] { return need_ == Need::done || !is_on(); });
-    need_ = Need::none;
-    if (!is_done)
-        is_on_.store(false);
-    return is_worth_while_;
-}
-
-bool StateStream::next_need(int *device, uint64_t *size_bytes)
-{
-    std::unique_lock<std::mutex> hold(need_lock_);
-    // With an end, and again: without one it is a function that older C++ libraries lack.
-    while (need_ != Need::posted && is_on())
-        need_changed_.wait_for(hold, std::chrono::minutes(1));
-    if (!is_on())
-        return false;
-    need_ = Need::taken;
-    *device = need_device_;
-    *size_bytes = need_bytes_;
-    return true;
-}
-
-void StateStream::answer(bool is_worth_while)
-{
-    std::lock_guard<std::mutex> hold(need_lock_);
-    if (need_ != Need::taken)
-        return; // nobody waits any more
-    need_ = Need::done;
-    is_worth_while_ = is_worth_while;
-    need_changed_.notify_all();
-}
-
 } // namespace vramwise_torch
-
-// ---- what Python calls -------------------------------------------------------------------------
-
-namespace
-{
-
-// 0 where nothing may be spilled, the GPU is not open, or an exception came out of it.
-template <class Work> unsigned long long with_stream(Work work)
-{
-    vramwise_torch::Adapter *adapter = vramwise_torch::installed_adapter();
-    try {
-        if (adapter == nullptr || adapter->stream() == nullptr)
-            return 0;
-        return static_cast<unsigned long long>(work(*adapter->stream()));
-    } catch (...) {
-        return 0;
-    }
-}
-
-template <class Work> unsigned long long with_device(int device, Work work)
-{
-    return with_stream([&](vramwise_torch::StateStream &stream) -> unsigned long long {
-        vramwise_torch::DevicePools *pools =
-            vramwise_torch::installed_adapter()->opened_pools(device);
-        return pools != nullptr ? work(stream, *pools) : 0;
-    });
-}
-
-vramwise_torch::NamedTensor named(unsigned long long tensor, unsigned long long object)
-{
-    return {static_cast<c10::TensorImpl *>(vramwise_torch::pointer_to(tensor)),
-            vramwise_torch::pointer_to(object)};
-}
-
-} // namespace
-
-int vramwise_torch_stream_start(unsigned long long tensor, unsigned long long object,
-                                int (*make_room)(int, unsigned long long), int (*has_lock)(void))
-{
-    return static_cast<int>(with_stream([&](vramwise_torch::StateStream &stream) {
-        stream.start(named(tensor, object), make_room, has_lock);
-        vramwise_torch::installed_adapter()->watch_requests();
-        return 1;
-    }));
-}
-
-void vramwise_torch_stream_stop(void)
-{
-    with_stream([](vramwise_torch::StateStream &stream) {
-        stream.stop();
-        return 0;
-    });
-}
-
-int vramwise_torch_stream_is_alone(unsigned long long tensor, unsigned long long object)
-{
-    return static_cast<int>(with_stream([&](vramwise_torch::StateStream &stream) {
-        return stream.is_alone(named(tensor, object));
-    }));
-}
-
-unsigned long long vramwise_torch_stream_add(unsigned long long tensor, unsigned long long object)
-{
-    return with_stream(
-        [&](vramwise_torch::StateStream &stream) { return stream.add(named(tensor, object)); });
-}
-
-unsigned long long vramwise_torch_stream_plan(int device, int is_step_end)
-{
-    return with_device(
-        device, [&](vramwise_torch::StateStream &stream, vramwise_torch::DevicePools &pools) {
-            return stream.plan(pools, is_step_end != 0);
-        });
-}
-
-unsigned long long vramwise_torch_stream_copy_out(unsigned long long tensor,
-                                                  unsigned long long object, int is_idle)
-{
-    return with_stream([&](vramwise_torch::StateStream &stream) {
-        return stream.copy_out(named(tensor, object), is_idle != 0);
-    });
-}
-
-unsigned long long vramwise_torch_stream_bind_out(unsigned long long tensor,
-                                                  unsigned long long object)
-{
-    return with_stream([&](vramwise_torch::StateStream &stream) {
-        return stream.bind_out(named(tensor, object));
-    });
-}
-
-int vramwise_torch_stream_bind_in(unsigned long long tensor, unsigned long long object)
-{
-    return static_cast<int>(with_stream([&](vramwise_torch::StateStream &stream) {
-        return stream.bind_in(named(tensor, object));
-    }));
-}
-
-void vramwise_torch_stream_wait(unsigned long long tensor, unsigned long long object)
-{
-    with_stream([&](vramwise_torch::StateStream &stream) {
-        stream.wait(named(tensor, object));
-        return 0;
-    });
-}
-
-unsigned long long vramwise_torch_stream_release(int device)
-{
-    return with_device(device,
-                       [](vramwise_torch::StateStream &stream, vramwise_torch::DevicePools &pools) {
-                           return stream.release(pools);
-                       });
-}
-
-int vramwise_torch_stream_next_need(int *device, unsigned long long *size_bytes)
-{
-    return static_cast<int>(with_stream([&](vramwise_torch::StateStream &stream) {
-        uint64_t wanted_bytes = 0;
-        const bool is_wanted = stream.next_need(device, &wanted_bytes);
-        *size_bytes = wanted_bytes;
-        return is_wanted;
-    }));
-}
-
-void vramwise_torch_stream_answer(int is_worth_while)
-{
-    with_stream([&](vramwise_torch::StateStream &stream) {
-        stream.answer(is_worth_while != 0);
-        return 0;
-    });
-}

@@ -42,6 +42,17 @@ struct NamedTensor {
     const void *object;
 };
 
+// What a stream did on one GPU.
+struct StreamCounts {
+    uint64_t away_bytes = 0;           // on the host now
+    uint64_t all_left_bytes = 0;       // sum over all times, and so the next three
+    uint64_t all_returned_bytes = 0;   // that a step of the optimizer found on the GPU again
+    uint64_t returned_ahead_bytes = 0; // of those, copied before the step
+    uint64_t stayed_bytes = 0;         // that a step found on the host
+    uint64_t asked = 0;                // requests that found no room and asked for some
+    uint64_t wait_ns = 0;              // that those waited
+};
+
 class StateStream
 {
   public:
@@ -77,13 +88,21 @@ class StateStream
     uint64_t add(NamedTensor tensor);
     // How many bytes more shall be copied out. At the end of a step a new schedule is made first.
     uint64_t plan(DevicePools &device, bool is_step_end);
-    // Begins to copy a piece to the host, behind what is queued on the current stream; or at once,
-    // where the caller has waited for the device (release()). Its bytes, or 0.
-    uint64_t copy_out(NamedTensor tensor, bool is_idle);
+    // Its optimizer has stepped, on the current stream.
+    void note_step(NamedTensor tensor);
+    // Begins to copy a piece to the host, behind what is queued on the current stream. Its bytes,
+    // or 0.
+    uint64_t copy_out(NamedTensor tensor);
+    // The same at once, in two parts between which the caller waits for the device (release()):
+    // what was written before is in the copy, and what was written since shows in the version.
+    uint64_t look_at(NamedTensor tensor);
+    uint64_t copy_out_at_once(NamedTensor tensor);
     // The bytes of the block that it is not bound to any more; 0: it stays where it is.
     uint64_t bind_out(NamedTensor tensor);
     // Before the optimizer's step, on the current stream. False: it stays on the host.
     bool bind_in(NamedTensor tensor);
+
+    StreamCounts counts(const DevicePools &device);
 
     // ---- of Python, without its lock
     // -------------------------------------------------------------
@@ -102,6 +121,7 @@ class StateStream
         c10::StorageImpl *storage; // held weakly
         uint64_t size_bytes;
         Place place = on_device;
+        bool is_in_step = false;      // away, and its optimizer may be writing to the host's copy
         uint32_t version = 0;         // of the tensor when it was copied out
         vw_stream home = 0;           // on which its optimizer steps
         void *host = nullptr;         // its copy; kept for the next time
@@ -127,6 +147,7 @@ class StateStream
         bool is_return_off = false; // in this step memory was wanted again
 
         std::vector<c10::DataPtr> left; // blocks that nothing is bound to, until release()
+        StreamCounts counts;
     };
     struct Holders {
         uint32_t references, tensor_uses, storage_uses;
@@ -137,6 +158,14 @@ class StateStream
         }
     };
 
+    // Of a piece, and of a request that is looked at.
+    static constexpr uint64_t least_bytes = uint64_t{1} << 20;
+
+    static vw_pool *pool_of(const DevicePools &device)
+    {
+        return device.pool.load(std::memory_order_acquire);
+    }
+    static uint64_t live_bytes_of(const DevicePools &device);
     static Holders holders_of(NamedTensor tensor);
     static void host_copy_ends(void *piece); // the deleter of the host's copies
     Lane &lane_of(const DevicePools &device);
@@ -153,6 +182,7 @@ class StateStream
     void drop_block(Piece &piece);
     void begin_returns(Lane &lane, const DevicePools &device);
     uint64_t drop_returns(const DevicePools &device);
+    bool ask_python(const DevicePools &device, uint64_t size_bytes);
 
     DevicePools *devices_;
     vw_pinned_budget *budget_;

@@ -265,6 +265,20 @@ void add_park(std::string &json, const vw_paged_stats &stats)
     json += ", ";
 }
 
+void add_stream(std::string &json, const vramwise_torch::StreamCounts &counts)
+{
+    json += "\"stream\": {";
+    add(json, "away_bytes", counts.away_bytes);
+    add(json, "all_left_bytes", counts.all_left_bytes);
+    add(json, "all_returned_bytes", counts.all_returned_bytes);
+    add(json, "returned_ahead_bytes", counts.returned_ahead_bytes);
+    add(json, "stayed_bytes", counts.stayed_bytes);
+    add(json, "asked", counts.asked);
+    add(json, "wait_ns", counts.wait_ns);
+    end_object(json);
+    json += ", ";
+}
+
 std::string stats_of(Adapter &adapter, int device)
 {
     std::string json = "{\"engine\": \"" + adapter.engine() + "\", ";
@@ -287,6 +301,8 @@ std::string stats_of(Adapter &adapter, int device)
         add(json, "kept_trims", stats.kept_trims);
         add_spill(json, stats, adapter.spill_bytes());
         add_park(json, stats);
+        if (adapter.stream() != nullptr && adapter.stream()->is_on())
+            add_stream(json, adapter.stream()->counts(*adapter.opened_pools(device)));
     }
     vramwise_safe_moment_counts counts = vramwise_get_safe_moment_counts();
     char reason[300] = "";

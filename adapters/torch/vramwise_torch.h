@@ -55,38 +55,38 @@ VRAMWISE_TORCH_API int vramwise_torch_mark_step(char *message, size_t capacity);
 
 /* An optimizer's state that leaves the GPU beside the computation (state_stream.h); only where
  * memory may be spilled. `tensor` and `object` are tensor._cdata and id(tensor) of a tensor that
- * lives for the call. Those that bind a storage, and stream_copy_out(), are called with Python's
- * lock held all the time; stream_wait(), stream_release() and stream_next_need() without it.
+ * lives for the call. stream_start(), stream_add() and stream_move() are called with Python's lock
+ * held all the time, the others without it.
  *
  * stream_start(): from now on requests are counted, and one that finds no room has `make_room`
- * called, by whoever answers stream_next_need(), or at once if its thread has Python's lock by
- * `has_lock`. The tensor is one that only a dictionary and a variable hold: others are moved only
- * when they are held like it. 1: done.
- * stream_is_alone(): 1 if the tensor is held like that one.
+ * called: by whoever answers stream_next_need(), or at once if its thread has Python's lock by
+ * `has_lock`. The tensor is one that only a dictionary and a variable hold; others are bound
+ * elsewhere only while they are held like it. 1: done.
  * stream_add(): takes the tensor's storage in; its bytes, or 0 if it is not one that can move.
  * stream_plan(): bytes that shall be copied out now. `is_step_end`: a step has ended, so that there
- * is a new schedule. stream_copy_out() begins to copy one. `is_idle`: the caller has waited for the
- * GPU with stream_release(), and wants room at once. stream_wait() waits for that copy.
- * stream_bind_out(): the bytes that are free after the next stream_release(); 0: it stays.
- * stream_bind_in(): 1 if the storage is on the GPU, for work on the current stream.
- * stream_next_need() waits for a request without room; 0: there will be no more. Then
+ * is a new schedule.
+ * stream_move(): one of the below.
+ * stream_wait(): waits for a copy out.
+ * stream_release(): waits for the GPU, and frees what was bound out. Its bytes.
+ * stream_next_need(): waits for a request without room; 0: there will be no more. Then
  * stream_answer(). */
+#define VRAMWISE_TORCH_NOTE_STEP 0    /* its optimizer has stepped, on the current stream */
+#define VRAMWISE_TORCH_COPY_OUT 1     /* begins to copy it out, behind the current stream; bytes */
+#define VRAMWISE_TORCH_LOOK_AT 2      /* before stream_release() and COPY_AT_ONCE; bytes */
+#define VRAMWISE_TORCH_COPY_AT_ONCE 3 /* begins to copy it out; bytes */
+#define VRAMWISE_TORCH_BIND_OUT 4     /* behind stream_wait(); bytes, or 0: it stays */
+#define VRAMWISE_TORCH_BIND_IN 5      /* before a step on the current stream; 1: it is on the GPU */
+#define VRAMWISE_TORCH_IS_ALONE 6     /* 1: it is held like the tensor of stream_start() */
+VRAMWISE_TORCH_API unsigned long long
+vramwise_torch_stream_move(unsigned long long tensor, unsigned long long object, int what);
 VRAMWISE_TORCH_API int
 vramwise_torch_stream_start(unsigned long long tensor, unsigned long long object,
                             int (*make_room)(int device, unsigned long long size_bytes),
                             int (*has_lock)(void));
 VRAMWISE_TORCH_API void vramwise_torch_stream_stop(void);
-VRAMWISE_TORCH_API int vramwise_torch_stream_is_alone(unsigned long long tensor,
-                                                      unsigned long long object);
 VRAMWISE_TORCH_API unsigned long long vramwise_torch_stream_add(unsigned long long tensor,
                                                                 unsigned long long object);
 VRAMWISE_TORCH_API unsigned long long vramwise_torch_stream_plan(int device, int is_step_end);
-VRAMWISE_TORCH_API unsigned long long
-vramwise_torch_stream_copy_out(unsigned long long tensor, unsigned long long object, int is_idle);
-VRAMWISE_TORCH_API unsigned long long vramwise_torch_stream_bind_out(unsigned long long tensor,
-                                                                     unsigned long long object);
-VRAMWISE_TORCH_API int vramwise_torch_stream_bind_in(unsigned long long tensor,
-                                                     unsigned long long object);
 VRAMWISE_TORCH_API void vramwise_torch_stream_wait(unsigned long long tensor,
                                                    unsigned long long object);
 VRAMWISE_TORCH_API unsigned long long vramwise_torch_stream_release(int device);
@@ -116,9 +116,10 @@ VRAMWISE_TORCH_API int vramwise_torch_region(const unsigned long long region[2],
 VRAMWISE_TORCH_API void vramwise_torch_expect_profilers(int is_expected);
 
 /* What the allocator did on one device, as one JSON object: vw_paged_stats by field name, those
- * about spilled memory in "spill", and "safe_moments" with what vramwise_safe_moment_counts has,
- * the state of the gate ("gate") and why there is none ("gate_refusal"). Returns the length it
- * needs, the zero included; less than 1: nothing is installed, or the device was not used. */
+ * about spilled memory in "spill", those about streamed state in "stream", and "safe_moments" with
+ * what vramwise_safe_moment_counts has, the state of the gate ("gate") and why there is none
+ * ("gate_refusal"). Returns the length it needs, the zero included; less than 1: nothing is
+ * installed, or the device was not used. */
 VRAMWISE_TORCH_API long vramwise_torch_stats(int device, char *json, size_t capacity);
 
 #ifdef __cplusplus

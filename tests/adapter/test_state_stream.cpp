@@ -65,6 +65,11 @@ struct State {
     unsigned long long references = 2;
 };
 
+static unsigned long long move(State &state, int what)
+{
+    return vramwise_torch_stream_move(state.tensor(), state.object(), what);
+}
+
 // What Python's make_room() moves, and how often it was asked.
 static std::vector<State *> movable;
 static int asked;
@@ -73,16 +78,19 @@ static int move_out(int device, unsigned long long size_bytes)
 {
     unsigned long long moved_bytes = 0;
     asked++;
-    for (bool is_idle : {false, true}) { // copies under way first, then new ones
-        if (is_idle && moved_bytes < size_bytes)
+    for (bool is_new : {false, true}) { // copies under way first, then new ones
+        for (State *state : movable)
+            if (is_new && moved_bytes < size_bytes)
+                move(*state, VRAMWISE_TORCH_LOOK_AT);
+        if (is_new && moved_bytes < size_bytes)
             vramwise_torch_stream_release(device);
         for (State *state : movable) {
             if (moved_bytes >= size_bytes)
                 break;
-            if (is_idle)
-                vramwise_torch_stream_copy_out(state->tensor(), state->object(), 1);
+            if (is_new)
+                move(*state, VRAMWISE_TORCH_COPY_AT_ONCE);
             vramwise_torch_stream_wait(state->tensor(), state->object());
-            moved_bytes += vramwise_torch_stream_bind_out(state->tensor(), state->object());
+            moved_bytes += move(*state, VRAMWISE_TORCH_BIND_OUT);
         }
     }
     return vramwise_torch_stream_release(device) != 0;
@@ -109,7 +117,7 @@ static Adapter &streaming_adapter(uint64_t spill_bytes = 64 * part)
     State alone(adapter.allocate(part), part);
     assert_int_equal(
         vramwise_torch_stream_start(alone.tensor(), alone.object(), move_out, has_lock), 1);
-    assert_int_equal(vramwise_torch_stream_is_alone(alone.tensor(), alone.object()), 1);
+    assert_int_equal(move(alone, VRAMWISE_TORCH_IS_ALONE), 1);
     return adapter;
 }
 
@@ -118,12 +126,13 @@ static void end_step(const std::vector<State *> &states)
 {
     for (State *state : states)
         vramwise_torch_stream_add(state->tensor(), state->object());
+    for (State *state : states)
+        move(*state, VRAMWISE_TORCH_NOTE_STEP);
     unsigned long long wanted_bytes = vramwise_torch_stream_plan(0, 1);
     for (State *state : states) {
         if (wanted_bytes == 0)
             break;
-        unsigned long long begun =
-            vramwise_torch_stream_copy_out(state->tensor(), state->object(), 0);
+        unsigned long long begun = move(*state, VRAMWISE_TORCH_COPY_OUT);
         wanted_bytes -= std::min(wanted_bytes, begun);
     }
     movable = states;
@@ -131,7 +140,7 @@ static void end_step(const std::vector<State *> &states)
 
 static bool begin_step(State &state)
 {
-    return vramwise_torch_stream_bind_in(state.tensor(), state.object()) == 1;
+    return move(state, VRAMWISE_TORCH_BIND_IN) == 1;
 }
 
 // Forward and backward: blocks are asked for, and given back in the opposite order, with a small
@@ -225,7 +234,7 @@ static void copies_go_ahead_of_need_and_nobody_has_to_want_them(void **)
     vw_device *device = opened_device(0);
     assert_int_equal(vw_device_hold_streams(device, true), VW_OK); // the copy is under way
     end_step({&state});
-    assert_int_equal(vramwise_torch_stream_bind_out(state.tensor(), state.object()), 0);
+    assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 0);
     assert_ptr_equal(state.bytes(), address);
     assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
     pass(adapter, 2); // a small batch
@@ -240,10 +249,10 @@ static void a_write_while_it_leaves_keeps_it_on_the_device(void **)
     State state(adapter.allocate(8 * part));
     state.fill(1);
     end_step({&state});
-    assert_int_equal(vramwise_torch_stream_copy_out(state.tensor(), state.object(), 0), 8 * part);
+    assert_int_equal(move(state, VRAMWISE_TORCH_COPY_OUT), 8 * part);
     state.fill(2);
     state.impl.version.number++;
-    assert_int_equal(vramwise_torch_stream_bind_out(state.tensor(), state.object()), 0);
+    assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 0);
     assert_true(is_on_device(adapter, state) && state.is_filled_with(2));
     void *crowd = adapter.raw_alloc(28 * part); // with a new copy
     assert_false(is_on_device(adapter, state));
@@ -259,10 +268,10 @@ static void what_others_hold_stays_where_it_is(void **)
     end_step({&state});
     auto is_bound = [&](bool is_out) {
         if (is_out)
-            return vramwise_torch_stream_bind_out(state.tensor(), state.object()) != 0;
+            return move(state, VRAMWISE_TORCH_BIND_OUT) != 0;
         return begin_step(state);
     };
-    assert_int_equal(vramwise_torch_stream_copy_out(state.tensor(), state.object(), 0), 8 * part);
+    assert_int_equal(move(state, VRAMWISE_TORCH_COPY_OUT), 8 * part);
     for (bool is_out : {true, false}) {
         state.references++; // a variable
         assert_false(is_bound(is_out));
@@ -344,8 +353,7 @@ static void a_storage_that_ends_gives_its_memory_back_wherever_it_is(void **)
         state->fill(round);
         end_step({state.get()});
         if (round % 3 == 1) { // on its way
-            assert_int_equal(vramwise_torch_stream_copy_out(state->tensor(), state->object(), 0),
-                             8 * part);
+            assert_int_equal(move(*state, VRAMWISE_TORCH_COPY_OUT), 8 * part);
         } else if (round % 3 == 2) { // away
             void *crowd = adapter.raw_alloc(28 * part);
             assert_false(is_on_device(adapter, *state));
@@ -368,9 +376,9 @@ static void whichever_call_fails_the_bytes_are_there(void **)
         end_step({&state});
         vw_device *device = opened_device(0);
         assert_int_equal(vw_device_fail_call(device, nth, VW_ERR_DEVICE), VW_OK);
-        vramwise_torch_stream_copy_out(state.tensor(), state.object(), 0);
+        move(state, VRAMWISE_TORCH_COPY_OUT);
         vramwise_torch_stream_wait(state.tensor(), state.object());
-        const bool has_left = vramwise_torch_stream_bind_out(state.tensor(), state.object()) != 0;
+        const bool has_left = move(state, VRAMWISE_TORCH_BIND_OUT) != 0;
         vramwise_torch_stream_release(0);
         assert_int_equal(is_on_device(adapter, state), !has_left);
         assert_true(state.is_filled_with(1));

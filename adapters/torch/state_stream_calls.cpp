@@ -1,0 +1,129 @@
+// state_stream_calls.cpp - the C functions for Python of state_stream.h.
+#include "adapter.h"
+#include "vramwise_torch.h"
+
+namespace
+{
+
+// 0 where nothing may be spilled, the GPU is not open, or an exception came out of it.
+template <class Work> unsigned long long with_stream(Work work)
+{
+    vramwise_torch::Adapter *adapter = vramwise_torch::installed_adapter();
+    try {
+        if (adapter == nullptr || adapter->stream() == nullptr)
+            return 0;
+        return static_cast<unsigned long long>(work(*adapter->stream()));
+    } catch (...) {
+        return 0;
+    }
+}
+
+template <class Work> unsigned long long with_device(int device, Work work)
+{
+    return with_stream([&](vramwise_torch::StateStream &stream) -> unsigned long long {
+        vramwise_torch::DevicePools *pools =
+            vramwise_torch::installed_adapter()->opened_pools(device);
+        return pools != nullptr ? work(stream, *pools) : 0;
+    });
+}
+
+vramwise_torch::NamedTensor named(unsigned long long tensor, unsigned long long object)
+{
+    return {static_cast<c10::TensorImpl *>(vramwise_torch::pointer_to(tensor)),
+            vramwise_torch::pointer_to(object)};
+}
+
+} // namespace
+
+int vramwise_torch_stream_start(unsigned long long tensor, unsigned long long object,
+                                int (*make_room)(int, unsigned long long), int (*has_lock)(void))
+{
+    return static_cast<int>(with_stream([&](vramwise_torch::StateStream &stream) {
+        stream.start(named(tensor, object), make_room, has_lock);
+        vramwise_torch::installed_adapter()->watch_requests();
+        return 1;
+    }));
+}
+
+void vramwise_torch_stream_stop(void)
+{
+    with_stream([](vramwise_torch::StateStream &stream) {
+        stream.stop();
+        return 0;
+    });
+}
+
+unsigned long long vramwise_torch_stream_add(unsigned long long tensor, unsigned long long object)
+{
+    return with_stream(
+        [&](vramwise_torch::StateStream &stream) { return stream.add(named(tensor, object)); });
+}
+
+unsigned long long vramwise_torch_stream_plan(int device, int is_step_end)
+{
+    return with_device(
+        device, [&](vramwise_torch::StateStream &stream, vramwise_torch::DevicePools &pools) {
+            return stream.plan(pools, is_step_end != 0);
+        });
+}
+
+unsigned long long vramwise_torch_stream_move(unsigned long long tensor, unsigned long long object,
+                                              int what)
+{
+    return with_stream([&](vramwise_torch::StateStream &stream) -> unsigned long long {
+        const vramwise_torch::NamedTensor state = named(tensor, object);
+        switch (what) {
+        case VRAMWISE_TORCH_NOTE_STEP:
+            stream.note_step(state);
+            return 0;
+        case VRAMWISE_TORCH_COPY_OUT:
+            return stream.copy_out(state);
+        case VRAMWISE_TORCH_LOOK_AT:
+            return stream.look_at(state);
+        case VRAMWISE_TORCH_COPY_AT_ONCE:
+            return stream.copy_out_at_once(state);
+        case VRAMWISE_TORCH_BIND_OUT:
+            return stream.bind_out(state);
+        case VRAMWISE_TORCH_BIND_IN:
+            return stream.bind_in(state);
+        case VRAMWISE_TORCH_IS_ALONE:
+            return stream.is_alone(state);
+        default:
+            return 0;
+        }
+    });
+}
+
+void vramwise_torch_stream_wait(unsigned long long tensor, unsigned long long object)
+{
+    with_stream([&](vramwise_torch::StateStream &stream) {
+        stream.wait(named(tensor, object));
+        return 0;
+    });
+}
+
+unsigned long long vramwise_torch_stream_release(int device)
+{
+    return with_device(device,
+                       [](vramwise_torch::StateStream &stream, vramwise_torch::DevicePools &pools) {
+                           return stream.release(pools);
+                       });
+}
+
+int vramwise_torch_stream_next_need(int *device, unsigned long long *size_bytes)
+{
+    return static_cast<int>(with_stream([&](vramwise_torch::StateStream &stream) {
+        uint64_t wanted_bytes = 0;
+        const bool is_wanted = stream.next_need(device, &wanted_bytes);
+        *size_bytes = wanted_bytes;
+        return is_wanted;
+    }));
+}
+
+void vramwise_torch_stream_answer(int is_worth_while)
+{
+    with_stream([&](vramwise_torch::StateStream &stream) {
+        stream.answer(is_worth_while != 0);
+        return 0;
+    });
+}
