@@ -8,7 +8,8 @@
 //   in    The copy waits for the stream whose memory the new block was. The step's stream waits for
 //         the copy before the storage is bound to the block. If the version is not what it was when
 //         the state left, the copy is made again. What the optimizer's own step writes needs no
-//         version: bind_in() before the step ends every copy, and none begins until note_step().
+//         version: bind_in() before the step ends every copy, and none begins until note_step(). A
+//         step that fails is not noted: its state stays where it is up to the next.
 //   free  A block that a storage was bound to may still be read by work on any stream, queued while
 //         it was: it is freed when the whole device was waited for.
 //
@@ -268,7 +269,7 @@ uint64_t StateStream::copy_out(NamedTensor tensor)
 {
     std::lock_guard<std::recursive_mutex> hold(lock_);
     Piece *piece = find(tensor);
-    if (piece == nullptr || piece->place != on_device || !is_on())
+    if (piece == nullptr || piece->place != on_device || piece->is_in_step || !is_on())
         return 0;
     Lane &lane = lane_of(*piece->device);
     piece->version = version_of(tensor);
@@ -284,7 +285,7 @@ uint64_t StateStream::look_at(NamedTensor tensor)
 {
     std::lock_guard<std::recursive_mutex> hold(lock_);
     Piece *piece = find(tensor);
-    if (piece == nullptr || piece->place != on_device)
+    if (piece == nullptr || piece->place != on_device || piece->is_in_step)
         return 0;
     piece->version = version_of(tensor);
     return piece->size_bytes;
@@ -294,7 +295,7 @@ uint64_t StateStream::copy_out_at_once(NamedTensor tensor)
 {
     std::lock_guard<std::recursive_mutex> hold(lock_);
     Piece *piece = find(tensor);
-    if (piece == nullptr || piece->place != on_device || !is_on() ||
+    if (piece == nullptr || piece->place != on_device || piece->is_in_step || !is_on() ||
         piece->version != version_of(tensor))
         return 0;
     Lane &lane = lane_of(*piece->device);
@@ -390,13 +391,13 @@ bool StateStream::bind_in(NamedTensor tensor)
         return true;
     Lane &lane = lane_of(*piece->device);
     lane.requests_before_step = lane.requests;
+    piece->is_in_step = true;
     if (piece->place == leaving) // nobody wanted the room
         put(*piece, on_device);
     if (piece->place == on_device)
         return true;
     const vw_device &device = *piece->device->device;
     const vw_stream current = current_stream_on(*piece->device);
-    piece->is_in_step = true;
     lane.counts.stayed_bytes += piece->size_bytes; // unless it gets to the end of this
     if (!is_alone(tensor)) {
         drop_block(*piece);

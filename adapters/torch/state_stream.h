@@ -121,10 +121,10 @@ class StateStream
         c10::StorageImpl *storage; // held weakly
         uint64_t size_bytes;
         Place place = on_device;
-        bool is_in_step = false;      // away, and its optimizer may be writing to the host's copy
-        uint32_t version = 0;         // of the tensor when it was copied out
-        vw_stream home = 0;           // on which its optimizer steps
-        void *host = nullptr;         // its copy; kept for the next time
+        bool is_in_step = false; // of its optimizer, or one that failed: no copy is to be trusted
+        uint32_t version = 0;    // of the tensor when it was copied out
+        vw_stream home = 0;      // on which its optimizer steps
+        void *host = nullptr;    // its copy; kept for the next time
         vw_device_ptr back = VW_NULL; // returning: the block that is being filled
         vw_device_event copied = 0;   // behind the newest copy
     };

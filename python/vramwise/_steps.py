@@ -29,9 +29,17 @@ def is_compiling_of(torch: Any) -> Optional[Callable[[], bool]]:
 def call_after_steps(torch: Any, call: Callable[[Any], None]) -> bool:
     """`call(optimizer)` after each step of any optimizer from here on, in this process. False, and it
     never is: before PyTorch 2.1."""
+    return _call_around_steps(torch, "register_optimizer_step_post_hook", call)
+
+
+def call_before_steps(torch: Any, call: Callable[[Any], None]) -> bool:
+    """The same before each step."""
+    return _call_around_steps(torch, "register_optimizer_step_pre_hook", call)
+
+
+def _call_around_steps(torch: Any, name: str, call: Callable[[Any], None]) -> bool:
     is_compiling = is_compiling_of(torch)
-    register = getattr(sys.modules.get("torch.optim.optimizer"),
-                       "register_optimizer_step_post_hook", None)
+    register = getattr(sys.modules.get("torch.optim.optimizer"), name, None)
     if register is None or is_compiling is None:
         return False
 

@@ -345,6 +345,31 @@ static void without_room_a_step_finds_it_on_the_host_and_its_writes_stay(void **
     assert_true(is_on_device(adapter, state) && state.is_filled_with(2));
 }
 
+// Its kernels write without a version. One that failed may have written anything.
+static void nothing_leaves_during_a_step_or_after_one_that_failed(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State state(adapter.allocate(8 * part));
+    state.fill(1);
+    end_step({&state});
+    assert_int_equal(move(state, VRAMWISE_TORCH_COPY_OUT), 8 * part);
+    assert_true(begin_step(state)); // the copy is worth nothing now
+    assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 0);
+    assert_int_equal(move(state, VRAMWISE_TORCH_COPY_OUT), 0);
+    assert_int_equal(move(state, VRAMWISE_TORCH_LOOK_AT), 0);
+    assert_int_equal(move(state, VRAMWISE_TORCH_COPY_AT_ONCE), 0);
+    state.fill(2);
+    void *crowd = adapter.raw_alloc(28 * part); // a closure, or the pass after a failed step
+    assert_true(is_on_device(adapter, state) && state.is_filled_with(2));
+    assert_true(stats_of(adapter).spills > 0);
+    adapter.raw_delete(crowd);
+    assert_true(begin_step(state));
+    end_step({&state});
+    assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 8 * part);
+    vramwise_torch_stream_release(0);
+    assert_true(state.is_filled_with(2));
+}
+
 static void a_storage_that_ends_gives_its_memory_back_wherever_it_is(void **)
 {
     Adapter &adapter = streaming_adapter(16 * part); // host memory for two
@@ -502,6 +527,7 @@ int main()
         cmocka_unit_test(a_return_gives_way_to_whoever_wants_the_room),
         cmocka_unit_test(a_write_while_it_returns_is_not_lost),
         cmocka_unit_test(without_room_a_step_finds_it_on_the_host_and_its_writes_stay),
+        cmocka_unit_test(nothing_leaves_during_a_step_or_after_one_that_failed),
         cmocka_unit_test(a_storage_that_ends_gives_its_memory_back_wherever_it_is),
         cmocka_unit_test(whichever_call_fails_the_bytes_are_there),
         cmocka_unit_test(what_cannot_move_is_not_taken_in),

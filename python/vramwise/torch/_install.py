@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, Optional, Tuple, Union
 
 from .. import _library, _paths
-from . import _compile, _nccl, _prebuilt, _profiler, _spill
+from . import _compile, _nccl, _prebuilt, _profiler, _spill, _stream
 from ._say import say
 from ._state import (Installed, InstallError, State, bound_adapter, launch_gate,
                      support_library)
@@ -67,6 +67,7 @@ class _Wishes:
     gate: bool
     spill_bytes: int
     keep_free: str
+    stream: bool
     quiet: bool
 
     @property
@@ -89,6 +90,15 @@ def _spill_bytes(spill: Union[None, int, str], allocator: str) -> int:
     if not is_ours:
         raise ValueError(f"spill is for {', '.join(OWN_ALLOCATORS)}, not for {allocator!r}")
     return _library.memory_bytes("spill", spill)
+
+
+def _stream_wanted(stream: Optional[bool], spill_bytes: int) -> bool:
+    """None: by the environment, where anything may be spilled. ValueError: nothing may."""
+    if stream is None:
+        return spill_bytes != 0 and os.environ.get("VRAMWISE_STREAM", "") == "1"
+    if stream and spill_bytes == 0:
+        raise ValueError("stream=True needs spill=SIZE: the host memory that state may go to")
+    return stream
 
 
 def _keep_free(keep_free: Union[None, int, str], allocator: str) -> str:
@@ -172,6 +182,8 @@ def _install_adapter(torch: Any, wishes: _Wishes) -> Installed:
     _follow_profilers(library, wishes.has_gate, wishes.quiet)
     if wishes.spill_bytes != 0:
         _spill.Advisor(wishes.quiet).begin(torch)
+    if wishes.stream:
+        _stream.Streamer(torch, library, wishes.quiet).begin()
     installed = Installed(wishes.allocator, "adapter", reason, path)
     _mark_snapshots(torch, installed)
     return installed
@@ -300,8 +312,8 @@ def _install(wishes: _Wishes) -> Installed:
 
 
 def install(allocator: str = "vramwise", *, fallback: str = "pytorch", gate: bool = True,
-            spill: Union[None, int, str] = None, keep_free: Union[None, int, str] = None,
-            quiet: bool = False) -> Installed:
+            spill: Union[None, int, str] = None, stream: Optional[bool] = None,
+            keep_free: Union[None, int, str] = None, quiet: bool = False) -> Installed:
     """Makes one of our allocators PyTorch's own, for the rest of the process.
 
     To be called before anything starts CUDA: right after `import torch` is a good place. Where no
@@ -320,6 +332,10 @@ def install(allocator: str = "vramwise", *, fallback: str = "pytorch", gate: boo
                  full: the program goes on, slower, with the same addresses. Of all its GPUs together;
                  0: none, None: what `vramwise run --spill` said. More than the machine has is an
                  InstallError
+    `stream`     True: an optimizer's state leaves the GPU behind the forward pass and returns behind the
+                 backward pass, where it would not fit. Needs `spill`, whose host memory it uses. New, and
+                 not measured on a GPU yet: off unless asked for. None: what VRAMWISE_STREAM=1 says. See
+                 docs/guides/too-large.md for what it asks of a program
     `keep_free`  so much of each GPU, "2GiB", "5%" or a number of bytes, is left to other libraries
                  and processes: idle memory goes back to the driver, in the background, as soon as
                  less is free. 0: nothing, None: what `vramwise run --keep-free` said
@@ -339,6 +355,7 @@ def install(allocator: str = "vramwise", *, fallback: str = "pytorch", gate: boo
     if _library.is_disabled():
         return Installed("pytorch", None, "VRAMWISE_DISABLE is set")
     spill_bytes = _spill_bytes(spill, allocator)
+    is_streamed = _stream_wanted(stream, spill_bytes)
     left_free = _keep_free(keep_free, allocator)
     with _lock:
         if State.installed is not None:
@@ -354,7 +371,7 @@ def install(allocator: str = "vramwise", *, fallback: str = "pytorch", gate: boo
             return Installed("pytorch", None)
         try:
             State.installed = _install(_Wishes(allocator, fallback, gate, spill_bytes, left_free,
-                                                quiet))
+                                                is_streamed, quiet))
         except Stays as reason:
             if fallback == "error":
                 raise InstallError(str(reason)) from None

@@ -55,6 +55,9 @@ class State:
     kept: Any = None  # what PyTorch holds only a bare address of
 
 
+ROOM_MAKER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_ulonglong)  # vramwise_torch.h
+
+
 def bound_adapter(path: str) -> ctypes.CDLL:
     """Loads the adapter and says what its functions take (vramwise_torch.h)."""
     library = ctypes.CDLL(path)
@@ -88,6 +91,23 @@ def bound_adapter(path: str) -> ctypes.CDLL:
     library.vramwise_torch_stats.restype = ctypes.c_long
     library.vramwise_torch_stats.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t]
     return library
+
+
+def bound_stream(library: ctypes.CDLL, keeps_lock: bool) -> ctypes.CDLL:
+    """The same adapter, with the functions for streamed state bound. `keeps_lock`: calls are made with
+    Python's lock held."""
+    size, number = ctypes.c_ulonglong, ctypes.c_int
+    made = (ctypes.PyDLL if keeps_lock else ctypes.CDLL)(library._name)
+    for name, result, arguments in (
+            ("start", number, [size, size, ROOM_MAKER, ctypes.c_void_p]), ("stop", None, []),
+            ("add", size, [size, size]), ("plan", size, [number, number]),
+            ("move", size, [size, size, number]), ("wait", None, [size, size]),
+            ("release", size, [number]),
+            ("next_need", number, [ctypes.POINTER(number), ctypes.POINTER(size)]),
+            ("answer", None, [number])):
+        function = getattr(made, f"vramwise_torch_stream_{name}")
+        function.restype, function.argtypes = result, arguments
+    return made
 
 
 def support_library() -> ctypes.CDLL:

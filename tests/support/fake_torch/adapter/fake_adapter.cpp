@@ -16,9 +16,11 @@
 #define HAS_RUNTIME (CUDART_VERSION >= 13000)
 #endif
 
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 
 #include <vramwise_torch.h> // copied beside this file
 
@@ -91,6 +93,119 @@ extern "C" int vramwise_torch_mark_step(char *message, size_t capacity)
     return 1;
 }
 
+// Streamed state: what was asked, in the order in which it came. A tensor is two numbers of the test's.
+struct FakeTensor {
+    unsigned number, storage_uses;
+};
+static char streamed[4096];
+static unsigned alone_references, alone_uses;
+static int (*room_maker)(int, unsigned long long);
+static std::mutex need_lock;
+static std::condition_variable need_changed;
+static int need; // 0: none, 1: posted, 2: taken, 3: answered
+static int need_answer;
+static bool is_streaming;
+
+static void note_stream(const char *what, long long number)
+{
+    size_t used = std::strlen(streamed);
+    if (used < sizeof streamed - 64)
+        std::snprintf(streamed + used, sizeof streamed - used, "%s %lld; ", what, number);
+}
+
+static bool is_alone(unsigned long long tensor, unsigned long long object)
+{
+    return *reinterpret_cast<unsigned *>(object) == alone_references &&
+           reinterpret_cast<FakeTensor *>(tensor)->storage_uses == alone_uses;
+}
+
+extern "C" int vramwise_torch_stream_start(unsigned long long tensor, unsigned long long object,
+                                           int (*make_room)(int, unsigned long long),
+                                           int (*has_lock)(void))
+{
+    alone_references = *reinterpret_cast<unsigned *>(object);
+    alone_uses = reinterpret_cast<FakeTensor *>(tensor)->storage_uses;
+    room_maker = make_room;
+    is_streaming = true;
+    note_stream("start", has_lock());
+    return 1;
+}
+
+extern "C" void vramwise_torch_stream_stop(void)
+{
+    std::lock_guard<std::mutex> hold(need_lock);
+    is_streaming = false;
+    need_changed.notify_all();
+}
+
+extern "C" unsigned long long vramwise_torch_stream_add(unsigned long long tensor,
+                                                        unsigned long long)
+{
+    note_stream("add", reinterpret_cast<FakeTensor *>(tensor)->number);
+    return 1000;
+}
+
+extern "C" unsigned long long vramwise_torch_stream_plan(int device, int is_step_end)
+{
+    note_stream(is_step_end ? "end" : "plan", device);
+    const char *wanted = std::getenv("FAKE_ADAPTER_STREAMS");
+    return wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 0;
+}
+
+extern "C" unsigned long long vramwise_torch_stream_move(unsigned long long tensor,
+                                                         unsigned long long object, int what)
+{
+    static const char *const names[] = {"step", "copy", "look", "at_once", "out", "in"};
+    const bool is_held = !is_alone(tensor, object);
+    if (what == VRAMWISE_TORCH_IS_ALONE)
+        return !is_held;
+    char text[32];
+    std::snprintf(text, sizeof text, "%s%s", is_held && what >= 4 ? "not " : "", names[what]);
+    note_stream(text, reinterpret_cast<FakeTensor *>(tensor)->number);
+    return is_held && what >= 4 ? 0 : 1000;
+}
+
+extern "C" void vramwise_torch_stream_wait(unsigned long long tensor, unsigned long long)
+{
+    note_stream("wait", reinterpret_cast<FakeTensor *>(tensor)->number);
+}
+
+extern "C" unsigned long long vramwise_torch_stream_release(int device)
+{
+    note_stream("release", device);
+    return 1000;
+}
+
+extern "C" int vramwise_torch_stream_next_need(int *device, unsigned long long *size_bytes)
+{
+    std::unique_lock<std::mutex> hold(need_lock);
+    need_changed.wait(hold, [] { return need == 1 || !is_streaming; });
+    need = 2;
+    *device = 0;
+    *size_bytes = 1500;
+    return is_streaming;
+}
+
+extern "C" void vramwise_torch_stream_answer(int is_worth_while)
+{
+    std::lock_guard<std::mutex> hold(need_lock);
+    need = 3;
+    need_answer = is_worth_while;
+    need_changed.notify_all();
+}
+
+// A request that finds no room, of a thread with Python's lock or without it.
+extern "C" int fake_stream_request(int has_lock)
+{
+    if (has_lock)
+        return room_maker(0, 1500);
+    std::unique_lock<std::mutex> hold(need_lock);
+    need = 1;
+    need_changed.notify_all();
+    need_changed.wait(hold, [] { return need == 3 || !is_streaming; });
+    return need_answer;
+}
+
 // What was asked, in the order in which it came; the first tries find no moment.
 static char parked[512];
 static int refusals = 2;
@@ -155,15 +270,16 @@ extern "C" void vramwise_torch_expect_profilers(int is_expected)
 
 extern "C" long vramwise_torch_stats(int device, char *json, size_t capacity)
 {
-    char text[2048];
+    char text[8192];
     if (device != 0)
         return 0;
     std::snprintf(text, sizeof text,
                   "{\"installed\": \"%s\", \"expects_profilers\": %d, \"spill\": %llu, "
                   "\"keep_free\": \"%s\", "
                   "\"advised\": \"%s\", \"steps\": %d, \"configured\": \"%s\", "
-                  "\"parked\": \"%s\"}",
-                  installed, expected, spilled, left_free, advised, steps, configured, parked);
+                  "\"parked\": \"%s\", \"streamed\": \"%s\"}",
+                  installed, expected, spilled, left_free, advised, steps, configured, parked,
+                  streamed);
     if (json != nullptr && capacity > std::strlen(text))
         std::strcpy(json, text);
     return (long)std::strlen(text) + 1;

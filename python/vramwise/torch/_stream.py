@@ -1,0 +1,241 @@
+"""_stream.py - an optimizer's state that leaves the GPU behind the forward pass and returns behind the
+backward pass.
+
+The adapter copies, binds storages elsewhere and makes the schedule (state_stream.h). Here: which tensors
+are an optimizer's state, when its steps begin and end, and what is moved when a request finds no room.
+
+A storage may be bound elsewhere only while no other thread can be between reading its address and using
+it. Whoever uses a tensor holds a reference to it, in Python or in C++. So the adapter, with Python's
+lock held, compares the counts of references with those of a tensor that just one dictionary holds: that
+is what _ask() is for, through which every such call is made. Without a global lock there is no such
+moment, and Python without one is refused.
+
+A failure here must not end the job: it is said in a line, nothing more leaves, and what is away comes
+back with the next steps, or stays on the host, where it is right and slow.
+"""
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import sys
+import threading
+import weakref
+from typing import Any, Callable, Dict, List, Optional
+
+from .. import _steps
+from .._library import VramwiseError
+from ._say import say
+from ._spill import _tensors_in
+from ._state import ROOM_MAKER, bound_stream
+
+# What vramwise_torch_stream_move() does.
+_NOTE_STEP, _COPY_OUT, _LOOK_AT, _COPY_AT_ONCE, _BIND_OUT, _BIND_IN, _IS_ALONE = range(7)
+_PORTIONS = 4  # in so many what is to leave goes: each takes a wait for the GPU
+
+
+class _Piece:
+    """A tensor of an optimizer's state. Held weakly: the optimizer alone decides how long it lives."""
+    __slots__ = ("tensor", "size", "device", "is_leaving")
+
+    def __init__(self, tensor: "weakref.ref[Any]", size: int, device: int) -> None:
+        self.tensor, self.size, self.device = tensor, size, device
+        self.is_leaving = False  # a copy was begun, and it was not bound to it yet
+
+
+def _ask(function: Callable[..., int], reference: "weakref.ref[Any]", *more: Any) -> int:
+    """`function` for a tensor that is held by this variable, and by whoever else holds it."""
+    tensor = reference()
+    return function(tensor._cdata, id(tensor), *more) if tensor is not None else 0
+
+
+class Streamer:
+    """One for the process."""
+
+    def __init__(self, torch: Any, adapter: ctypes.CDLL, quiet: bool) -> None:
+        self._torch, self._quiet = torch, quiet
+        self._with_lock, self._without = bound_stream(adapter, True), bound_stream(adapter, False)
+        self._is_at_work = True   # state may leave
+        self._is_started = False  # with the first step that counts: before, CUDA may not be started
+        self._is_child = False    # of fork()
+        self._first = _steps.FirstToStep()
+        self._pieces: Dict[int, _Piece] = {}  # by id(tensor), in the order in which they came
+        self._by_optimizer: "weakref.WeakKeyDictionary[Any, List[_Piece]]" = weakref.WeakKeyDictionary()
+        self._moving = threading.Lock()
+        self._room_maker = ROOM_MAKER(self._make_room)  # the adapter has its address
+
+    def begin(self) -> None:
+        """From here on."""
+        if not getattr(sys, "_is_gil_enabled", lambda: True)():
+            self._end("this Python has no global lock")
+        elif not (_steps.call_before_steps(self._torch, self._before_safely)
+                  and _steps.call_after_steps(self._torch, self._after_safely)):
+            self._end(f"PyTorch {self._torch.__version__} does not tell of steps")
+        else:
+            os.register_at_fork(after_in_child=self._leave_to_parent)
+
+    def _end(self, reason: str) -> None:
+        self._is_at_work = False
+        if self._is_started:
+            self._without.vramwise_torch_stream_stop()
+        say(f"no optimizer's state is streamed to host memory any more: {reason}", quiet=self._quiet)
+
+    def _leave_to_parent(self) -> None:
+        self._is_at_work, self._is_child = False, True
+
+    # ---- around steps ----------------------------------------------------------------------------
+
+    def _before_safely(self, optimizer: Any) -> None:
+        """Also after the end: what is away is to come back."""
+        try:
+            if not self._is_child:
+                self._before(optimizer)
+        except Exception as error:
+            if self._is_at_work:
+                self._end(f"{type(error).__name__}: {error}")
+
+    def _after_safely(self, optimizer: Any) -> None:
+        if not self._is_at_work:
+            return
+        try:
+            self._after(optimizer)
+        except Exception as error:
+            self._end(f"{type(error).__name__}: {error}")
+
+    def _before(self, optimizer: Any) -> None:
+        for piece in self._by_optimizer.get(optimizer, ()):
+            _ask(self._with_lock.vramwise_torch_stream_move, piece.tensor, _BIND_IN)
+            piece.is_leaving = False
+
+    def _after(self, optimizer: Any) -> None:
+        if not _can_stream(optimizer) or self._torch.cuda.is_current_stream_capturing():
+            return
+        if not self._is_started:
+            self._start()
+        pieces = self._pieces_of(optimizer)
+        self._by_optimizer[optimizer] = pieces
+        move = self._with_lock.vramwise_torch_stream_move
+        for piece in pieces:
+            _ask(move, piece.tensor, _NOTE_STEP)
+        is_step_end = self._first.is_it(optimizer)
+        for device in sorted({piece.device for piece in (self._pieces.values() if is_step_end else pieces)}):
+            wanted = self._without.vramwise_torch_stream_plan(device, is_step_end)
+            for piece in pieces:
+                if wanted > 0 and piece.device == device:
+                    begun = _ask(move, piece.tensor, _COPY_OUT)
+                    piece.is_leaving = begun > 0
+                    wanted -= begun
+
+    def _pieces_of(self, optimizer: Any) -> List[_Piece]:
+        found = []
+        for state in list(optimizer.state.values()):
+            for tensor in _tensors_in(state):
+                piece = self._pieces.get(id(tensor))
+                if piece is None or piece.tensor() is not tensor:
+                    piece = self._new_piece(tensor)
+                if piece is not None:
+                    found.append(piece)
+        return found
+
+    def _new_piece(self, tensor: Any) -> Optional[_Piece]:
+        """None: it is not a plain tensor on a GPU with a storage of its own, or too small."""
+        if type(tensor) is not self._torch.Tensor or not tensor.is_cuda or tensor.requires_grad:
+            return None
+        if tensor.layout is not self._torch.strided or tensor.storage_offset() != 0:
+            return None
+        if tensor.numel() * tensor.element_size() != tensor.untyped_storage().nbytes():
+            return None
+        key, pieces = id(tensor), self._pieces
+        reference = weakref.ref(tensor, lambda _: pieces.pop(key, None))
+        size = _ask(self._with_lock.vramwise_torch_stream_add, reference)
+        if size == 0:
+            return None
+        pieces[key] = _Piece(reference, size, tensor.device.index)
+        return pieces[key]
+
+    # ---- starting --------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        """VramwiseError: counts of references do not say here who holds a tensor."""
+        holder = {"state": self._torch.empty(8)}
+        holder["state"].untyped_storage()  # an object that counts from the first time on
+        reference = weakref.ref(holder["state"])
+        move = self._with_lock.vramwise_torch_stream_move
+        has_lock = ctypes.cast(ctypes.pythonapi.PyGILState_Check, ctypes.c_void_p)
+        if not _ask(self._with_lock.vramwise_torch_stream_start, reference, self._room_maker, has_lock):
+            raise VramwiseError("the adapter refused")
+        self._is_started = True
+        is_seen = [_ask(move, reference, _IS_ALONE)]
+        for others in (lambda: holder["state"], lambda: holder["state"].detach()):
+            other = others()
+            is_seen.append(1 - _ask(move, reference, _IS_ALONE))
+            del other
+            is_seen.append(_ask(move, reference, _IS_ALONE))
+        if not all(is_seen):
+            raise VramwiseError(f"references cannot be counted here ({is_seen})")
+        atexit.register(self._quit)
+        threading.Thread(target=self._serve, name="vramwise-stream", daemon=True).start()
+
+    def _quit(self) -> None:
+        if not self._is_child:
+            self._is_at_work = False
+            self._without.vramwise_torch_stream_stop()
+
+    # ---- a request without room ------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        """For requests of threads that do not have Python's lock."""
+        device, size = ctypes.c_int(), ctypes.c_ulonglong()
+        while self._without.vramwise_torch_stream_next_need(ctypes.byref(device), ctypes.byref(size)):
+            self._without.vramwise_torch_stream_answer(self._make_room(device.value, size.value))
+        if self._is_at_work:
+            self._end("a request for memory waited too long for Python")
+
+    def _make_room(self, device: int, size: int) -> int:
+        """1: memory was freed."""
+        if not self._is_at_work or not self._moving.acquire(blocking=False):
+            return 0
+        try:
+            return int(self._move_out([piece for piece in list(self._pieces.values())
+                                       if piece.device == device], device, size))
+        except Exception as error:
+            self._end(f"{type(error).__name__}: {error}")
+            return 0
+        finally:
+            self._moving.release()
+
+    def _move_out(self, pieces: List[_Piece], device: int, size: int) -> bool:
+        move, release = self._with_lock.vramwise_torch_stream_move, self._without.vramwise_torch_stream_release
+        leaving = [piece for piece in pieces if piece.is_leaving]
+        moved = self._bind_out(leaving, max(size, sum(piece.size for piece in leaving) // _PORTIONS))
+        if moved < size:  # more than was planned, or nothing was
+            chosen: List[_Piece] = []
+            for piece in pieces:
+                if sum(other.size for other in chosen) < size - moved and _ask(move, piece.tensor, _LOOK_AT):
+                    chosen.append(piece)
+            release(device)
+            for piece in chosen:
+                piece.is_leaving = _ask(move, piece.tensor, _COPY_AT_ONCE) > 0
+            moved += self._bind_out([piece for piece in chosen if piece.is_leaving], size)
+        release(device)
+        return moved > 0
+
+    def _bind_out(self, pieces: List[_Piece], wanted: int) -> int:
+        moved = 0
+        for piece in pieces:
+            if moved < wanted:
+                _ask(self._without.vramwise_torch_stream_wait, piece.tensor)
+                bound = _ask(self._with_lock.vramwise_torch_stream_move, piece.tensor, _BIND_OUT)
+                piece.is_leaving = piece.is_leaving and bound == 0
+                moved += bound
+        return moved
+
+
+def _can_stream(optimizer: Any) -> bool:
+    """One of PyTorch's own, which touch their state inside of step() only, on the current stream; and not
+    one whose step is in a CUDA graph, which has the addresses."""
+    if type(optimizer).__module__.split(".")[:2] != ["torch", "optim"]:
+        return False
+    if hasattr(optimizer.__dict__.get("step"), "_torchdynamo_orig_callable"):
+        return False  # compiled: its hooks are not called
+    return not any(group.get("capturable") or group.get("differentiable") for group in optimizer.param_groups)
