@@ -8,8 +8,8 @@
 //   in    The copy waits for the stream whose memory the new block was. The step's stream waits for
 //         the copy before the storage is bound to the block. If the version is not what it was when
 //         the state left, the copy is made again. What the optimizer's own step writes needs no
-//         version: bind_in() before the step ends every copy, and none begins until note_step(). A
-//         step that fails is not noted: its state stays where it is up to the next.
+//         version: fetch() before the step ends every other copy, and none begins until
+//         note_step(). A step that fails is not noted: its state stays where it is up to the next.
 //   free  A block that a storage was bound to may still be read by work on any stream, queued while
 //         it was: it is freed when the whole device was waited for.
 //
@@ -19,6 +19,7 @@
 #include "state_stream.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include <unistd.h>
 
@@ -29,6 +30,9 @@ namespace vramwise_torch
 
 namespace
 {
+
+// That a thread with Python's lock waits for another one here.
+constexpr std::chrono::milliseconds a_moment{100};
 
 thread_local bool is_thread_bringing_back = false;
 
@@ -125,32 +129,24 @@ void StateStream::put(Piece &piece, Place place)
 StateStream::Piece *StateStream::find(NamedTensor tensor)
 {
     auto found = by_storage_.find(storage_of(tensor));
-    return found != by_storage_.end() && found->second->place != gone ? found->second : nullptr;
+    return found != by_storage_.end() && !found->second->has_ended ? found->second : nullptr;
 }
 
-// The storage has ended while it was bound to the host's copy.
-void StateStream::host_copy_ends(void *context)
+// Without any lock: a thread with Python's may be here, or a child of fork().
+void StateStream::host_copy_ends(void *piece)
 {
-    auto *piece = static_cast<Piece *>(context);
-    StateStream &owner = *piece->owner;
-    if (getpid() != owner.process_id_)
-        return; // a child of fork(): the memory is the parent's, and its locks may be held for ever
-    std::lock_guard<std::recursive_mutex> hold(owner.lock_);
-    owner.drop_block(*piece);
-    owner.put(*piece, gone);
+    static_cast<Piece *>(piece)->has_ended.store(true);
 }
 
-// A piece that is away is another thread's until its storage has let go of the host's copy.
+// A storage that is bound to the host's copy has let go of it when has_ended is true, not before.
 void StateStream::forget_dead()
 {
     auto is_dead = [this](const std::unique_ptr<Piece> &piece) {
-        const bool has_ended =
-            piece->place == gone || ((piece->place == on_device || piece->place == leaving) &&
-                                     uses_of(piece->storage) == 0);
-        if (!has_ended)
+        const bool is_at_home = piece->place == on_device || piece->place == leaving;
+        if (is_at_home ? uses_of(piece->storage) != 0 : !piece->has_ended)
             return false;
-        put(*piece, gone);
-        lane_of(*piece->device).bytes_in[gone] -= piece->size_bytes;
+        drop_block(*piece);
+        lane_of(*piece->device).bytes_in[piece->place] -= piece->size_bytes;
         by_storage_.erase(piece->storage);
         c10::raw::weak_intrusive_ptr::decref(piece->storage);
         const vw_device &device = *piece->device->device;
@@ -166,7 +162,7 @@ uint64_t StateStream::add(NamedTensor tensor)
 {
     c10::StorageImpl *storage = storage_of(tensor);
     const c10::DataPtr &data = storage->data_ptr();
-    std::lock_guard<std::recursive_mutex> hold(lock_);
+    std::lock_guard<std::timed_mutex> hold(lock_);
     if (const Piece *known = find(tensor))
         return known->size_bytes;
     const size_t size_bytes = storage->nbytes();
@@ -183,7 +179,6 @@ uint64_t StateStream::add(NamedTensor tensor)
         return 0;
     forget_dead();
     auto piece = std::make_unique<Piece>();
-    piece->owner = this;
     piece->device = &device;
     piece->storage = storage;
     piece->size_bytes = size_bytes;
@@ -255,7 +250,7 @@ bool StateStream::copy(Lane &lane, Piece &piece, bool is_out)
 // From now on the host's copy of a piece that stayed away is what the step left there.
 void StateStream::note_step(NamedTensor tensor)
 {
-    std::lock_guard<std::recursive_mutex> hold(lock_);
+    std::lock_guard<std::timed_mutex> hold(lock_);
     Piece *piece = find(tensor);
     if (piece == nullptr)
         return;
@@ -267,7 +262,7 @@ void StateStream::note_step(NamedTensor tensor)
 
 uint64_t StateStream::copy_out(NamedTensor tensor)
 {
-    std::lock_guard<std::recursive_mutex> hold(lock_);
+    std::lock_guard<std::timed_mutex> hold(lock_);
     Piece *piece = find(tensor);
     if (piece == nullptr || piece->place != on_device || piece->is_in_step || !is_on())
         return 0;
@@ -283,7 +278,7 @@ uint64_t StateStream::copy_out(NamedTensor tensor)
 
 uint64_t StateStream::look_at(NamedTensor tensor)
 {
-    std::lock_guard<std::recursive_mutex> hold(lock_);
+    std::lock_guard<std::timed_mutex> hold(lock_);
     Piece *piece = find(tensor);
     if (piece == nullptr || piece->place != on_device || piece->is_in_step)
         return 0;
@@ -293,7 +288,7 @@ uint64_t StateStream::look_at(NamedTensor tensor)
 
 uint64_t StateStream::copy_out_at_once(NamedTensor tensor)
 {
-    std::lock_guard<std::recursive_mutex> hold(lock_);
+    std::lock_guard<std::timed_mutex> hold(lock_);
     Piece *piece = find(tensor);
     if (piece == nullptr || piece->place != on_device || piece->is_in_step || !is_on() ||
         piece->version != version_of(tensor))
@@ -311,7 +306,7 @@ void StateStream::wait(NamedTensor tensor)
     vw_device_event event = 0;
     const vw_device *device = nullptr;
     {
-        std::lock_guard<std::recursive_mutex> hold(lock_);
+        std::lock_guard<std::timed_mutex> hold(lock_);
         if (const Piece *piece = find(tensor)) {
             event = piece->copied;
             device = piece->device->device;
@@ -323,8 +318,8 @@ void StateStream::wait(NamedTensor tensor)
 
 uint64_t StateStream::bind_out(NamedTensor tensor)
 {
-    std::lock_guard<std::recursive_mutex> hold(lock_);
-    Piece *piece = find(tensor);
+    std::unique_lock<std::timed_mutex> hold(lock_, a_moment);
+    Piece *piece = hold.owns_lock() ? find(tensor) : nullptr;
     if (piece == nullptr || piece->place != leaving)
         return 0;
     Lane &lane = lane_of(*piece->device);
@@ -348,7 +343,7 @@ uint64_t StateStream::release(DevicePools &pools)
 {
     std::vector<c10::DataPtr> freed;
     {
-        std::lock_guard<std::recursive_mutex> hold(lock_);
+        std::lock_guard<std::timed_mutex> hold(lock_);
         freed.swap(lane_of(pools).left);
     }
     const vw_device &device = *pools.device;
@@ -366,12 +361,26 @@ uint64_t StateStream::release(DevicePools &pools)
 
 // ---- coming back -------------------------------------------------------------------------------
 
-bool StateStream::take_block(Lane &lane, Piece &piece)
+// Not into a private pool, nor while a stream may be capturing, nor where it would wait for a wake.
+static bool is_served_now(DevicePools &device, vw_pool *pool)
+{
+    vw_paged_stats stats{};
+    stats.struct_size = sizeof stats;
+    std::lock_guard<std::mutex> hold(device.lock);
+    return device.scopes.empty() && vw_pool_get_paged_stats(pool, &stats) == VW_OK &&
+           stats.parked_bytes == 0;
+}
+
+bool StateStream::take_block(const Lane &lane, Piece &piece)
 {
     const BringingBack guard;
-    if (live_bytes_of(*piece.device) + piece.size_bytes > lane.limit_bytes)
+    vw_pool *pool = pool_of(*piece.device);
+    if (live_bytes_of(*piece.device) + piece.size_bytes > lane.limit_bytes ||
+        !is_served_now(*piece.device, pool) ||
+        vw_alloc(pool, piece.size_bytes, piece.home, &piece.back) != VW_OK)
         return false;
-    return vw_alloc(pool_of(*piece.device), piece.size_bytes, piece.home, &piece.back) == VW_OK;
+    put(piece, returning);
+    return true;
 }
 
 void StateStream::drop_block(Piece &piece)
@@ -380,44 +389,52 @@ void StateStream::drop_block(Piece &piece)
         return;
     vw_free(pool_of(*piece.device), piece.back); // reused when the copy into it is over
     piece.back = VW_NULL;
+    piece.is_fetched = false;
     put(piece, away);
 }
 
-bool StateStream::bind_in(NamedTensor tensor)
+uint64_t StateStream::fetch(NamedTensor tensor)
 {
-    std::lock_guard<std::recursive_mutex> hold(lock_);
+    std::lock_guard<std::timed_mutex> hold(lock_);
     Piece *piece = find(tensor);
     if (piece == nullptr)
-        return true;
+        return 0;
     Lane &lane = lane_of(*piece->device);
     lane.requests_before_step = lane.requests;
     piece->is_in_step = true;
     if (piece->place == leaving) // nobody wanted the room
         put(*piece, on_device);
     if (piece->place == on_device)
-        return true;
+        return 0;
     const vw_device &device = *piece->device->device;
     const vw_stream current = current_stream_on(*piece->device);
-    lane.counts.stayed_bytes += piece->size_bytes; // unless it gets to the end of this
-    if (!is_alone(tensor)) {
-        drop_block(*piece);
-        return false;
-    }
-    if (piece->place == away) {
-        if (!is_due(lane, *piece, true) || !take_block(lane, *piece))
-            return false;
-        put(*piece, returning);
-        piece->version = version_of(tensor) + 1; // nothing was copied yet
-    }
-    const bool is_ahead = version_of(tensor) == piece->version;
-    bool is_filled = is_ahead;
-    if (!is_filled)
-        is_filled = is_behind(lane, *piece->device, lane.in, piece->home) &&
-                    is_behind(lane, *piece->device, lane.in, current) && copy(lane, *piece, false);
+    const uint32_t version = version_of(tensor);
+    lane.counts.stayed_bytes += piece->size_bytes; // unless bind_in() takes it
+    piece->is_ahead = piece->place == returning && piece->version == version;
+    if (piece->place == away && (!is_due(lane, *piece, true) || !take_block(lane, *piece)))
+        return 0;
+    piece->version = version;
+    bool is_filled = piece->is_ahead || (is_behind(lane, *piece->device, lane.in, piece->home) &&
+                                         is_behind(lane, *piece->device, lane.in, current) &&
+                                         copy(lane, *piece, false));
     if (!is_filled ||
         device.table->stream_wait_event(device.context, current, piece->copied) != VW_OK ||
         (current != piece->home &&
          vw_record_stream(pool_of(*piece->device), piece->back, current) != VW_OK)) {
+        drop_block(*piece);
+        return 0;
+    }
+    piece->is_fetched = true;
+    return piece->size_bytes;
+}
+
+bool StateStream::bind_in(NamedTensor tensor)
+{
+    std::unique_lock<std::timed_mutex> hold(lock_, a_moment);
+    Piece *piece = hold.owns_lock() ? find(tensor) : nullptr;
+    if (piece == nullptr || piece->place != returning || !piece->is_fetched)
+        return false;
+    if (version_of(tensor) != piece->version || !is_alone(tensor)) {
         drop_block(*piece);
         return false;
     }
@@ -426,10 +443,12 @@ bool StateStream::bind_in(NamedTensor tensor)
     c10::DataPtr on_host = piece->storage->set_data_ptr(std::move(there));
     on_host.release_context(); // the piece keeps it
     piece->back = VW_NULL;
+    piece->is_fetched = false;
     put(*piece, on_device);
-    lane.counts.stayed_bytes -= piece->size_bytes;
-    lane.counts.all_returned_bytes += piece->size_bytes;
-    lane.counts.returned_ahead_bytes += is_ahead ? piece->size_bytes : 0;
+    StreamCounts &counts = lane_of(*piece->device).counts;
+    counts.stayed_bytes -= piece->size_bytes;
+    counts.all_returned_bytes += piece->size_bytes;
+    counts.returned_ahead_bytes += piece->is_ahead ? piece->size_bytes : 0;
     return true;
 }
 
@@ -449,12 +468,11 @@ bool StateStream::is_due(const Lane &lane, const Piece &piece, bool is_for_step)
 void StateStream::begin_returns(Lane &lane, const DevicePools &device)
 {
     for (auto &piece : pieces_) {
-        if (piece->device != &device || piece->place != away || piece->is_in_step ||
-            !is_due(lane, *piece, false))
+        if (piece->device != &device || piece->place != away || piece->has_ended ||
+            piece->is_in_step || !is_due(lane, *piece, false))
             continue;
         if (!take_block(lane, *piece))
             return;
-        put(*piece, returning);
         // The block may be in use by work that is queued on its stream.
         if (!is_behind(lane, device, lane.in, piece->home) || !copy(lane, *piece, false)) {
             drop_block(*piece);
@@ -466,7 +484,7 @@ void StateStream::begin_returns(Lane &lane, const DevicePools &device)
 
 uint64_t StateStream::drop_returns(const DevicePools &device)
 {
-    std::lock_guard<std::recursive_mutex> hold(lock_);
+    std::lock_guard<std::timed_mutex> hold(lock_);
     Lane &lane = lane_of(device);
     const uint64_t dropped_bytes = lane.bytes_in[returning];
     for (auto &piece : pieces_)

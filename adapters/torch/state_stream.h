@@ -17,7 +17,10 @@
 // share the storage: none is left behind. The memory it was bound to is free only when the whole
 // device has come past that moment.
 //
-// Locks: lock_ comes before a pool's own, and under it Python's lock is never asked for.
+// Locks: lock_ comes before a pool's own, and under it Python's lock is never asked for. Whoever
+// has it may be held at the launch gate while the process is parked (docs/design/012-park.md). So
+// those with Python's lock, which a wake may need, launch nothing, and wait for lock_ only a
+// moment.
 #pragma once
 
 #include <array>
@@ -84,7 +87,14 @@ class StateStream
     void start(NamedTensor alone, RoomMaker room_maker, LockCheck has_lock);
     void stop(); // pieces that are away stay there until bind_in()
     bool is_alone(NamedTensor tensor);
-    // Its bytes, if its storage can be a piece; else 0.
+    // The bytes of the block that it is not bound to any more; 0: it stays where it is.
+    uint64_t bind_out(NamedTensor tensor);
+    // Behind fetch(). False: it stays on the host.
+    bool bind_in(NamedTensor tensor);
+
+    // ---- of Python, without its lock
+    // ------------------------------------------------------------- Its bytes, if its storage can
+    // be a piece; else 0.
     uint64_t add(NamedTensor tensor);
     // How many bytes more shall be copied out. At the end of a step a new schedule is made first.
     uint64_t plan(DevicePools &device, bool is_step_end);
@@ -97,11 +107,9 @@ class StateStream
     // what was written before is in the copy, and what was written since shows in the version.
     uint64_t look_at(NamedTensor tensor);
     uint64_t copy_out_at_once(NamedTensor tensor);
-    // The bytes of the block that it is not bound to any more; 0: it stays where it is.
-    uint64_t bind_out(NamedTensor tensor);
-    // Before the optimizer's step, on the current stream. False: it stays on the host.
-    bool bind_in(NamedTensor tensor);
-
+    // Before the optimizer's step, on the current stream: which then waits for the copy into the
+    // block that bind_in() binds it to. Its bytes; 0: it is on the device, or has to stay away.
+    uint64_t fetch(NamedTensor tensor);
     StreamCounts counts(const DevicePools &device);
 
     // ---- of Python, without its lock
@@ -114,13 +122,15 @@ class StateStream
     void answer(bool is_worth_while);
 
   private:
-    enum Place : uint8_t { on_device, leaving, away, returning, gone, place_count };
+    enum Place : uint8_t { on_device, leaving, away, returning, place_count };
     struct Piece {
-        StateStream *owner;
         DevicePools *device;
         c10::StorageImpl *storage; // held weakly
         uint64_t size_bytes;
         Place place = on_device;
+        std::atomic<bool> has_ended{false}; // while it was bound to the host's copy
+        bool is_fetched = false;            // returning, and the step's stream waits for it
+        bool is_ahead = false;              // and it was copied before the step
         bool is_in_step = false; // of its optimizer, or one that failed: no copy is to be trusted
         uint32_t version = 0;    // of the tensor when it was copied out
         vw_stream home = 0;      // on which its optimizer steps
@@ -178,7 +188,7 @@ class StateStream
     bool is_behind(Lane &lane, const DevicePools &device, vw_stream copies, vw_stream work);
     static void mark(Lane &lane, uint64_t live_bytes);
     bool is_due(const Lane &lane, const Piece &piece, bool is_for_step) const;
-    bool take_block(Lane &lane, Piece &piece);
+    bool take_block(const Lane &lane, Piece &piece);
     void drop_block(Piece &piece);
     void begin_returns(Lane &lane, const DevicePools &device);
     uint64_t drop_returns(const DevicePools &device);
@@ -193,8 +203,7 @@ class StateStream
     RoomMaker room_maker_ = nullptr;
     LockCheck has_lock_ = nullptr;
 
-    // What follows. Recursive: a callback that frees memory for a block may end a storage.
-    std::recursive_mutex lock_;
+    std::timed_mutex lock_; // what follows
     std::vector<Lane> lanes_;
     std::vector<std::unique_ptr<Piece>> pieces_; // in the order in which they came
     std::unordered_map<const c10::StorageImpl *, Piece *> by_storage_;

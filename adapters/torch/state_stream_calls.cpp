@@ -84,6 +84,8 @@ unsigned long long vramwise_torch_stream_move(unsigned long long tensor, unsigne
             return stream.copy_out_at_once(state);
         case VRAMWISE_TORCH_BIND_OUT:
             return stream.bind_out(state);
+        case VRAMWISE_TORCH_FETCH:
+            return stream.fetch(state);
         case VRAMWISE_TORCH_BIND_IN:
             return stream.bind_in(state);
         case VRAMWISE_TORCH_IS_ALONE:

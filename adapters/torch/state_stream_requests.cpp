@@ -70,7 +70,7 @@ void StateStream::note_request(DevicePools &device, uint64_t size_bytes)
 {
     if (size_bytes < least_bytes || pool_of(device) == nullptr || is_bringing_back())
         return;
-    std::lock_guard<std::recursive_mutex> hold(lock_);
+    std::lock_guard<std::timed_mutex> hold(lock_);
     Lane &lane = lane_of(device);
     if (lane.limit_bytes == 0) // no step has ended yet
         return;
@@ -81,12 +81,13 @@ void StateStream::note_request(DevicePools &device, uint64_t size_bytes)
 
 uint64_t StateStream::plan(DevicePools &device, bool is_step_end)
 {
-    std::lock_guard<std::recursive_mutex> hold(lock_);
+    std::lock_guard<std::timed_mutex> hold(lock_);
     Lane &lane = lane_of(device);
     if (is_step_end) {
+        forget_dead();
         uint64_t state_bytes = 0;
-        for (Place place : {on_device, leaving, away, returning})
-            state_bytes += lane.bytes_in[place];
+        for (uint64_t bytes : lane.bytes_in)
+            state_bytes += bytes;
         lane.limit_bytes = limit_bytes_of(device);
         lane.back_bytes.swap(lane.marks);
         lane.planned_per_mark = lane.per_mark;
@@ -106,7 +107,7 @@ uint64_t StateStream::plan(DevicePools &device, bool is_step_end)
 
 StreamCounts StateStream::counts(const DevicePools &device)
 {
-    std::lock_guard<std::recursive_mutex> hold(lock_);
+    std::lock_guard<std::timed_mutex> hold(lock_);
     StreamCounts counts = lane_of(device).counts;
     counts.away_bytes = lane_of(device).bytes_in[away] + lane_of(device).bytes_in[returning];
     return counts;
@@ -124,7 +125,7 @@ bool StateStream::make_room(DevicePools &device, uint64_t size_bytes)
         return true;
     const auto begin = std::chrono::steady_clock::now();
     const bool is_worth_while = ask_python(device, size_bytes);
-    std::lock_guard<std::recursive_mutex> hold(lock_);
+    std::lock_guard<std::timed_mutex> hold(lock_);
     lane_of(device).counts.asked++;
     lane_of(device).counts.wait_ns += static_cast<uint64_t>(
         (std::chrono::steady_clock::now() - begin) / std::chrono::nanoseconds(1));

@@ -55,8 +55,8 @@ VRAMWISE_TORCH_API int vramwise_torch_mark_step(char *message, size_t capacity);
 
 /* An optimizer's state that leaves the GPU beside the computation (state_stream.h); only where
  * memory may be spilled. `tensor` and `object` are tensor._cdata and id(tensor) of a tensor that
- * lives for the call. stream_start(), stream_add() and stream_move() are called with Python's lock
- * held all the time, the others without it.
+ * lives for the call. stream_start() is called with Python's lock held all the time, and so are the
+ * moves of which it is said; everything else without it.
  *
  * stream_start(): from now on requests are counted, and one that finds no room has `make_room`
  * called: by whoever answers stream_next_need(), or at once if its thread has Python's lock by
@@ -74,9 +74,10 @@ VRAMWISE_TORCH_API int vramwise_torch_mark_step(char *message, size_t capacity);
 #define VRAMWISE_TORCH_COPY_OUT 1     /* begins to copy it out, behind the current stream; bytes */
 #define VRAMWISE_TORCH_LOOK_AT 2      /* before stream_release() and COPY_AT_ONCE; bytes */
 #define VRAMWISE_TORCH_COPY_AT_ONCE 3 /* begins to copy it out; bytes */
-#define VRAMWISE_TORCH_BIND_OUT 4     /* behind stream_wait(); bytes, or 0: it stays */
-#define VRAMWISE_TORCH_BIND_IN 5      /* before a step on the current stream; 1: it is on the GPU */
-#define VRAMWISE_TORCH_IS_ALONE 6     /* 1: it is held like the tensor of stream_start() */
+#define VRAMWISE_TORCH_FETCH 4        /* before a step on the current stream; bytes to BIND_IN */
+#define VRAMWISE_TORCH_BIND_OUT 5     /* with the lock, behind stream_wait(); bytes; 0: it stays */
+#define VRAMWISE_TORCH_BIND_IN 6      /* with the lock, behind FETCH; 1: it is on the GPU */
+#define VRAMWISE_TORCH_IS_ALONE 7     /* with the lock; 1: held like the tensor of stream_start() */
 VRAMWISE_TORCH_API unsigned long long
 vramwise_torch_stream_move(unsigned long long tensor, unsigned long long object, int what);
 VRAMWISE_TORCH_API int

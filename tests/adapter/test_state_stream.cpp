@@ -138,9 +138,12 @@ static void end_step(const std::vector<State *> &states)
     movable = states;
 }
 
+// True: it is on the device.
 static bool begin_step(State &state)
 {
-    return move(state, VRAMWISE_TORCH_BIND_IN) == 1;
+    if (move(state, VRAMWISE_TORCH_FETCH) != 0)
+        move(state, VRAMWISE_TORCH_BIND_IN);
+    return vramwise_torch::installed_adapter()->advise(state.bytes(), VW_ADVISE_NORMAL) != 0;
 }
 
 // Forward and backward: blocks are asked for, and given back in the opposite order, with a small
@@ -345,6 +348,21 @@ static void without_room_a_step_finds_it_on_the_host_and_its_writes_stay(void **
     assert_true(is_on_device(adapter, state) && state.is_filled_with(2));
 }
 
+// Such as that of a graph, which is being captured.
+static void nothing_returns_while_requests_go_to_a_private_pool(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State state(adapter.allocate(8 * part));
+    state.fill(1);
+    end_step({&state});
+    adapter.raw_delete(adapter.raw_alloc(28 * part));
+    assert_false(is_on_device(adapter, state));
+    adapter.beginAllocateToPool(0, {0, 1}, [](cudaStream_t) { return true; });
+    assert_false(begin_step(state));
+    adapter.endAllocateToPool(0, {0, 1});
+    assert_true(begin_step(state) && state.is_filled_with(1));
+}
+
 // Its kernels write without a version. One that failed may have written anything.
 static void nothing_leaves_during_a_step_or_after_one_that_failed(void **)
 {
@@ -527,6 +545,7 @@ int main()
         cmocka_unit_test(a_return_gives_way_to_whoever_wants_the_room),
         cmocka_unit_test(a_write_while_it_returns_is_not_lost),
         cmocka_unit_test(without_room_a_step_finds_it_on_the_host_and_its_writes_stay),
+        cmocka_unit_test(nothing_returns_while_requests_go_to_a_private_pool),
         cmocka_unit_test(nothing_leaves_during_a_step_or_after_one_that_failed),
         cmocka_unit_test(a_storage_that_ends_gives_its_memory_back_wherever_it_is),
         cmocka_unit_test(whichever_call_fails_the_bytes_are_there),

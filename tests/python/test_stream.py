@@ -106,7 +106,8 @@ optimizer.step()
 told()
 """)
         ended = "step 1; step 2; step 3; end 0; copy 1; copy 2"  # as much as was wanted
-        self.assertEqual(lines, [f"start 1; add 1; add 2; add 3; {ended}", f"in 1; in 2; in 3; {ended}"])
+        self.assertEqual(lines, [f"start 1; add 1; add 2; add 3; {ended}",
+                                 f"fetch 1; in 1; fetch 2; in 2; fetch 3; in 3; {ended}"])
 
     def test_a_request_without_room_gets_what_was_copied_out_first(self):
         for has_lock in (0, 1):
@@ -149,7 +150,7 @@ print(request(1))
 told()
 """)
         self.assertIn("not out 1; wait 2; not out 2;", lines[2])
-        self.assertTrue(lines[3].startswith("not in 1; not in 2; step 1"))
+        self.assertTrue(lines[3].startswith("fetch 1; not in 1; fetch 2; not in 2; step 1"))
         self.assertEqual(lines[4:], ["1", "wait 1; out 1; wait 2; out 2; release 0"])
 
     def test_new_state_is_seen_and_old_state_forgotten(self):
@@ -171,7 +172,8 @@ told()
 """, wanted="0")
         self.assertEqual(lines[1], "release 0; release 0")
         self.assertEqual(lines[2], "add 11; add 12; add 13; step 11; step 12; step 13; end 0")
-        self.assertEqual(lines[3], "in 11; in 12; in 13; add 4; step 11; step 12; step 13; step 4; end 0")
+        self.assertEqual(lines[3], "fetch 11; in 11; fetch 12; in 12; fetch 13; in 13; add 4; step 11; "
+                                   "step 12; step 13; step 4; end 0")
         self.assertEqual(lines[4], "release 0; release 0")
 
     def test_of_several_optimizers_the_first_ends_steps(self):
@@ -183,7 +185,7 @@ for _ in range(2):
 told()
 """, wanted="1000")
         self.assertEqual(lines[0], "start 1; add 1; step 1; end 0; copy 1; add 2; step 2; plan 0; copy 2; "
-                                   "in 1; step 1; end 0; copy 1; in 2; step 2; plan 0; copy 2")
+                                   "fetch 1; in 1; step 1; end 0; copy 1; fetch 2; in 2; step 2; plan 0; copy 2")
 
     def test_a_step_that_fails_or_is_left_out_is_not_noted_and_the_next_is(self):
         lines = self.lines("""
@@ -199,8 +201,8 @@ optimizer.work = work
 optimizer.step(closure=lambda: request(1))  # which asks in the middle of it
 told()
 """)
-        self.assertEqual(lines[1], "in 1")
-        self.assertEqual(lines[2], "in 1; look 1; release 0; at_once 1; wait 1; out 1; release 0; "
+        self.assertEqual(lines[1], "fetch 1; in 1")
+        self.assertEqual(lines[2], "fetch 1; in 1; look 1; release 0; at_once 1; wait 1; out 1; release 0; "
                                    "step 1; end 0; copy 1")
 
     def test_what_cannot_be_streamed_is_left_alone(self):
@@ -242,7 +244,7 @@ for _ in range(3):
     request(1)
 told()
 """)
-        self.assertEqual(output.splitlines()[1], "in 1; in 1; in 1")
+        self.assertEqual(output.splitlines()[1], "fetch 1; in 1; fetch 1; in 1; fetch 1; in 1")
         self.assertEqual(errors.count("no optimizer's state is streamed to host memory any more: "
                                       "ZeroDivisionError"), 1, errors)
 

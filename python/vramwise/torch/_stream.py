@@ -8,7 +8,8 @@ A storage may be bound elsewhere only while no other thread can be between readi
 it. Whoever uses a tensor holds a reference to it, in Python or in C++. So the adapter, with Python's
 lock held, compares the counts of references with those of a tensor that just one dictionary holds: that
 is what _ask() is for, through which every such call is made. Without a global lock there is no such
-moment, and Python without one is refused.
+moment, and Python without one is refused. Calls that copy are made without the lock: while the process is
+parked they wait for a wake.
 
 A failure here must not end the job: it is said in a line, nothing more leaves, and what is away comes
 back with the next steps, or stays on the host, where it is right and slow.
@@ -30,7 +31,7 @@ from ._spill import _tensors_in
 from ._state import ROOM_MAKER, bound_stream
 
 # What vramwise_torch_stream_move() does.
-_NOTE_STEP, _COPY_OUT, _LOOK_AT, _COPY_AT_ONCE, _BIND_OUT, _BIND_IN, _IS_ALONE = range(7)
+_NOTE_STEP, _COPY_OUT, _LOOK_AT, _COPY_AT_ONCE, _FETCH, _BIND_OUT, _BIND_IN, _IS_ALONE = range(8)
 _PORTIONS = 4  # in so many what is to leave goes: each takes a wait for the GPU
 
 
@@ -104,7 +105,8 @@ class Streamer:
 
     def _before(self, optimizer: Any) -> None:
         for piece in self._by_optimizer.get(optimizer, ()):
-            _ask(self._with_lock.vramwise_torch_stream_move, piece.tensor, _BIND_IN)
+            if _ask(self._without.vramwise_torch_stream_move, piece.tensor, _FETCH):
+                _ask(self._with_lock.vramwise_torch_stream_move, piece.tensor, _BIND_IN)
             piece.is_leaving = False
 
     def _after(self, optimizer: Any) -> None:
@@ -114,7 +116,7 @@ class Streamer:
             self._start()
         pieces = self._pieces_of(optimizer)
         self._by_optimizer[optimizer] = pieces
-        move = self._with_lock.vramwise_torch_stream_move
+        move = self._without.vramwise_torch_stream_move
         for piece in pieces:
             _ask(move, piece.tensor, _NOTE_STEP)
         is_step_end = self._first.is_it(optimizer)
@@ -147,7 +149,7 @@ class Streamer:
             return None
         key, pieces = id(tensor), self._pieces
         reference = weakref.ref(tensor, lambda _: pieces.pop(key, None))
-        size = _ask(self._with_lock.vramwise_torch_stream_add, reference)
+        size = _ask(self._without.vramwise_torch_stream_add, reference)
         if size == 0:
             return None
         pieces[key] = _Piece(reference, size, tensor.device.index)
@@ -205,7 +207,7 @@ class Streamer:
             self._moving.release()
 
     def _move_out(self, pieces: List[_Piece], device: int, size: int) -> bool:
-        move, release = self._with_lock.vramwise_torch_stream_move, self._without.vramwise_torch_stream_release
+        move, release = self._without.vramwise_torch_stream_move, self._without.vramwise_torch_stream_release
         leaving = [piece for piece in pieces if piece.is_leaving]
         moved = self._bind_out(leaving, max(size, sum(piece.size for piece in leaving) // _PORTIONS))
         if moved < size:  # more than was planned, or nothing was

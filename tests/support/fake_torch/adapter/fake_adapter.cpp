@@ -93,7 +93,8 @@ extern "C" int vramwise_torch_mark_step(char *message, size_t capacity)
     return 1;
 }
 
-// Streamed state: what was asked, in the order in which it came. A tensor is two numbers of the test's.
+// Streamed state: what was asked, in the order in which it came. A tensor is two numbers of the
+// test's.
 struct FakeTensor {
     unsigned number, storage_uses;
 };
@@ -155,14 +156,15 @@ extern "C" unsigned long long vramwise_torch_stream_plan(int device, int is_step
 extern "C" unsigned long long vramwise_torch_stream_move(unsigned long long tensor,
                                                          unsigned long long object, int what)
 {
-    static const char *const names[] = {"step", "copy", "look", "at_once", "out", "in"};
+    static const char *const names[] = {"step", "copy", "look", "at_once", "fetch", "out", "in"};
     const bool is_held = !is_alone(tensor, object);
     if (what == VRAMWISE_TORCH_IS_ALONE)
         return !is_held;
     char text[32];
-    std::snprintf(text, sizeof text, "%s%s", is_held && what >= 4 ? "not " : "", names[what]);
+    std::snprintf(text, sizeof text, "%s%s",
+                  is_held && what >= VRAMWISE_TORCH_BIND_OUT ? "not " : "", names[what]);
     note_stream(text, reinterpret_cast<FakeTensor *>(tensor)->number);
-    return is_held && what >= 4 ? 0 : 1000;
+    return is_held && what >= VRAMWISE_TORCH_BIND_OUT ? 0 : 1000;
 }
 
 extern "C" void vramwise_torch_stream_wait(unsigned long long tensor, unsigned long long)
