@@ -3,11 +3,12 @@
     python3 bench_spill.py [--seconds S] [--only WORD] [--spill SIZE]
 
 Each model is first run as it is, twice: that gives its peak of live memory, its losses, its time for a
-step, and whether PyTorch repeats itself. Then the process may have 0.95, 0.85 and 0.7 of that peak
-(set_per_process_memory_fraction): with ours that may spill, with PyTorch's allocator, and with
-expandable segments. Beside them what a programmer would do: activation checkpointing, and an optimizer
-in host memory, without a limit and with their peak. Of the fused optimizer there are the runs of ours
-and of PyTorch's allocator only.
+step, and whether PyTorch repeats itself. Then the process may have 0.95, 0.85, 0.7 and 0.5 of that peak
+(set_per_process_memory_fraction): with ours that may spill, with ours that also streams the optimizer's
+state (VRAMWISE_STREAM=1), with PyTorch's allocator, and with expandable segments. Beside them what a
+programmer would do: activation checkpointing, activations kept in host memory (save_on_cpu), and an
+optimizer in host memory, without a limit and with their peak. Of the fused optimizer there are the runs
+of ours and of PyTorch's allocator only.
 
 Processes wait for runs to make, since to start one takes as long as a dozen of them: one for PyTorch's
 allocator, one for expandable segments, and for each case a new one of ours, which has learned nothing
@@ -18,6 +19,7 @@ The tables go to the output and to $OUT/spill_<GPU>.md, all figures to $OUT/spil
 with spill failed, or its losses differ.
 """
 import argparse
+import contextlib
 import gc
 import json
 import os
@@ -38,9 +40,15 @@ import under  # noqa: E402
 
 STEPS, WARM_UP_STEPS = 9, 4
 OFFLOADED_STEPS = 7  # each takes a second
-CAPS = (0.85, 0.95, 0.7)
-SHAPES = {"gpt2": (4, 1024), "llama-1b": (1, 2048)}
-MODELS = (("llama-1b", "bf16"), ("gpt2", "fp32"), ("llama-1b", "fp32"), ("gpt2", "bf16"))
+CAPS = (0.85, 0.95, 0.7, 0.5)
+SHAPES = {"gpt2": (4, 1024), "llama-1b": (1, 2048), "bert-large": (16, 512),
+          "llama-1b x4": (4, 2048)}  # the last has a step of a second or more
+LARGE_BERT = ("Bert", dict(num_hidden_layers=24, hidden_size=1024, num_attention_heads=16,
+                           intermediate_size=4096))
+MODELS = (("llama-1b", "bf16"), ("gpt2", "fp32"), ("bert-large", "fp32"), ("llama-1b", "fp32"), ("gpt2", "bf16"),
+          ("llama-1b x4", "fp32"))
+STREAMED = "vramwise stream"  # our allocator, with an optimizer's state that is streamed
+OURS = ("vramwise", STREAMED)
 # model, precision, optimizer
 CASES = tuple((*model, optimizer) for optimizer in ("adamw-fused", "adamw") for model in MODELS)
 FEWEST_SECONDS = 20.0  # that are worth beginning with something
@@ -61,7 +69,7 @@ def build(torch, kind: str, precision: str):
     """With weights made on the GPU: there it takes no time."""
     import transformers
     from measure_plan import HEADS, KINDS
-    family, fields = KINDS[kind]
+    family, fields = LARGE_BERT if kind == "bert-large" else KINDS[kind.split()[0]]
     config = getattr(transformers, family + "Config")(use_cache=False, attn_implementation="sdpa",
                                                       **fields)
     torch.set_default_dtype(torch.bfloat16 if precision == "bf16" else torch.float32)
@@ -84,6 +92,10 @@ def spill_counts() -> Dict[str, int]:
     return under.stats().get("spill", {})
 
 
+def stream_counts() -> Dict[str, int]:
+    return under.stats().get("stream", {})
+
+
 def train(torch, run: Dict[str, Any], result: Dict[str, Any]) -> None:
     """Fills `result` as it goes, so that what was reached is known where it fails."""
     batch, length = SHAPES[run["model"]]
@@ -99,7 +111,9 @@ def train(torch, run: Dict[str, Any], result: Dict[str, Any]) -> None:
         begin = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
         tokens = torch.randint(0, 30000, (batch, length), generator=draw, device="cuda")
-        loss = model(input_ids=tokens, labels=tokens).loss
+        with torch.autograd.graph.save_on_cpu(pin_memory=True) if run.get("kept_on_cpu") else \
+                contextlib.nullcontext():
+            loss = model(input_ids=tokens, labels=tokens).loss
         loss.backward()
         optimizer.step()
         result["losses"].append(float(loss.detach()).hex())
@@ -122,7 +136,7 @@ def measure(torch, run: Dict[str, Any]) -> Dict[str, Any]:
     torch.cuda.set_per_process_memory_fraction(min(1.0, limit / total) if limit else 1.0)
     torch.cuda.reset_peak_memory_stats()
     torch.manual_seed(1234)
-    before = spill_counts()
+    before, streamed_before = spill_counts(), stream_counts()
     result: Dict[str, Any] = dict(run, losses=[], step_ms=[], spilled_bytes=[], outcome="completed")
     try:
         train(torch, run, result)
@@ -136,6 +150,8 @@ def measure(torch, run: Dict[str, Any]) -> Dict[str, Any]:
     result["peak_reserved_bytes"] = torch.cuda.max_memory_reserved()
     after = spill_counts()
     result["spill"] = {name: value - before.get(name, 0) for name, value in after.items()}
+    result["stream"] = {name: value - streamed_before.get(name, 0)
+                        for name, value in stream_counts().items()}
     result["safe_moments"] = under.stats().get("safe_moments")
     forget(torch)
     return result
@@ -186,9 +202,10 @@ class Worker:
     """The other side of work()."""
 
     def __init__(self, allocator: str, spill: str) -> None:
-        variables = under.environment(allocator)
+        variables = under.environment(allocator.split()[0])
         variables.update(PYTHONUNBUFFERED="1", CUBLAS_WORKSPACE_CONFIG=":4096:8",
-                         VRAMWISE_SPILL=spill if allocator == "vramwise" else "")
+                         VRAMWISE_SPILL=spill if allocator in OURS else "",
+                         VRAMWISE_STREAM="1" if allocator == STREAMED else "")
         self.process = subprocess.Popen(
             [sys.executable, __file__, "--work"], env=variables, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
@@ -309,15 +326,16 @@ class Bench:
                              label=label), **fields)
         is_full = optimizer == "adamw"
         usual = [run("uncapped"), run("again")]
-        remedies = [run("checkpointing", checkpointing=True),
+        remedies = [run("checkpointing", checkpointing=True), run("save_on_cpu", kept_on_cpu=True),
                     run("offloaded", offloaded=True, steps=OFFLOADED_STEPS)]
         found = self.run({"native": usual + (remedies if is_full else [])})
         if not found or found[0]["outcome"] != "completed":
             return
         peak = found[0]["peak_bytes"]
         capped = [run(f"{cap}", limit_bytes=int(cap * peak)) for cap in CAPS]
-        self.run({"vramwise": capped + [run("uncapped")]})
-        self.stop("vramwise")
+        for ours in (STREAMED, "vramwise"):
+            self.run({ours: capped + [run("uncapped")]})
+            self.stop(ours)
         self.run({"native": capped, "expandable": capped if is_full else []})
 
     def all(self, only: str) -> None:
@@ -350,8 +368,9 @@ def compared(reference: Dict[str, Any], again: Optional[Dict[str, Any]], result:
 
 def row(reference: Dict[str, Any], again: Optional[Dict[str, Any]], result: Dict[str, Any]) -> List[str]:
     time_ms, usual_ms = median_ms(result), median_ms(reference)
-    spill = result["spill"]
+    spill, stream = result["spill"], result["stream"]
     has_spilled = spill.get("spills", 0) > 0
+    steps = max(1, len(result["step_ms"]))
     return [result["allocator"], result["label"], result["outcome"],
             compared(reference, again, result),
             f"{time_ms:.0f}" if time_ms else "-",
@@ -360,19 +379,25 @@ def row(reference: Dict[str, Any], again: Optional[Dict[str, Any]], result: Dict
             f"{max(result['spilled_bytes'] or [0]) / GIB:.2f}" if has_spilled else "-",
             f"{spill['spills']} / {spill['returns']}" if has_spilled else "-",
             f"{spill['all_spilled_bytes'] / GIB:.2f}" if has_spilled else "-",
-            f"{spill['spill_wait_ns'] / 1e6:.0f}" if has_spilled else "-"]
+            f"{spill['spill_wait_ns'] / 1e6:.0f}" if has_spilled else "-"] + \
+        [f"{stream[name] / GIB / steps:.2f}" if stream else "-"
+         for name in ("all_left_bytes", "returned_ahead_bytes", "stayed_bytes")] + \
+        [f"{stream['wait_ns'] / 1e6 / steps:.1f} / {stream['asked'] / steps:.1f}" if stream else "-"]
 
 
 HEADINGS = ["allocator", "card", "outcome", "losses", "step ms", "ratio", "peak live GiB",
-            "on the host GiB", "spills / returns", "spilled in all GiB", "waited ms"]
+            "on the host GiB", "spills / returns", "spilled in all GiB", "waited ms",
+            "out GiB", "back ahead GiB", "stayed GiB", "wait ms / asks"]
 COLUMNS = """
-- **card**: the part of the peak of live memory that the process may have; `checkpointing` and `offloaded` have no limit, their own peak
-  shows what they need
+- **card**: the part of the peak of live memory that the process may have; `checkpointing`, `save_on_cpu` and `offloaded` have no limit,
+  their own peak shows what they need
 - **losses**: beside those of the first run, bit for bit; `equal, 1`: those of the one step it came to
 - **step ms**, **ratio**: the median of the steps after the first {warm_up}, and how many times the first run's. The last line of `vramwise` is
   without a limit
 - **on the host GiB**: the most that was in host memory at the end of a step
 - **spills / returns**, **spilled in all GiB**, **waited ms**: how often memory left and came back, over all steps, and what that took
+- **out**, **back ahead**, **stayed GiB**: of streamed state, in a step: what left, what was copied back before the optimizer's step, and
+  what that found on the host; **wait ms / asks**: how long requests waited for room in a step, and how many did
 """
 
 
@@ -394,7 +419,7 @@ class Case:
         """Everything that may spill finished, with the same losses."""
         return all(r["outcome"] == "completed" and
                    not compared(self.reference, self.again, r).startswith("DIFFERENT")
-                   for r in self.runs if r["allocator"] == "vramwise")
+                   for r in self.runs if r["allocator"] in OURS)
 
     def ratio(self, allocator: str, label: str) -> str:
         found = self.named(allocator, label)
@@ -406,14 +431,15 @@ class Case:
         usual_ms = median_ms(self.reference)
         return [self.name, f"{self.reference['peak_bytes'] / GIB:.2f}",
                 f"{usual_ms:.0f}" if usual_ms else "-"] + \
-            [self.ratio("vramwise", f"{cap}") for cap in sorted(CAPS, reverse=True)] + \
-            [self.ratio("native", label) for label in ("0.95", "checkpointing", "offloaded")]
+            [self.ratio(ours, f"{cap}") for ours in (STREAMED, "vramwise")
+             for cap in sorted(CAPS, reverse=True)] + \
+            [self.ratio("native", label) for label in ("0.95", "checkpointing", "save_on_cpu", "offloaded")]
 
     def text(self) -> str:
         batch, length = self.shape
         is_repeated = self.again is not None and self.again["losses"] == self.reference["losses"]
         errors = [f"{r['allocator']} {r['label']}: {r['error']}" for r in self.runs
-                  if "error" in r and (r["outcome"] == "failed" or r["allocator"] == "vramwise")]
+                  if "error" in r and (r["outcome"] == "failed" or r["allocator"] in OURS)]
         rows = [row(self.reference, self.again, r) for r in self.runs if r["label"] != "again"]
         return "\n\n".join(
             [f"## {self.name}",
@@ -434,8 +460,8 @@ def machine_text(bench: Bench) -> str:
 
 
 SUMMARY = ["model", "peak live GiB", "native, step ms"] + \
-    [f"spill at {cap}" for cap in sorted(CAPS, reverse=True)] + \
-    ["native at 0.95", "checkpointing", "offloaded AdamW"]
+    [f"{how} at {cap}" for how in ("stream", "spill") for cap in sorted(CAPS, reverse=True)] + \
+    ["native at 0.95", "checkpointing", "save_on_cpu", "offloaded AdamW"]
 
 
 def report(bench: Bench) -> bool:

@@ -156,6 +156,7 @@ part_limit() {
 part_spill() {
     local is_bad=0
     python3 "$tests/check_spill.py" || is_bad=1
+    python3 "$tests/check_stream.py" || is_bad=1
     python3 "$bench/bench_touch.py" || is_bad=1
     python3 "$bench/bench_spill.py" --seconds $((limit - SECONDS - 10)) || is_bad=1
     return $is_bad

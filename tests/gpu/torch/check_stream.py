@@ -1,0 +1,403 @@
+"""check_stream.py - an optimizer's state that is streamed to host memory on a real GPU: results are equal bit for bit,
+whatever a program does.
+
+    python3 check_stream.py [--only NAME,...]   each program twice, in processes of its own: with PyTorch's allocator and
+                                                all the memory it wants, then with 0.85 of it and streamed state; status 1:
+                                                a difference, or a program whose state should have left and did not
+    python3 check_stream.py --program NAME      one of them, in this process
+
+What is compared are all losses, weights and states.
+"""
+import argparse
+import contextlib
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from typing import Any, Callable, Dict, List, Optional
+
+import under
+
+STEPS = 8
+WIDTH, LAYERS, ROWS = 2048, 12, 8192  # 192 MiB of weights, twice as much state, 1.5 GiB of activations
+SHARE = 0.85
+AT_ONCE = 4  # processes beside each other
+
+
+class Program:
+    """A stack of layers, its optimizer and its data."""
+
+    def __init__(self, torch, kind: str = "fused", dtype=None) -> None:
+        self.torch = torch
+        layers = [torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH), torch.nn.GELU()) for _ in range(LAYERS)]
+        self.model = torch.nn.Sequential(*layers).to(device="cuda", dtype=dtype or torch.float32)
+        self.optimizer = self.make(kind, self.model.parameters())
+        self.draw = torch.Generator(device="cuda").manual_seed(7)
+        self.losses: List[str] = []
+
+    def make(self, kind: str, parameters) -> Any:
+        optim = self.torch.optim
+        if kind == "sgd":
+            return optim.SGD(parameters, lr=1e-3, momentum=0.9)
+        return optim.AdamW(parameters, lr=1e-4, fused=True if kind == "fused" else None)
+
+    def batch(self, rows: int = ROWS):
+        weight = next(self.model.parameters())
+        return self.torch.randn(rows, WIDTH, generator=self.draw, device="cuda", dtype=self.torch.float32).to(weight.dtype)
+
+    def loss(self, rows: int = ROWS, model=None):
+        return (model or self.model)(self.batch(rows)).float().square().mean()
+
+    def tell(self, loss) -> None:
+        self.losses.append(float(loss.detach()).hex())
+
+    def step(self, rows: int = ROWS, model=None) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self.loss(rows, model)
+        loss.backward()
+        self.optimizer.step()
+        self.tell(loss)
+
+    def states(self) -> List[Any]:
+        return [value for state in self.optimizer.state.values() for value in state.values()
+                if self.torch.is_tensor(value)]
+
+
+def digest(torch, tensors) -> str:
+    total = hashlib.sha256()
+    for tensor in tensors:
+        total.update(tensor.detach().contiguous().view(-1).view(torch.uint8).cpu().numpy().tobytes())
+    return total.hexdigest()
+
+
+# ---- programs: each returns what it trained ------------------------------------------------------------------------
+
+
+def stepped(program: Program) -> Program:
+    for _ in range(STEPS):
+        program.step()
+    return program
+
+
+def fused(torch) -> Program:
+    return stepped(Program(torch))
+
+
+def default(torch) -> Program:
+    return stepped(Program(torch, "default"))
+
+
+def bfloat16(torch) -> Program:
+    return stepped(Program(torch, dtype=torch.bfloat16))
+
+
+def momentum(torch) -> Program:
+    return stepped(Program(torch, "sgd"))
+
+
+def changing_shapes(torch) -> Program:
+    program = Program(torch)
+    for step in range(2 * STEPS):
+        program.step((ROWS, ROWS // 4, ROWS // 2)[step % 3])
+    return program
+
+
+def accumulation(torch) -> Program:
+    program = Program(torch)
+    for _ in range(STEPS):
+        program.optimizer.zero_grad(set_to_none=True)
+        for _ in range(3):
+            loss = program.loss()
+            loss.backward()
+            program.tell(loss)
+        program.optimizer.step()
+    return program
+
+
+def scaler_that_skips(torch) -> Program:
+    """Every third step has an infinite gradient, and is left out."""
+    for kind in ("default", "fused"):
+        program = Program(torch, kind)
+        scaler = torch.amp.GradScaler("cuda", init_scale=256.0, growth_interval=4)
+        for step in range(STEPS):
+            program.optimizer.zero_grad(set_to_none=True)
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = program.loss()
+            scaler.scale(loss).backward()
+            if step % 3 == 2:
+                next(program.model.parameters()).grad.fill_(float("inf"))
+            scaler.step(program.optimizer)
+            scaler.update()
+            program.tell(loss)
+        if kind == "default":
+            first = program.losses
+            del program
+    program.losses += first
+    return program
+
+
+def closure(torch) -> Program:
+    program = Program(torch)
+
+    def evaluate():
+        program.optimizer.zero_grad(set_to_none=True)
+        loss = program.loss()
+        loss.backward()
+        return loss
+    for _ in range(STEPS):
+        program.tell(program.optimizer.step(evaluate))
+    return program
+
+
+def several_optimizers(torch) -> Program:
+    program = Program(torch)
+    other = Program(torch, "default")
+    for _ in range(STEPS):
+        program.step()
+        other.step(ROWS // 2)
+    program.losses += other.losses + [digest(torch, other.model.parameters())]
+    return program
+
+
+def groups_that_change(torch) -> Program:
+    program = Program(torch)
+    for step in range(2 * STEPS):
+        if step == STEPS:
+            more = torch.nn.Linear(WIDTH, WIDTH).cuda()
+            program.model.append(more)
+            program.optimizer.add_param_group({"params": list(more.parameters()), "lr": 1e-5})
+        program.step()
+    return program
+
+
+def loaded(torch) -> Program:
+    program = Program(torch)
+    for step in range(2 * STEPS):
+        program.step()
+        if step % 4 == 3:
+            kept = {name: value.clone() if torch.is_tensor(value) else value
+                    for name, value in program.model.state_dict().items()}
+            state = program.optimizer.state_dict()
+            program.model.load_state_dict(kept)
+            program.optimizer.load_state_dict(state)
+    return program
+
+
+def looked_at(torch) -> Program:
+    """From everywhere: after the step, in the middle of the passes, on another stream, through views."""
+    program = Program(torch)
+    side = torch.cuda.Stream()
+    sums: List[str] = []
+
+    def look(*_) -> None:
+        state = program.states()
+        if state:
+            sums.append(digest(torch, [state[-1][:64], state[1].view(-1)[:1000]]))
+    program.model[LAYERS // 2].register_forward_hook(look)
+    program.model[LAYERS // 2].register_full_backward_hook(look)
+    for step in range(STEPS):
+        program.step()
+        look()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):  # as an asynchronous checkpoint: nobody holds the tensors while it runs
+            copies = [state.to("cpu", non_blocking=True) for state in program.states() if state.is_cuda]
+        program.loss()
+        torch.cuda.current_stream().wait_stream(side)
+        side.synchronize()
+        sums.append(digest(torch, copies))
+    program.losses += sums
+    return program
+
+
+def written(torch) -> Program:
+    """Outside of the step, by PyTorch's operators."""
+    program = Program(torch)
+    for step in range(2 * STEPS):
+        program.optimizer.zero_grad(set_to_none=True)
+        loss = program.loss()
+        if step % 3 == 1:
+            for state in program.states():
+                state.mul_(0.5)
+        loss.backward()
+        if step % 3 == 2:
+            for state in program.states():
+                state.view(-1)[:100].zero_()
+        program.optimizer.step()
+        if step % 4 == 3:
+            for state in program.states():
+                state.mul_(0.9)
+        program.tell(loss)
+    return program
+
+
+def held(torch) -> Program:
+    """By a list of the program's, and by views of it."""
+    program = Program(torch)
+    program.step()
+    kept = program.states()
+    views = [state.view(-1) for state in kept[::3]]
+    for _ in range(STEPS):
+        program.step()
+        for view, state in zip(views, kept[::3]):
+            assert view.data_ptr() == state.data_ptr()
+    del kept
+    for _ in range(STEPS):
+        program.step()
+    program.losses.append(digest(torch, views))
+    return program
+
+
+def failing_steps(torch) -> Program:
+    """An exception in the forward pass, in the backward pass, and in the optimizer's step."""
+    program = Program(torch)
+
+    def fail(*_) -> None:
+        raise KeyError("on purpose")
+    for number in range(2 * STEPS):
+        handle: Optional[Any] = None
+        if number % 4 == 1:
+            handle = program.model[LAYERS // 2].register_forward_hook(fail)
+        elif number % 4 == 2:
+            handle = program.model[LAYERS // 2].register_full_backward_hook(fail)
+        elif number % 4 == 3:
+            handle = program.optimizer.register_step_pre_hook(fail)
+        with contextlib.suppress(KeyError):
+            program.step()
+        if handle is not None:
+            handle.remove()
+    return program
+
+
+def compiled(torch) -> Program:
+    """Its memory is asked for with Python's lock held."""
+    program = Program(torch)
+    model = torch.compile(program.model)
+    for _ in range(STEPS):
+        program.step(model=model)
+    return program
+
+
+def graphed(torch) -> Program:
+    """Forward and backward pass are CUDA graphs."""
+    program = Program(torch)
+    half = torch.nn.Sequential(*program.model[:LAYERS // 2])
+    sample = torch.randn(ROWS // 4, WIDTH, device="cuda", requires_grad=True)
+    graph = torch.cuda.make_graphed_callables(half, (sample,))
+    rest = torch.nn.Sequential(*program.model[LAYERS // 2:])
+    for _ in range(STEPS):
+        program.optimizer.zero_grad(set_to_none=True)
+        given = program.batch(ROWS // 4).requires_grad_()
+        loss = rest(torch.cat([graph(given)] * 6)).square().mean()
+        loss.backward()
+        program.optimizer.step()
+        program.tell(loss)
+    return program
+
+
+def fitted(torch) -> Program:
+    import vramwise.torch
+    program = Program(torch)
+    for _ in range(STEPS):
+        program.optimizer.zero_grad(set_to_none=True)
+        found = vramwise.torch.fit_batch(lambda part: program.model(part).square().mean(), program.batch(), margin=0.0)
+        program.optimizer.step()
+        program.tell(found.loss)
+    return program
+
+
+def parked(torch) -> Program:
+    """In the middle of a step, where our allocator is in force."""
+    import vramwise.torch
+    program = Program(torch)
+    for step in range(STEPS):
+        program.optimizer.zero_grad(set_to_none=True)
+        loss = program.loss()
+        if step % 3 == 2 and vramwise.torch.in_force():
+            vramwise.torch.park()
+            vramwise.torch.wake()
+        loss.backward()
+        program.optimizer.step()
+        program.tell(loss)
+    return program
+
+
+PROGRAMS: Dict[str, Callable[[Any], Program]] = {program.__name__: program for program in (
+    fused, default, bfloat16, momentum, changing_shapes, accumulation, scaler_that_skips, closure, several_optimizers,
+    groups_that_change, loaded, looked_at, written, held, failing_steps, compiled, graphed, fitted, parked)}
+MAY_STAY = ("closure", "held")  # whose state need not leave
+
+
+def run_program(name: str) -> int:
+    torch = under.enter_again()
+    import same_results
+    same_results.deterministic(torch)
+    limit = float(os.environ.get("CHECK_STREAM_LIMIT", "0"))
+    if limit:
+        torch.cuda.set_per_process_memory_fraction(limit / torch.cuda.get_device_properties(0).total_memory)
+    program = PROGRAMS[name](torch)
+    torch.cuda.synchronize()
+    result = dict(losses=program.losses, weights=digest(torch, program.model.parameters()),
+                  states=digest(torch, program.states()), peak=torch.cuda.max_memory_allocated(),
+                  stream=under.stats().get("stream", {}), spill=under.stats().get("spill", {}))
+    print("@ " + json.dumps(result), flush=True)
+    return 0
+
+
+def start(name: str, allocator: str, limit: float) -> subprocess.Popen:
+    variables = under.environment(allocator)
+    variables.update(CUBLAS_WORKSPACE_CONFIG=":4096:8", CHECK_STREAM_LIMIT=str(limit),
+                     VRAMWISE_SPILL="8GiB" if allocator == "vramwise" else "", VRAMWISE_STREAM="1")
+    return subprocess.Popen([sys.executable, __file__, "--program", name], env=variables, text=True, errors="replace",
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def answer(process: subprocess.Popen) -> Any:
+    output, _ = process.communicate()
+    found = [line for line in output.splitlines() if line.startswith("@ ")]
+    if not found:
+        return " / ".join(output.strip().splitlines()[-6:])[-900:]
+    given_up = [line for line in output.splitlines() if "streamed to host memory any more" in line]
+    return dict(json.loads(found[-1][2:]), given_up=given_up)
+
+
+def compare(name: str, usual: Any, streamed: Any) -> str:
+    """What is wrong, or ""."""
+    if not isinstance(usual, dict) or not isinstance(streamed, dict):
+        return f"failed: {usual if not isinstance(usual, dict) else streamed}"
+    differing = [what for what in ("losses", "weights", "states") if usual[what] != streamed[what]]
+    if differing:
+        return "DIFFERENT: " + ", ".join(differing)
+    if streamed["given_up"]:
+        return " ".join(streamed["given_up"])
+    if name not in MAY_STAY and not streamed["stream"].get("all_left_bytes"):
+        return f"nothing left the GPU: {streamed['stream']} {streamed['spill']}"
+    return ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="")
+    parser.add_argument("--program", choices=list(PROGRAMS))
+    arguments = parser.parse_args()
+    if arguments.program:
+        return run_program(arguments.program)
+    names = [name for name in PROGRAMS if not arguments.only or name in arguments.only.split(",")]
+    is_bad = False
+    for first in range(0, len(names), AT_ONCE):
+        some = names[first:first + AT_ONCE]
+        begun = [start(name, "native", 0) for name in some]
+        usual = [answer(process) for process in begun]
+        begun = [start(name, "vramwise", SHARE * found["peak"] if isinstance(found, dict) else 0)
+                 for name, found in zip(some, usual)]
+        for name, before, process in zip(some, usual, begun):
+            streamed = answer(process)
+            wrong = compare(name, before, streamed)
+            is_bad = is_bad or wrong != ""
+            told = wrong or f"equal; {streamed['stream']}, spills {streamed['spill']['spills']}"
+            print(f"{'FAIL' if wrong else 'ok  '} {name}: {told}", flush=True)
+    return 1 if is_bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
