@@ -128,8 +128,16 @@ void StateStream::put(Piece &piece, Place place)
 
 StateStream::Piece *StateStream::find(NamedTensor tensor)
 {
-    auto found = by_storage_.find(storage_of(tensor));
-    return found != by_storage_.end() && !found->second->has_ended ? found->second : nullptr;
+    const c10::StorageImpl *storage = storage_of(tensor);
+    auto found = by_storage_.find(storage);
+    if (found == by_storage_.end())
+        return nullptr;
+    Piece *piece = found->second;
+    const bool is_at_home = piece->place == on_device || piece->place == leaving;
+    // Or somebody has given the storage other memory meanwhile.
+    const bool is_as_it_was = !piece->has_ended && storage->nbytes() == piece->size_bytes &&
+                              (!is_at_home || storage->data_ptr().get_deleter() == free_block_);
+    return is_as_it_was ? piece : nullptr;
 }
 
 // Without any lock: a thread with Python's may be here, or a child of fork().

@@ -409,6 +409,25 @@ static void a_storage_that_ends_gives_its_memory_back_wherever_it_is(void **)
     assert_int_equal(stats_of(adapter).spills, 0);
 }
 
+static void a_storage_that_was_given_other_memory_is_left_alone(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    static unsigned char other[8];
+    for (bool is_away : {false, true}) {
+        State state(adapter.allocate(8 * part));
+        end_step({&state});
+        if (is_away)
+            adapter.raw_delete(adapter.raw_alloc(28 * part));
+        assert_int_equal(is_on_device(adapter, state), !is_away);
+        state.storage->set_data_ptr({other, other, [](void *) {}, State::place()});
+        for (int what : {VRAMWISE_TORCH_COPY_OUT, VRAMWISE_TORCH_LOOK_AT, VRAMWISE_TORCH_FETCH,
+                         VRAMWISE_TORCH_BIND_OUT, VRAMWISE_TORCH_BIND_IN})
+            assert_int_equal(move(state, what), 0);
+        assert_ptr_equal(state.bytes(), other);
+        movable.clear();
+    }
+}
+
 static void whichever_call_fails_the_bytes_are_there(void **)
 {
     constexpr uint64_t most_calls = 40; // more than are made
@@ -548,6 +567,7 @@ int main()
         cmocka_unit_test(nothing_returns_while_requests_go_to_a_private_pool),
         cmocka_unit_test(nothing_leaves_during_a_step_or_after_one_that_failed),
         cmocka_unit_test(a_storage_that_ends_gives_its_memory_back_wherever_it_is),
+        cmocka_unit_test(a_storage_that_was_given_other_memory_is_left_alone),
         cmocka_unit_test(whichever_call_fails_the_bytes_are_there),
         cmocka_unit_test(what_cannot_move_is_not_taken_in),
         cmocka_unit_test(beyond_the_host_s_budget_it_goes_the_old_way),

@@ -335,7 +335,7 @@ def install(allocator: str = "vramwise", *, fallback: str = "pytorch", gate: boo
     `stream`     True: an optimizer's state leaves the GPU behind the forward pass and returns behind the
                  backward pass, where it would not fit. Needs `spill`, whose host memory it uses. New, and
                  not measured on a GPU yet: off unless asked for. None: what VRAMWISE_STREAM=1 says. See
-                 docs/guides/too-large.md for what it asks of a program
+                 docs/guides/program.md for what it asks of a program
     `keep_free`  so much of each GPU, "2GiB", "5%" or a number of bytes, is left to other libraries
                  and processes: idle memory goes back to the driver, in the background, as soon as
                  less is free. 0: nothing, None: what `vramwise run --keep-free` said

@@ -119,7 +119,7 @@ class Streamer:
         move = self._without.vramwise_torch_stream_move
         for piece in pieces:
             _ask(move, piece.tensor, _NOTE_STEP)
-        is_step_end = self._first.is_it(optimizer)
+        is_step_end = bool(pieces) and self._first.is_it(optimizer)
         for device in sorted({piece.device for piece in (self._pieces.values() if is_step_end else pieces)}):
             wanted = self._without.vramwise_torch_stream_plan(device, is_step_end)
             for piece in pieces:
