@@ -457,6 +457,16 @@ print(vramwise.torch.stats()["steps"])
         self.assertIn(f"; and {instead} is a link", errors)
         self.assertEqual(list(other.iterdir()), [])
 
+    def test_a_cache_behind_a_link_is_used_by_its_own_path(self):
+        real = self.world.path / "real"
+        real.mkdir(mode=0o700)
+        (self.world.path / "link").symlink_to(real)
+        shown, _ = self.world.run("""
+            from vramwise.torch import _cache
+            print(_cache.folder())
+            """, XDG_CACHE_HOME=str(self.world.path / "link"))
+        self.assertEqual(shown, str(real / "vramwise"))
+
     def test_a_cache_that_others_can_write_to_is_refused(self):
         self.world.cache.mkdir(parents=True)
         self.world.cache.chmod(0o777)

@@ -36,9 +36,9 @@ class CacheError(Exception):
     """The folder cannot be used; the text says why."""
 
 
-def _check_folder(path: Path, may_be_link: bool) -> None:
+def _check_folder(path: Path) -> None:
     """Raises unless nobody but this user can put something there."""
-    status = os.stat(path, follow_symlinks=may_be_link)
+    status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode):
         raise CacheError(f"{path} is a link")
     if not stat.S_ISDIR(status.st_mode):
@@ -67,7 +67,7 @@ def _has_others(group_id: int) -> bool:
 def _check_parents(path: Path) -> None:
     """Raises if somebody else could exchange the folder for another, between a look at it and its use. A folder that
     only this user's private group can write to is as good as the user's: some systems make homes like that."""
-    for parent in Path(os.path.realpath(path)).parents:
+    for parent in path.parents:
         status = os.stat(parent)
         if status.st_uid not in (0, os.geteuid()):
             raise CacheError(f"{parent} belongs to user {status.st_uid}")
@@ -77,12 +77,14 @@ def _check_parents(path: Path) -> None:
 
 
 def _prepared(path: Path, may_be_link: bool = True) -> Path:
-    """The folder, made if need be, with mode 0700, and checked."""
+    """The folder, made if need be, with mode 0700, and checked. Where links lead to it, its own path: whoever can
+    change a link on the way must not lead us elsewhere after the check."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             os.mkdir(path, 0o700)
-        _check_folder(path, may_be_link)
+        path = Path(os.path.realpath(path)) if may_be_link else Path(os.path.realpath(path.parent)) / path.name
+        _check_folder(path)
         _check_parents(path)
         # access() believes what a read-only file system or a full disk disproves.
         handle, name = tempfile.mkstemp(prefix="trial-", dir=path)
@@ -110,7 +112,7 @@ def folder(*, quiet: bool = False) -> Path:
     except CacheError as reason:
         instead = Path(tempfile.gettempdir()) / f"vramwise-{os.geteuid()}"
         try:
-            _prepared(instead, may_be_link=False)  # others can put links into that folder
+            instead = _prepared(instead, may_be_link=False)  # others can put links into that folder
         except CacheError as second:
             raise CacheError(f"{reason}; and {second}") from None
         say(f"the cache cannot be used ({reason}): the adapter is kept in {instead}", quiet=quiet)
