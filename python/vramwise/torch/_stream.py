@@ -168,11 +168,12 @@ class Streamer:
             raise VramwiseError("the adapter refused")
         self._is_started = True
         is_seen = [_ask(move, reference, _IS_ALONE)]
-        for others in (lambda: holder["state"], lambda: holder["state"].detach()):
-            other = others()
-            is_seen.append(1 - _ask(move, reference, _IS_ALONE))
-            del other
-            is_seen.append(_ask(move, reference, _IS_ALONE))
+        other: Any = holder["state"]
+        is_seen.append(1 - _ask(move, reference, _IS_ALONE))
+        other = other.detach()
+        is_seen.append(1 - _ask(move, reference, _IS_ALONE))
+        del other
+        is_seen.append(_ask(move, reference, _IS_ALONE))
         if not all(is_seen):
             raise VramwiseError(f"references cannot be counted here ({is_seen})")
         atexit.register(self._quit)
