@@ -54,6 +54,8 @@ vw_status Adapter::park(const MempoolId_t *only, const char *folder, uint64_t wa
     options.folder = folder;
     options.wait_ms = wait_ms;
     const std::vector<vw_pool *> pools = main_pools(only);
+    if (only == nullptr && stream_ != nullptr)
+        stream_->set_parked(true);
     for (size_t i = 0; i < pools.size(); i++) {
         vw_park_report done = empty_report();
         vw_status status = vw_pool_park(pools[i], &options, &done);
@@ -63,6 +65,8 @@ vw_status Adapter::park(const MempoolId_t *only, const char *folder, uint64_t wa
                 if (vw_pool_wake(pools[before], options.only, nullptr) != VW_OK) {
                     // It stays parked, and a later wake() brings it back.
                 }
+            if (only == nullptr && stream_ != nullptr)
+                stream_->set_parked(false);
             vw_set_last_error(why.c_str());
             return status;
         }
@@ -85,6 +89,8 @@ vw_status Adapter::wake(const MempoolId_t *only, vw_park_report *report)
         if (status != VW_OK)
             return status;
     }
+    if (only == nullptr && stream_ != nullptr)
+        stream_->set_parked(false);
     return VW_OK;
 }
 

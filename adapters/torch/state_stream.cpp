@@ -116,6 +116,12 @@ void StateStream::stop()
     need_changed_.notify_all();
 }
 
+void StateStream::set_parked(bool is_parked)
+{
+    std::lock_guard<std::timed_mutex> hold(lock_); // whoever is copying has launched
+    is_parked_ = is_parked;
+}
+
 // ---- pieces ------------------------------------------------------------------------------------
 
 void StateStream::put(Piece &piece, Place place)
@@ -245,6 +251,8 @@ bool StateStream::is_behind(Lane &lane, const DevicePools &pools, vw_stream copi
 
 bool StateStream::copy(Lane &lane, Piece &piece, bool is_out)
 {
+    if (is_parked_)
+        return false;
     const vw_device &device = *piece.device->device;
     const vw_device_ptr on_host = address_of(piece.host);
     const vw_device_ptr there = is_out ? address_of(piece.storage->data_ptr().get()) : piece.back;
@@ -383,7 +391,7 @@ bool StateStream::take_block(const Lane &lane, Piece &piece)
 {
     const BringingBack guard;
     vw_pool *pool = pool_of(*piece.device);
-    if (live_bytes_of(*piece.device) + piece.size_bytes > lane.limit_bytes ||
+    if (is_parked_ || live_bytes_of(*piece.device) + piece.size_bytes > lane.limit_bytes ||
         !is_served_now(*piece.device, pool) ||
         vw_alloc(pool, piece.size_bytes, piece.home, &piece.back) != VW_OK)
         return false;
@@ -492,7 +500,9 @@ void StateStream::begin_returns(Lane &lane, const DevicePools &device)
 
 uint64_t StateStream::drop_returns(const DevicePools &device)
 {
-    std::lock_guard<std::timed_mutex> hold(lock_);
+    std::unique_lock<std::timed_mutex> hold(lock_, a_moment); // it may have Python's
+    if (!hold.owns_lock())
+        return 0;
     Lane &lane = lane_of(device);
     const uint64_t dropped_bytes = lane.bytes_in[returning];
     for (auto &piece : pieces_)

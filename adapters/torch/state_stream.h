@@ -80,6 +80,10 @@ class StateStream
     // This thread asks for a block to bring a piece back: nothing else may leave the GPU for it.
     static bool is_bringing_back();
 
+    // The process is parked, or about to be, until it is woken: no copy is launched, since it would
+    // be held, perhaps in a thread that has Python's lock, which whoever wakes the process needs.
+    void set_parked(bool is_parked);
+
     // ---- of Python, with its lock
     // ---------------------------------------------------------------- `alone` is a tensor that
     // only a dictionary and the caller's variable hold, as state is held when the functions below
@@ -204,6 +208,7 @@ class StateStream
     LockCheck has_lock_ = nullptr;
 
     std::timed_mutex lock_; // what follows
+    bool is_parked_ = false;
     std::vector<Lane> lanes_;
     std::vector<std::unique_ptr<Piece>> pieces_; // in the order in which they came
     std::unordered_map<const c10::StorageImpl *, Piece *> by_storage_;

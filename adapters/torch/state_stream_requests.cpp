@@ -70,9 +70,9 @@ void StateStream::note_request(DevicePools &device, uint64_t size_bytes)
 {
     if (size_bytes < least_bytes || pool_of(device) == nullptr || is_bringing_back())
         return;
-    std::lock_guard<std::timed_mutex> hold(lock_);
+    std::unique_lock<std::timed_mutex> hold(lock_, std::try_to_lock);
     Lane &lane = lane_of(device);
-    if (lane.limit_bytes == 0) // no step has ended yet
+    if (!hold.owns_lock() || lane.limit_bytes == 0) // one mark less; no step has ended yet
         return;
     if (lane.bytes_in[away] != 0 && !lane.is_return_off)
         begin_returns(lane, device);
@@ -121,14 +121,18 @@ bool StateStream::make_room(DevicePools &device, uint64_t size_bytes)
     if (!is_on() || is_bringing_back() || getpid() != process_id_ ||
         device.second.load() != nullptr)
         return false;
-    if (drop_returns(device) >= size_bytes)
+    const uint64_t dropped_bytes = drop_returns(device);
+    if (dropped_bytes >= size_bytes)
         return true;
     const auto begin = std::chrono::steady_clock::now();
-    const bool is_worth_while = ask_python(device, size_bytes);
-    std::lock_guard<std::timed_mutex> hold(lock_);
-    lane_of(device).counts.asked++;
-    lane_of(device).counts.wait_ns += static_cast<uint64_t>(
-        (std::chrono::steady_clock::now() - begin) / std::chrono::nanoseconds(1));
+    const bool is_worth_while = ask_python(device, size_bytes) || dropped_bytes != 0;
+    const auto wait = std::chrono::steady_clock::now() - begin;
+    std::unique_lock<std::timed_mutex> hold(lock_, std::try_to_lock);
+    if (hold.owns_lock()) {
+        StreamCounts &counts = lane_of(device).counts;
+        counts.asked++;
+        counts.wait_ns += static_cast<uint64_t>(wait / std::chrono::nanoseconds(1));
+    }
     return is_worth_while;
 }
 

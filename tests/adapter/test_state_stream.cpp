@@ -112,6 +112,7 @@ static Adapter &streaming_adapter(uint64_t spill_bytes = 64 * part)
     setup.capacity_bytes = 32 * part;
     setup.kind = Kind::host;
     setup.safe_point = {[](void *) { return true; }, [](void *) {}, nullptr};
+    setup.park_guard = {[](void *) { return true; }, [](void *) {}, nullptr, nullptr};
     setup.spill_bytes = spill_bytes;
     Adapter &adapter = new_adapter(setup);
     State alone(adapter.allocate(part), part);
@@ -363,6 +364,28 @@ static void nothing_returns_while_requests_go_to_a_private_pool(void **)
     assert_true(begin_step(state) && state.is_filled_with(1));
 }
 
+static void while_the_process_is_parked_nothing_is_copied(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State away(adapter.allocate(8 * part)), home(adapter.allocate(8 * part));
+    away.fill(1);
+    home.fill(2);
+    end_step({&away, &home});
+    movable = {&away};
+    adapter.raw_delete(adapter.raw_alloc(20 * part));
+    assert_false(is_on_device(adapter, away));
+    const unsigned long long all[2] = {0, 0};
+    unsigned long long numbers[5];
+    char message[200];
+    assert_int_equal(vramwise_torch_park(all, nullptr, 0, numbers, message, sizeof message), 0);
+    assert_int_equal(move(away, VRAMWISE_TORCH_FETCH), 0);
+    assert_int_equal(move(home, VRAMWISE_TORCH_COPY_OUT), 0);
+    assert_int_equal(move(home, VRAMWISE_TORCH_COPY_AT_ONCE), 0);
+    assert_int_equal(vramwise_torch_wake(all, numbers, message, sizeof message), 0);
+    assert_int_equal(move(home, VRAMWISE_TORCH_COPY_OUT), 8 * part);
+    assert_true(begin_step(away) && away.is_filled_with(1) && home.is_filled_with(2));
+}
+
 // Its kernels write without a version. One that failed may have written anything.
 static void nothing_leaves_during_a_step_or_after_one_that_failed(void **)
 {
@@ -565,6 +588,7 @@ int main()
         cmocka_unit_test(a_write_while_it_returns_is_not_lost),
         cmocka_unit_test(without_room_a_step_finds_it_on_the_host_and_its_writes_stay),
         cmocka_unit_test(nothing_returns_while_requests_go_to_a_private_pool),
+        cmocka_unit_test(while_the_process_is_parked_nothing_is_copied),
         cmocka_unit_test(nothing_leaves_during_a_step_or_after_one_that_failed),
         cmocka_unit_test(a_storage_that_ends_gives_its_memory_back_wherever_it_is),
         cmocka_unit_test(a_storage_that_was_given_other_memory_is_left_alone),
