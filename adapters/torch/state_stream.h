@@ -18,9 +18,8 @@
 // device has come past that moment.
 //
 // Locks: lock_ comes before a pool's own, and under it Python's lock is never asked for. Whoever
-// has it may be held at the launch gate while the process is parked (docs/design/012-park.md). So
-// those with Python's lock, which a wake may need, launch nothing, and wait for lock_ only a
-// moment.
+// has it may be held at the launch gate (docs/design/012-park.md), so those with Python's lock wait
+// for it only a moment.
 #pragma once
 
 #include <array>
