@@ -520,8 +520,7 @@ int plan_arguments_read(int argc, char **argv, plan_order *order)
         return exit_status;
     uint64_t steps = 1;
     if (!recording_command_read_top(argv[0], words.top, &order->most_rows) ||
-        !read_count(argv[0], "steps", order->steps, &steps) ||
-        !check_share(argv[0], order->share))
+        !read_count(argv[0], "steps", order->steps, &steps) || !check_share(argv[0], order->share))
         return EXIT_WRONG_USAGE;
     order->arguments = argv + first_operand;
     order->argument_count = (size_t)(argc - first_operand);

@@ -39,10 +39,8 @@ struct State {
     }
     bool is_filled_with(int value)
     {
-        for (size_t i = 0; i < storage->nbytes(); i++)
-            if (bytes()[i] != value)
-                return false;
-        return true;
+        const unsigned char *first = bytes();
+        return *first == value && std::memcmp(first, first + 1, storage->nbytes() - 1) == 0;
     }
     // As the last reference does.
     void end()

@@ -45,8 +45,8 @@ typedef struct vw_test_watched {
 void vw_test_watched_open(vw_test_watched *watched, vw_device *real);
 void vw_test_watched_close(vw_test_watched *watched);
 
-/* Before the pool's end: only what is refused from now on excuses plain memory and mappings. A handle
- * whose release failed stays excused: releasing is asked once. */
+/* Before the pool's end: only what is refused from now on excuses plain memory and mappings. A
+ * handle whose release failed stays excused: releasing is asked once. */
 void vw_test_watched_begin_end(vw_test_watched *watched);
 
 /* After the pool's end. Returns what is held although nobody refused it, as a sentence in `fault`;

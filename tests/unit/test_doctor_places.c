@@ -37,6 +37,7 @@ typedef struct place_case {
     const char *function, *code, *phase;
 } place_case;
 
+/* clang-format off */
 static const place_case
     cases[] =
         {
@@ -403,6 +404,7 @@ static const place_case
                        "return func(*args, **kwds)") OLD_OOM,
              "C:\\Users\\me\\run.py", 7, "<module>", "loss = net(x).sum()", "forward"},
 };
+/* clang-format on */
 
 static vw_diagnosis *diagnose(const char *text)
 {

@@ -37,9 +37,9 @@ static void a_smaller_batch_is_offered_where_it_helps(void **state)
     (void)state;
     for (unsigned i = 0; i < VW__PHASE_COUNT; i++) {
         vw__phase phase = (vw__phase)i;
-        bool is_offered =
-            has(phase, VW__REMEDY_SPLIT_BATCH) || has(phase, VW__REMEDY_SMALLER_BATCH) ||
-            has(phase, VW__REMEDY_SMALLER_IMAGE);
+        bool is_offered = has(phase, VW__REMEDY_SPLIT_BATCH) ||
+                          has(phase, VW__REMEDY_SMALLER_BATCH) ||
+                          has(phase, VW__REMEDY_SMALLER_IMAGE);
         assert_true(is_offered == vw__phase_scales_with_batch(phase));
     }
 }

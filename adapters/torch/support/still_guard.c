@@ -64,6 +64,7 @@ static still_stream stream(const void *self)
 
 enum { GUARD_ENTRIES = 40 };
 
+/* clang-format off */
 static const entry guard_table[TABLE_HEAD + GUARD_ENTRIES] = {
     NULL,
     NULL,
@@ -94,6 +95,7 @@ static const entry guard_table[TABLE_HEAD + GUARD_ENTRIES] = {
     (entry)nothing,
     (entry)nothing,
 };
+/* clang-format on */
 
 static const entry *const guard = guard_table + TABLE_HEAD;
 
