@@ -21,7 +21,12 @@
 #include "safe_print.h"
 
 #define PYTHON "python3"
-#define MODULE "vramwise._trace"
+
+/* Not `-m vramwise._trace`: that would look for vramwise, argparse and torch in the working
+ * directory first, where others may have put them. A script is found beside its own modules. */
+#define PROGRAM                                                                                    \
+    "import sys; sys.path[:] = sys.path[sys.path[0] == '':]; "                                     \
+    "from vramwise._trace import main; sys.exit(main())"
 
 enum { PYTHON_SAID_WHY = 3 }; /* the module's status where a line cannot run without data */
 
@@ -227,8 +232,8 @@ static char **make_words(const plan_trace_order *order, const plan_trace_file *f
     if (words == NULL)
         return NULL;
     words[count++] = (char *)PYTHON;
-    words[count++] = (char *)"-m";
-    words[count++] = (char *)MODULE;
+    words[count++] = (char *)"-c";
+    words[count++] = (char *)PROGRAM;
     if (order->steps != NULL) {
         words[count++] = (char *)"--steps";
         words[count++] = (char *)order->steps;

@@ -28,6 +28,7 @@ VERSION = 2
 MOST_FRAMES = 48
 MOST_READ_BYTES = 64 << 20  # of what is copied to the CPU, and becomes real
 _HERE = __file__.rpartition("/")[0]
+_STARTER = _HERE.rpartition("/")[0] + "/_trace.py"  # of scripts
 
 # The first number of an event in the file.
 ALLOC, FREE, HIDDEN, BEGIN, END = range(5)
@@ -100,6 +101,8 @@ def frames_of(frame: Any) -> List[Tuple[Any, ...]]:
     found: List[Tuple[Any, ...]] = []
     while frame is not None and len(found) < MOST_FRAMES:
         code = frame.f_code
+        if code.co_filename == _STARTER:  # outside of it is only how it was started
+            break
         if not _is_ours(code.co_filename):
             found.append((code.co_filename, frame.f_lineno, code.co_name))
         frame = frame.f_back
