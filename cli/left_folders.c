@@ -1,6 +1,7 @@
 /* left_folders.c - see left_folders.h. */
 #include "left_folders.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
@@ -11,27 +12,50 @@
 
 enum { LEAST_AGE_SECONDS = 60 };
 
+/* As mkdtemp() makes one. */
+static bool is_private(const struct stat *about)
+{
+    return about->st_uid == geteuid() && (about->st_mode & 0777) == 0700;
+}
+
 int left_folders_hold(const char *path)
 {
+    struct stat about;
     int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (folder >= 0)
-        (void)flock(folder, LOCK_SH | LOCK_NB);
+    if (folder < 0)
+        return -1;
+    if (fstat(folder, &about) != 0 || !is_private(&about)) {
+        close(folder);
+        return -1;
+    }
+    (void)flock(folder, LOCK_SH | LOCK_NB);
     return folder;
 }
 
-void left_folders_empty(DIR *listing)
+static void empty(DIR *listing)
 {
     for (struct dirent *entry = readdir(listing); entry != NULL; entry = readdir(listing))
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             (void)unlinkat(dirfd(listing), entry->d_name, 0);
 }
 
+void left_folders_end(int held, const char *path)
+{
+    DIR *listing = held >= 0 ? fdopendir(held) : NULL;
+    if (listing != NULL) {
+        empty(listing);
+        closedir(listing);
+    } else if (held >= 0) {
+        close(held);
+    }
+    (void)rmdir(path);
+}
+
 static bool is_left_behind(int folder)
 {
     struct stat about;
-    return fstat(folder, &about) == 0 && about.st_uid == geteuid() &&
-           (about.st_mode & 0777) == 0700 && about.st_mtime + LEAST_AGE_SECONDS < time(NULL) &&
-           flock(folder, LOCK_EX | LOCK_NB) == 0;
+    return fstat(folder, &about) == 0 && is_private(&about) &&
+           about.st_mtime + LEAST_AGE_SECONDS < time(NULL) && flock(folder, LOCK_EX | LOCK_NB) == 0;
 }
 
 static void remove_if_left(int parent, const char *name)
@@ -44,7 +68,7 @@ static void remove_if_left(int parent, const char *name)
         close(folder);
         return;
     }
-    left_folders_empty(listing);
+    empty(listing);
     closedir(listing);
     (void)unlinkat(parent, name, AT_REMOVEDIR);
 }

@@ -7,17 +7,16 @@
 #ifndef VRAMWISE_CLI_LEFT_FOLDERS_H
 #define VRAMWISE_CLI_LEFT_FOLDERS_H
 
-#include <dirent.h>
-
-/* Returns a descriptor to be closed when the folder is removed; closed in children. -1: none, which
- * means that the folder may be removed in a minute. Where a file system has no locks, no folder is
- * ever taken for one that was left. */
+/* Returns a descriptor for left_folders_end(); closed in children. -1: none, which means that the
+ * folder may be removed in a minute. Where a file system has no locks, no folder is ever taken for
+ * one that was left. */
 int left_folders_hold(const char *path);
+
+/* Removes the folder that is held, and the files in it. What has its name by now is no matter:
+ * where others can write to the folder above, they can put a link there, or another folder. */
+void left_folders_end(int held, const char *path);
 
 /* Removes folders in `parent` whose names begin with `beginning` and that hold files only. */
 void left_folders_remove(const char *parent, const char *beginning);
-
-/* Removes the files of an open folder. */
-void left_folders_empty(DIR *listing);
 
 #endif /* VRAMWISE_CLI_LEFT_FOLDERS_H */

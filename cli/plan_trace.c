@@ -87,10 +87,7 @@ static bool create_folder(plan_trace_file *file)
 
 void plan_trace_remove(const plan_trace_file *file)
 {
-    if (file->held >= 0)
-        close(file->held);
-    (void)unlink(file->path);
-    (void)rmdir(file->folder);
+    left_folders_end(file->held, file->folder);
 }
 
 /* ---- the environment ------------------------------------------------------------------------- */

@@ -1,9 +1,7 @@
 /* run_folder.c - makes the folder of a run, and takes it away. */
 #include "run_folder.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h> /* unlinkat, AT_FDCWD */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,14 +85,7 @@ bool run_folder_has(const run_folder *folder, const char *name)
 
 void run_folder_remove(run_folder *folder)
 {
-    DIR *listing = opendir(folder->path);
     close(folder->socket);
-    if (folder->held >= 0)
-        close(folder->held);
+    left_folders_end(folder->held, folder->path);
     folder->socket = folder->held = -1;
-    if (listing == NULL)
-        return;
-    left_folders_empty(listing);
-    closedir(listing);
-    (void)rmdir(folder->path);
 }

@@ -119,6 +119,17 @@ class GoingWrong(RunCase):
         self.assertEqual(sorted(self.runtime.iterdir()), sorted(strange))
         self.assertTrue((self.folder / "elsewhere/kept").exists())
 
+    def test_what_has_the_name_of_the_folder_at_the_end_is_left_alone(self):
+        kept, elsewhere = self.folder / "elsewhere/kept", self.folder / "elsewhere"
+        elsewhere.mkdir(mode=0o700)
+        kept.touch()
+        swap = f'mv "$VRAMWISE_RUN" {self.folder}/moved && ln -s {elsewhere} "$VRAMWISE_RUN"'
+        result = subprocess.run([run_case.PROGRAM, "run", "sh", "-c", swap], cwd=self.here, env=self.environment,
+                                capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertTrue(kept.exists())
+        self.assertEqual(list((self.folder / "moved").iterdir()), [])  # what was made is taken away
+
     def test_a_process_killed_while_it_writes_leaves_no_part_of_a_file(self):
         result = self.run_python(
             "import os, signal, torch\ntorch._C.allocate(1)\n"
