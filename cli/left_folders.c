@@ -73,11 +73,23 @@ static void remove_if_left(int parent, const char *name)
     (void)unlinkat(parent, name, AT_REMOVEDIR);
 }
 
+/* Can nobody else give a folder of this user's another name? */
+static bool keeps_names(int parent)
+{
+    struct stat about;
+    return fstat(parent, &about) == 0 && (about.st_uid == geteuid() || about.st_uid == 0) &&
+           ((about.st_mode & (S_IWGRP | S_IWOTH)) == 0 || (about.st_mode & S_ISVTX) != 0);
+}
+
 void left_folders_remove(const char *parent, const char *beginning)
 {
     DIR *listing = opendir(parent);
     if (listing == NULL)
         return;
+    if (!keeps_names(dirfd(listing))) {
+        closedir(listing);
+        return;
+    }
     for (struct dirent *entry = readdir(listing); entry != NULL; entry = readdir(listing))
         if (strncmp(entry->d_name, beginning, strlen(beginning)) == 0)
             remove_if_left(dirfd(listing), entry->d_name);

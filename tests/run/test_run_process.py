@@ -119,6 +119,18 @@ class GoingWrong(RunCase):
         self.assertEqual(sorted(self.runtime.iterdir()), sorted(strange))
         self.assertTrue((self.folder / "elsewhere/kept").exists())
 
+    def test_where_others_can_rename_folders_none_is_taken_for_one_that_was_left(self):
+        left = self.runtime / "vramwise-run.theirs"
+        for mode, is_kept in (0o777, True), (0o770, True), (0o1777, False):
+            self.runtime.chmod(mode)
+            left.mkdir(mode=0o700)
+            (left / "kept").touch()
+            os.utime(left, (1, 1))
+            subprocess.run([run_case.PROGRAM, "run", "true"], cwd=self.here, env=self.environment,
+                           timeout=LIMIT_SECONDS, check=True)
+            self.assertEqual((left / "kept").exists(), is_kept, oct(mode))
+            shutil.rmtree(left, ignore_errors=True)
+
     def test_what_has_the_name_of_the_folder_at_the_end_is_left_alone(self):
         kept, elsewhere = self.folder / "elsewhere/kept", self.folder / "elsewhere"
         elsewhere.mkdir(mode=0o700)
