@@ -70,6 +70,20 @@ class Sizes(unittest.TestCase):
         self.assertEqual(_plan._sizes(8, 512, 2),
                          [(8, 512), (8, 512), (16, 512), (8, 256), (16, 256)])
 
+    def test_a_link_that_others_have_planted_is_not_followed(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            kept, path = Path(folder, "kept"), Path(folder, "trace.json")
+            kept.write_text("kept", encoding="utf-8")
+            path.symlink_to(kept)
+            _tracer.Requests().write(path, torch="2.6")
+            self.assertEqual(kept.read_text(encoding="utf-8"), "kept")
+            self.assertFalse(path.is_symlink())
+            self.assertEqual(path.stat().st_mode & 0o777, 0o600)
+            self.assertEqual(json.loads(path.read_text(encoding="utf-8"))["torch"], "2.6")
+            self.assertEqual(sorted(os.listdir(folder)), ["kept", "trace.json"])
+            with self.assertRaisesRegex(OSError, "expected a regular file"):
+                _tracer.Requests().write("/dev/null")
+
     def test_factories_say_which_sizes_they_take(self) -> None:
         self.assertEqual(_plan._parameters_of(lambda: 0), 0)
         self.assertEqual(_plan._parameters_of(lambda batch: 0), 1)

@@ -15,12 +15,15 @@ its sizes; how many bytes that is, the planner in C knows (src/plan/hidden.h).
 from __future__ import annotations
 
 import contextlib
+import io
 import json
+import os
 import sys
 import threading
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
+from .. import _files
 from . import _tracer_cuda
 from . import _tracer_rules as rules
 
@@ -86,9 +89,16 @@ class Requests:
                 "stacks": [list(stack) for stack in self._stacks],
                 "events": self.events}
 
-    def write(self, path: str, **facts: Any) -> None:
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(self.to_dict(**facts), file, separators=(",", ":"))
+    def write(self, path: Union[str, "os.PathLike[str]"], **facts: Any) -> None:
+        """The file appears when it is complete."""
+        if _files.is_special(path):
+            raise OSError(f"{os.fspath(path)}: expected a regular file")
+
+        def write(file: Any) -> None:
+            with io.TextIOWrapper(file, encoding="utf-8") as text:
+                json.dump(self.to_dict(**facts), text, separators=(",", ":"))
+
+        _files.write_whole(path, write)
 
 
 def _is_ours(name: str) -> bool:
