@@ -83,6 +83,22 @@ static bool find_file_in(const char *folder, const char *pattern, char *place_fo
     return is_found;
 }
 
+/* What is found beside the program runs as this user. Where the program lies in a folder for all
+ * (/tmp), others can put a folder beside it: the first name of `pattern` is to be of the user, of
+ * root, or of whoever the program is of. */
+static bool is_trusted(const char *program_folder, const char *pattern)
+{
+    char path[2 * PATH_MAX];
+    struct stat found, program;
+    size_t above = strncmp(pattern, "../", 3) == 0 ? 3 : 0;
+    snprintf(path, sizeof path, "%s/%.*s", program_folder,
+             (int)(above + strcspn(pattern + above, "/")), pattern);
+    if (lstat(path, &found) != 0)
+        return false;
+    return found.st_uid == 0 || found.st_uid == geteuid() ||
+           (stat("/proc/self/exe", &program) == 0 && program.st_uid == found.st_uid);
+}
+
 static bool find_in(const char *folder, const char *pattern, char *hook, size_t capacity)
 {
     char file[PATH_MAX];
@@ -109,7 +125,7 @@ bool run_environment_find_hook(char *hook, size_t capacity)
     if (!find_program_folder(program))
         return false;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
-        if (find_in(program, places[i], hook, capacity))
+        if (is_trusted(program, places[i]) && find_in(program, places[i], hook, capacity))
             return true;
     return false;
 }
@@ -196,7 +212,8 @@ static bool set_library_folder(void)
     if (secure_getenv("VRAMWISE_LIBRARY_DIR") != NULL || !find_program_folder(program))
         return true;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
-        if (find_file_in(program, places[i], wanted, sizeof wanted))
+        if (is_trusted(program, places[i]) &&
+            find_file_in(program, places[i], wanted, sizeof wanted))
             return setenv("VRAMWISE_LIBRARY_DIR", wanted, 1) == 0;
     return true;
 }

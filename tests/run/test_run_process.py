@@ -91,6 +91,33 @@ class GoingWrong(RunCase):
                                     text=True, timeout=LIMIT_SECONDS, check=False)
             self.assertEqual((result.returncode, result.stdout), (0, "entered True\n"), result.stderr)
 
+    @unittest.skipUnless(os.geteuid() == 0, "needs files of another user")
+    def test_a_hook_that_others_have_put_beside_the_program_is_not_taken(self):
+        place = self.folder / "for_all"
+        for found in place / "python", self.folder / "vramwise":
+            hook = found / ("vramwise/_start" if found.name == "python" else "_start")
+            hook.mkdir(parents=True)
+            (hook / "sitecustomize.py").write_text("print('entered')\n", encoding="utf-8")
+            place.mkdir(exist_ok=True)
+            shutil.copy(run_case.PROGRAM, place / "vramwise")
+            os.chown(place / "vramwise", 0, -1)
+
+            def run(**variables):
+                return subprocess.run([place / "vramwise", "run", sys.executable, "-c", "print('run')"], cwd=self.here,
+                                      env={**self.environment, **variables}, capture_output=True, text=True,
+                                      timeout=LIMIT_SECONDS, check=False)
+
+            self.assertEqual(run().stdout, "entered\nrun\n")
+            os.chown(found, 65534, -1)
+            result = run()
+            self.assertEqual((result.returncode, result.stdout), (125, ""))
+            self.assertIn("start-up hook is missing", result.stderr)
+            if found.name == "python":  # the user has chosen it
+                self.assertEqual(run(VRAMWISE_PYTHON=str(found)).stdout, "entered\nrun\n")
+            os.chown(place / "vramwise", 65534, -1)  # one user has installed both
+            self.assertEqual(run().stdout, "entered\nrun\n")
+            shutil.rmtree(found)
+
     def test_what_a_killed_run_left_is_removed_by_the_next(self):
         def run(*command):
             return subprocess.run([run_case.PROGRAM, "run", *command], cwd=self.here, env=self.environment, capture_output=True,
