@@ -71,8 +71,9 @@ class StateStream
         return is_on_.load(std::memory_order_relaxed);
     }
 
-    // ---- of requests, in whichever thread, without a pool's lock
-    // --------------------------------- Before a request is served. May begin to bring pieces back.
+    // ---- called by requests, in any thread, without a pool's lock ----
+
+    // Before a request is served. May begin to bring pieces back.
     void note_request(DevicePools &device, uint64_t size_bytes);
     // It found no room (vw_pool_options.make_room). Waits for Python a while, and no longer.
     bool make_room(DevicePools &device, uint64_t size_bytes);
@@ -83,10 +84,10 @@ class StateStream
     // be held, perhaps in a thread that has Python's lock, which whoever wakes the process needs.
     void set_parked(bool is_parked);
 
-    // ---- of Python, with its lock
-    // ---------------------------------------------------------------- `alone` is a tensor that
-    // only a dictionary and the caller's variable hold, as state is held when the functions below
-    // are called for it.
+    // ---- called by Python, with its lock ----
+
+    // `alone` is a tensor that only a dictionary and the caller's variable hold, as state is held
+    // when the functions below are called for it.
     void start(NamedTensor alone, RoomMaker room_maker, LockCheck has_lock);
     void stop(); // pieces that are away stay there until bind_in()
     bool is_alone(NamedTensor tensor);
@@ -95,9 +96,9 @@ class StateStream
     // Behind fetch(). False: it stays on the host.
     bool bind_in(NamedTensor tensor);
 
-    // ---- of Python, without its lock
-    // ------------------------------------------------------------- Its bytes, if its storage can
-    // be a piece; else 0.
+    // ---- called by Python, without its lock ----
+
+    // Its bytes, if its storage can be a piece; else 0.
     uint64_t add(NamedTensor tensor);
     // How many bytes more shall be copied out. At the end of a step a new schedule is made first.
     uint64_t plan(DevicePools &device, bool is_step_end);
@@ -114,9 +115,6 @@ class StateStream
     // block that bind_in() binds it to. Its bytes; 0: it is on the device, or has to stay away.
     uint64_t fetch(NamedTensor tensor);
     StreamCounts counts(const DevicePools &device);
-
-    // ---- of Python, without its lock
-    // -------------------------------------------------------------
     void wait(NamedTensor tensor); // for its copy
     // Waits for the device, and frees the blocks that pieces were bound to. Their bytes.
     uint64_t release(DevicePools &device);

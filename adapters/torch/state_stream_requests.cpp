@@ -20,6 +20,9 @@ constexpr size_t most_marks = 4096;
 // For Python's thread to bind pieces. It may never come to it, if whoever has Python's lock waits
 // for the thread that asks. Then the request goes the old way, and nobody is asked again.
 constexpr std::chrono::seconds patience{5};
+// Between two looks at a condition. Older C libraries can lose a wake-up (glibc's bug 25847), and
+// older C++ libraries lack the function that waits without an end.
+constexpr std::chrono::seconds look_pause{1};
 
 // What the pool can hold on its device: by the program's limit, and by what others leave.
 uint64_t limit_bytes_of(const DevicePools &device)
@@ -150,8 +153,10 @@ bool StateStream::ask_python(const DevicePools &device, uint64_t size_bytes)
     need_bytes_ = size_bytes;
     is_worth_while_ = false;
     need_changed_.notify_all();
-    const bool is_done =
-        need_changed_.wait_until(hold, end, [this] { return need_ == Need::done || !is_on(); });
+    const auto is_over = [this] { return need_ == Need::done || !is_on(); };
+    while (!is_over() && std::chrono::steady_clock::now() < end)
+        need_changed_.wait_for(hold, look_pause);
+    const bool is_done = is_over();
     need_ = Need::none;
     if (!is_done)
         is_on_.store(false);
@@ -161,9 +166,8 @@ bool StateStream::ask_python(const DevicePools &device, uint64_t size_bytes)
 bool StateStream::next_need(int *device, uint64_t *size_bytes)
 {
     std::unique_lock<std::mutex> hold(need_lock_);
-    // With an end, and again: without one it is a function that older C++ libraries lack.
     while (need_ != Need::posted && is_on())
-        need_changed_.wait_for(hold, std::chrono::minutes(1));
+        need_changed_.wait_for(hold, look_pause);
     if (!is_on())
         return false;
     need_ = Need::taken;

@@ -37,12 +37,14 @@ static inline void job_folder_remove(job_folder *job)
     assert_int_equal(nftw(job->path, job_folder_take, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 
-/* The path of a file in it; makes the folders on the way. Valid until the next call. */
+/* The path of a file in it; makes the folders on the way. Valid for the next 31 calls. */
 static inline const char *job_folder_path(const job_folder *job, const char *name)
 {
-    static char path[PATH_MAX];
-    int length = snprintf(path, sizeof path, "%s/%s", job->path, name);
-    assert_true(length > 0 && (size_t)length < sizeof path);
+    static char paths[32][PATH_MAX];
+    static unsigned next;
+    char *path = paths[next++ % 32];
+    int length = snprintf(path, PATH_MAX, "%s/%s", job->path, name);
+    assert_true(length > 0 && length < PATH_MAX);
     for (char *slash = path + strlen(job->path) + 1; (slash = strchr(slash, '/')) != NULL;
          slash++) {
         *slash = '\0';

@@ -36,14 +36,9 @@ static int remove_folder(void **state)
     return 0;
 }
 
-/* The path of something in the folder, valid for the next 31 calls. */
 static const char *path_of(const char *name)
 {
-    static char paths[32][PATH_MAX];
-    static unsigned next;
-    char *path = paths[next++ % 32];
-    (void)snprintf(path, PATH_MAX, "%s", job_folder_path(&here, name));
-    return path;
+    return job_folder_path(&here, name);
 }
 
 static void put_log(const char *name, const char *program, int line)

@@ -29,14 +29,9 @@ static int remove_folder(void **state)
     return 0;
 }
 
-/* The path of something in the folder, valid for the next 15 calls. */
 static const char *path_of(const char *name)
 {
-    static char paths[16][PATH_MAX];
-    static unsigned next;
-    char *path = paths[next++ % 16];
-    (void)snprintf(path, PATH_MAX, "%s", job_folder_path(&here, name));
-    return path;
+    return job_folder_path(&here, name);
 }
 
 /* Three jobs: one of four ranks that fits into 200 MiB, one of which one rank does not, and one
