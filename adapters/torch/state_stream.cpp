@@ -57,6 +57,7 @@ uint32_t version_of(NamedTensor tensor)
     return tensor.impl->version_counter().current_version();
 }
 
+// Of a storage that we hold weakly: PyTorch's headers refuse to ask that of any other.
 uint32_t uses_of(c10::StorageImpl *storage)
 {
     return c10::raw::weak_intrusive_ptr::use_count(storage);
@@ -92,7 +93,8 @@ StateStream::Lane &StateStream::lane_of(const DevicePools &device)
 StateStream::Holders StateStream::holders_of(NamedTensor tensor)
 {
     return {*static_cast<const volatile uint32_t *>(tensor.object),
-            c10::raw::intrusive_ptr::use_count(tensor.impl), uses_of(storage_of(tensor))};
+            c10::raw::intrusive_ptr::use_count(tensor.impl),
+            c10::raw::intrusive_ptr::use_count(storage_of(tensor))};
 }
 
 bool StateStream::is_alone(NamedTensor tensor)

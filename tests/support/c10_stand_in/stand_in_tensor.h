@@ -24,8 +24,10 @@ inline uint32_t use_count(intrusive_ptr_target *target)
 } // namespace intrusive_ptr
 namespace weak_intrusive_ptr
 {
+// Throws without a weak reference of the caller's, as PyTorch's does where NDEBUG is not defined.
 inline uint32_t use_count(intrusive_ptr_target *target)
 {
+    TORCH_CHECK(target->weak_uses > (target->uses > 0 ? 1u : 0u), "not a weak pointer");
     return target->uses;
 }
 inline void incref(intrusive_ptr_target *target)
