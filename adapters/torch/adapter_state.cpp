@@ -179,7 +179,7 @@ bool Adapter::enter_moment(void *context)
 {
     auto *adapter = static_cast<Adapter *>(context);
     const vw_safe_point &moment = adapter->options_.safe_point;
-    return !adapter->history_.has_trackers() && !StateStream::is_bringing_back() &&
+    return !adapter->history_.has_trackers() && !BringingBack::is_under_way() &&
            moment.enter(moment.context);
 }
 

@@ -31,22 +31,6 @@ namespace vramwise_torch
 namespace
 {
 
-// That a thread with Python's lock waits for another one here.
-constexpr std::chrono::milliseconds a_moment{100};
-
-thread_local bool is_thread_bringing_back = false;
-
-struct BringingBack {
-    BringingBack()
-    {
-        is_thread_bringing_back = true;
-    }
-    ~BringingBack()
-    {
-        is_thread_bringing_back = false;
-    }
-};
-
 c10::StorageImpl *storage_of(NamedTensor tensor)
 {
     return tensor.impl->unsafe_storage().unsafeGetStorageImpl();
@@ -63,22 +47,15 @@ uint32_t uses_of(c10::StorageImpl *storage)
     return c10::raw::weak_intrusive_ptr::use_count(storage);
 }
 
-vw_stream current_stream_on(const DevicePools &device)
-{
-    return stream_number(handle_of(c10::cuda::getCurrentCUDAStream(device.index)));
-}
-
 } // namespace
 
 StateStream::StateStream(DevicePools *devices, size_t device_count, vw_pinned_budget *budget,
                          c10::DeleterFnPtr free_block)
     : devices_(devices), budget_(budget), free_block_(free_block), lanes_(device_count)
 {
-}
-
-bool StateStream::is_bringing_back()
-{
-    return is_thread_bringing_back;
+    for (size_t i = 0; i < device_count; i++)
+        lanes_[i].saved =
+            std::make_unique<SavedStream>(devices[i], lanes_[i].copies, budget, free_block);
 }
 
 StateStream::Lane &StateStream::lane_of(const DevicePools &device)
@@ -166,7 +143,7 @@ void StateStream::forget_dead()
         by_storage_.erase(piece->storage);
         c10::raw::weak_intrusive_ptr::decref(piece->storage);
         const vw_device &device = *piece->device->device;
-        vw_pinned_free(lane_of(*piece->device).host, piece->host); // waits for its copies
+        vw_pinned_free(lane_of(*piece->device).copies.host, piece->host); // waits for its copies
         if (piece->copied != 0)
             device.table->event_destroy(device.context, piece->copied);
         return true;
@@ -209,46 +186,16 @@ uint64_t StateStream::add(NamedTensor tensor)
 
 // ---- copies ------------------------------------------------------------------------------------
 
-bool StateStream::open(Lane &lane, DevicePools &device)
-{
-    const vw_device_table &table = *device.device->table;
-    void *context = device.device->context;
-    vw_pinned_options options{};
-    options.struct_size = sizeof options;
-    options.conf = "pinned_max_round_threshold_mb:1"; // else to a power of two
-    options.torch_version = "2.15";
-    options.budget = budget_;
-    return (lane.out != 0 || table.stream_create(context, &lane.out) == VW_OK) &&
-           (lane.in != 0 || table.stream_create(context, &lane.in) == VW_OK) &&
-           (lane.tail != 0 || table.event_create(context, &lane.tail) == VW_OK) &&
-           (lane.host != nullptr ||
-            vw_pinned_pool_create(device.device, &options, &lane.host) == VW_OK);
-}
-
 bool StateStream::prepare(Lane &lane, Piece &piece)
 {
     const vw_device &device = *piece.device->device;
-    if (!open(lane, *piece.device) ||
+    if (!lane.copies.open(*piece.device, budget_) ||
         (piece.copied == 0 && device.table->event_create(device.context, &piece.copied) != VW_OK))
         return false;
     if (piece.host != nullptr)
         return true;
-    if (vw_pinned_alloc(lane.host, piece.size_bytes, &piece.host) != VW_OK)
-        return false;
-    if (vw_pinned_record_stream(lane.host, piece.host, lane.out) == VW_OK &&
-        vw_pinned_record_stream(lane.host, piece.host, lane.in) == VW_OK)
-        return true;
-    vw_pinned_free(lane.host, piece.host); // it was not used yet
-    piece.host = nullptr;
-    return false;
-}
-
-// Has `copies` wait for what is queued on `work`.
-bool StateStream::is_behind(Lane &lane, const DevicePools &pools, vw_stream copies, vw_stream work)
-{
-    const vw_device &device = *pools.device;
-    return device.table->event_record(device.context, lane.tail, work) == VW_OK &&
-           device.table->stream_wait_event(device.context, copies, lane.tail) == VW_OK;
+    piece.host = lane.copies.take_host(piece.size_bytes);
+    return piece.host != nullptr;
 }
 
 bool StateStream::copy(Lane &lane, Piece &piece, bool is_out)
@@ -258,7 +205,7 @@ bool StateStream::copy(Lane &lane, Piece &piece, bool is_out)
     const vw_device &device = *piece.device->device;
     const vw_device_ptr on_host = address_of(piece.host);
     const vw_device_ptr there = is_out ? address_of(piece.storage->data_ptr().get()) : piece.back;
-    const vw_stream stream = is_out ? lane.out : lane.in;
+    const vw_stream stream = is_out ? lane.copies.out : lane.copies.in;
     return vw_record_stream(pool_of(*piece.device), there, stream) == VW_OK &&
            device.table->copy(device.context, is_out ? on_host : there, is_out ? there : on_host,
                               piece.size_bytes, stream) == VW_OK &&
@@ -287,7 +234,7 @@ uint64_t StateStream::copy_out(NamedTensor tensor)
     Lane &lane = lane_of(*piece->device);
     piece->version = version_of(tensor);
     if (!prepare(lane, *piece) ||
-        !is_behind(lane, *piece->device, lane.out, current_stream_on(*piece->device)) ||
+        !lane.copies.is_behind(*piece->device, lane.copies.out, current_stream_on(*piece->device)) ||
         !copy(lane, *piece, true))
         return 0;
     put(*piece, leaving);
@@ -379,22 +326,12 @@ uint64_t StateStream::release(DevicePools &pools)
 
 // ---- coming back -------------------------------------------------------------------------------
 
-// Not into a private pool, nor while a stream may be capturing, nor where it would wait for a wake.
-static bool is_served_now(DevicePools &device, vw_pool *pool)
-{
-    vw_paged_stats stats{};
-    stats.struct_size = sizeof stats;
-    std::lock_guard<std::mutex> hold(device.lock);
-    return device.scopes.empty() && vw_pool_get_paged_stats(pool, &stats) == VW_OK &&
-           stats.parked_bytes == 0;
-}
-
 bool StateStream::take_block(const Lane &lane, Piece &piece)
 {
     const BringingBack guard;
     vw_pool *pool = pool_of(*piece.device);
-    if (is_parked_ || live_bytes_of(*piece.device) + piece.size_bytes > lane.limit_bytes ||
-        !is_served_now(*piece.device, pool) ||
+    if (is_parked_ || live_bytes_of(*piece.device) + piece.size_bytes > lane.copies.limit_bytes ||
+        !is_served_now(*piece.device) ||
         vw_alloc(pool, piece.size_bytes, piece.home, &piece.back) != VW_OK)
         return false;
     put(piece, returning);
@@ -432,8 +369,8 @@ uint64_t StateStream::fetch(NamedTensor tensor)
     if (piece->place == away && (!is_due(lane, *piece, true) || !take_block(lane, *piece)))
         return 0;
     piece->version = version;
-    bool is_filled = piece->is_ahead || (is_behind(lane, *piece->device, lane.in, piece->home) &&
-                                         is_behind(lane, *piece->device, lane.in, current) &&
+    bool is_filled = piece->is_ahead || (lane.copies.is_behind(*piece->device, lane.copies.in, piece->home) &&
+                                         lane.copies.is_behind(*piece->device, lane.copies.in, current) &&
                                          copy(lane, *piece, false));
     if (!is_filled ||
         device.table->stream_wait_event(device.context, current, piece->copied) != VW_OK ||
@@ -492,7 +429,7 @@ void StateStream::begin_returns(Lane &lane, const DevicePools &device)
         if (!take_block(lane, *piece))
             return;
         // The block may be in use by work that is queued on its stream.
-        if (!is_behind(lane, device, lane.in, piece->home) || !copy(lane, *piece, false)) {
+        if (!lane.copies.is_behind(device, lane.copies.in, piece->home) || !copy(lane, *piece, false)) {
             drop_block(*piece);
             lane.is_return_off = true;
             return;
@@ -511,7 +448,62 @@ uint64_t StateStream::drop_returns(const DevicePools &device)
         if (piece->device == &device)
             drop_block(*piece);
     lane.is_return_off |= dropped_bytes != 0; // it was too early
-    return dropped_bytes;
+    return dropped_bytes != 0 ? dropped_bytes : lane.saved->drop_returns();
+}
+
+// ---- saved tensors -----------------------------------------------------------------------------
+
+long long StateStream::save(c10::TensorImpl *tensor)
+{
+    const c10::StorageImpl *storage = tensor->unsafe_storage().unsafeGetStorageImpl();
+    const c10::DataPtr &data = storage->data_ptr();
+    const auto index = static_cast<size_t>(data.device().index());
+    if (!is_on() || storage->nbytes() < least_bytes || data.get_deleter() != free_block_ ||
+        index >= lanes_.size() || getpid() != process_id_)
+        return 0;
+    DevicePools &device = devices_[index];
+    if (pool_of(device) == nullptr || device.second.load() != nullptr || !is_served_now(device))
+        return 0;
+    SavedStream::Left left;
+    std::lock_guard<std::timed_mutex> hold(lock_);
+    if (is_parked_)
+        return 0;
+    lanes_[index].saved->settle(lanes_[index].requests, left);
+    return lanes_[index].saved->save(tensor, lanes_[index].requests);
+}
+
+void StateStream::note_saved_use(const DevicePools &device, uint64_t item)
+{
+    std::unique_lock<std::timed_mutex> hold(lock_, std::try_to_lock); // or it stays where it is
+    if (hold.owns_lock())
+        lane_of(device).saved->note_use(item, lane_of(device).requests);
+}
+
+long long StateStream::fetch_saved(const DevicePools &device, uint64_t id, c10::TensorImpl *shell)
+{
+    Lane &lane = lane_of(device);
+    SavedStream::Left left;
+    std::lock_guard<std::timed_mutex> hold(lock_);
+    lane.saved->settle(lane.requests, left);
+    return lane.saved->fetch(id, shell->unsafe_storage().unsafeGetStorageImpl(), lane.requests,
+                             left);
+}
+
+bool StateStream::fill_saved(const DevicePools &device, uint64_t id, c10::TensorImpl *tensor)
+{
+    std::lock_guard<std::timed_mutex> hold(lock_);
+    return lane_of(device).saved->fill(id, tensor->unsafe_storage().unsafeGetStorageImpl());
+}
+
+void StateStream::release_saved(const DevicePools &device, uint64_t id)
+{
+    lane_of(device).saved->release(id);
+}
+
+uint64_t StateStream::saved_lacking_bytes(const DevicePools &device)
+{
+    std::lock_guard<std::timed_mutex> hold(lock_);
+    return lane_of(device).saved->lacking_bytes();
 }
 
 } // namespace vramwise_torch

@@ -17,6 +17,9 @@
 // share the storage: none is left behind. The memory it was bound to is free only when the whole
 // device has come past that moment.
 //
+// Tensors that the forward pass saves go the same way by other means (saved_stream.h), through the
+// same streams and by the same marks, so their calls come by here too.
+//
 // Locks: lock_ comes before a pool's own, and under it Python's lock is never asked for. Whoever
 // has it may be held at the launch gate (docs/design/012-park.md), so those with Python's lock wait
 // for it only a moment.
@@ -24,6 +27,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -32,8 +36,7 @@
 
 #include <c10/core/TensorImpl.h>
 
-#include "device_pools.h"
-#include "vramwise/pinned.h"
+#include "saved_stream.h"
 
 namespace vramwise_torch
 {
@@ -53,6 +56,7 @@ struct StreamCounts {
     uint64_t stayed_bytes = 0;         // that a step found on the host
     uint64_t asked = 0;                // requests that found no room and asked for some
     uint64_t wait_ns = 0;              // that those waited
+    SavedCounts saved;
 };
 
 class StateStream
@@ -77,8 +81,6 @@ class StateStream
     void note_request(DevicePools &device, uint64_t size_bytes);
     // It found no room (vw_pool_options.make_room). Waits for Python a while, and no longer.
     bool make_room(DevicePools &device, uint64_t size_bytes);
-    // This thread asks for a block to bring a piece back: nothing else may leave the GPU for it.
-    static bool is_bringing_back();
 
     // The process is parked, or about to be, until it is woken: no copy is launched, since it would
     // be held, perhaps in a thread that has Python's lock, which whoever wakes the process needs.
@@ -118,6 +120,13 @@ class StateStream
     void wait(NamedTensor tensor); // for its copy
     // Waits for the device, and frees the blocks that pieces were bound to. Their bytes.
     uint64_t release(DevicePools &device);
+    // Saved tensors, as in saved_stream.h; `shell` and `tensor` have storages of their own.
+    long long save(c10::TensorImpl *tensor);
+    void note_saved_use(const DevicePools &device, uint64_t item);
+    long long fetch_saved(const DevicePools &device, uint64_t id, c10::TensorImpl *shell);
+    bool fill_saved(const DevicePools &device, uint64_t id, c10::TensorImpl *tensor);
+    void release_saved(const DevicePools &device, uint64_t id);
+    uint64_t saved_lacking_bytes(const DevicePools &device);
     // Waits until make_room() wants something; false: it is over. Then answer().
     bool next_need(int *device, uint64_t *size_bytes);
     void answer(bool is_worth_while);
@@ -141,10 +150,8 @@ class StateStream
     };
     // Of one GPU.
     struct Lane {
-        vw_stream out = 0, in = 0;
-        vw_device_event tail = 0; // of the stream that a copy waits for
-        vw_pinned_pool *host = nullptr;
-        uint64_t limit_bytes = 0;
+        CopyLane copies;
+        std::unique_ptr<SavedStream> saved;
         std::array<uint64_t, place_count> bytes_in{}; // of pieces, by place
 
         // The step under way: the most that was live, for each so many requests.
@@ -171,28 +178,26 @@ class StateStream
 
     // Of a piece, and of a request that is looked at.
     static constexpr uint64_t least_bytes = uint64_t{1} << 20;
+    // That a thread with Python's lock waits for another one here.
+    static constexpr std::chrono::milliseconds a_moment{100};
 
-    static vw_pool *pool_of(const DevicePools &device)
-    {
-        return device.pool.load(std::memory_order_acquire);
-    }
-    static uint64_t live_bytes_of(const DevicePools &device);
     static Holders holders_of(NamedTensor tensor);
     static void host_copy_ends(void *piece); // the deleter of the host's copies
     Lane &lane_of(const DevicePools &device);
     Piece *find(NamedTensor tensor);
     void forget_dead();
     void put(Piece &piece, Place place);
-    bool open(Lane &lane, DevicePools &device);
     bool prepare(Lane &lane, Piece &piece);
     bool copy(Lane &lane, Piece &piece, bool is_out);
-    bool is_behind(Lane &lane, const DevicePools &device, vw_stream copies, vw_stream work);
     static void mark(Lane &lane, uint64_t live_bytes);
     bool is_due(const Lane &lane, const Piece &piece, bool is_for_step) const;
     bool take_block(const Lane &lane, Piece &piece);
     void drop_block(Piece &piece);
     void begin_returns(Lane &lane, const DevicePools &device);
     uint64_t drop_returns(const DevicePools &device);
+    void settle_saved(Lane &lane);
+    uint64_t shortfall_bytes(DevicePools &device, uint64_t size_bytes);
+    uint64_t wait_for_saved(DevicePools &device, uint64_t wanted_bytes);
     bool ask_python(const DevicePools &device, uint64_t size_bytes);
 
     DevicePools *devices_;

@@ -23,7 +23,7 @@ template <class Work> unsigned long long with_device(int device, Work work)
     return with_stream([&](vramwise_torch::StateStream &stream) -> unsigned long long {
         vramwise_torch::DevicePools *pools =
             vramwise_torch::installed_adapter()->opened_pools(device);
-        return pools != nullptr ? work(stream, *pools) : 0;
+        return pools != nullptr ? static_cast<unsigned long long>(work(stream, *pools)) : 0;
     });
 }
 
@@ -128,4 +128,59 @@ void vramwise_torch_stream_answer(int is_worth_while)
         stream.answer(is_worth_while != 0);
         return 0;
     });
+}
+
+long long vramwise_torch_saved_keep(unsigned long long tensor)
+{
+    return static_cast<long long>(with_stream([&](vramwise_torch::StateStream &stream) {
+        return stream.save(static_cast<c10::TensorImpl *>(vramwise_torch::pointer_to(tensor)));
+    }));
+}
+
+void vramwise_torch_saved_note(int device, unsigned long long item)
+{
+    with_device(device,
+                [&](vramwise_torch::StateStream &stream, vramwise_torch::DevicePools &pools) {
+                    stream.note_saved_use(pools, item);
+                    return 0;
+                });
+}
+
+long long vramwise_torch_saved_fetch(int device, unsigned long long id, unsigned long long shell)
+{
+    long long result = vramwise_torch::SavedStream::is_unknown;
+    with_device(device,
+                [&](vramwise_torch::StateStream &stream, vramwise_torch::DevicePools &pools) {
+                    result = stream.fetch_saved(
+                        pools, id,
+                        static_cast<c10::TensorImpl *>(vramwise_torch::pointer_to(shell)));
+                    return 0;
+                });
+    return result;
+}
+
+int vramwise_torch_saved_fill(int device, unsigned long long id, unsigned long long tensor)
+{
+    return static_cast<int>(with_device(
+        device, [&](vramwise_torch::StateStream &stream, vramwise_torch::DevicePools &pools) {
+            return stream.fill_saved(
+                pools, id, static_cast<c10::TensorImpl *>(vramwise_torch::pointer_to(tensor)));
+        }));
+}
+
+void vramwise_torch_saved_release(int device, unsigned long long id)
+{
+    with_device(device,
+                [&](vramwise_torch::StateStream &stream, vramwise_torch::DevicePools &pools) {
+                    stream.release_saved(pools, id);
+                    return 0;
+                });
+}
+
+unsigned long long vramwise_torch_saved_lacking(int device)
+{
+    return with_device(
+        device, [](vramwise_torch::StateStream &stream, vramwise_torch::DevicePools &pools) {
+            return stream.saved_lacking_bytes(pools);
+        });
 }

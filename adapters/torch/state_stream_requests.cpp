@@ -17,6 +17,7 @@ namespace
 {
 
 constexpr size_t most_marks = 4096;
+constexpr uint64_t slack_share = 64; // of the limit is freed beyond what a request lacks
 // For Python's thread to bind pieces. It may never come to it, if whoever has Python's lock waits
 // for the thread that asks. Then the request goes the old way, and nobody is asked again.
 constexpr std::chrono::seconds patience{5};
@@ -24,35 +25,7 @@ constexpr std::chrono::seconds patience{5};
 // older C++ libraries lack the function that waits without an end.
 constexpr std::chrono::seconds look_pause{1};
 
-// What the pool can hold on its device: by the program's limit, and by what others leave.
-uint64_t limit_bytes_of(const DevicePools &device)
-{
-    const vw_pool *pool = device.pool.load(std::memory_order_acquire);
-    vw_pool_stats stats{};
-    vw_paged_stats paged{};
-    stats.struct_size = sizeof stats;
-    paged.struct_size = sizeof paged;
-    uint64_t free_bytes = 0, total_bytes = 0;
-    if (vw_pool_get_stats(pool, &stats) != VW_OK ||
-        vw_pool_get_paged_stats(pool, &paged) != VW_OK ||
-        device.device->table->memory_info(device.device->context, &free_bytes, &total_bytes) !=
-            VW_OK)
-        return 0;
-    const auto held_bytes = static_cast<uint64_t>(stats.reserved_bytes.all.current);
-    return std::min(stats.limit_bytes, held_bytes - paged.spilled_bytes + free_bytes);
-}
-
 } // namespace
-
-// Of the pool, spilled memory included; 0 where it does not say.
-uint64_t StateStream::live_bytes_of(const DevicePools &device)
-{
-    vw_pool_stats stats{};
-    stats.struct_size = offsetof(vw_pool_stats, largest_free_block_bytes); // which takes a search
-    if (vw_pool_get_stats(pool_of(device), &stats) != VW_OK)
-        return 0;
-    return static_cast<uint64_t>(stats.allocated_bytes.all.current);
-}
 
 void StateStream::mark(Lane &lane, uint64_t live_bytes)
 {
@@ -69,17 +42,35 @@ void StateStream::mark(Lane &lane, uint64_t live_bytes)
     lane.marks[index] = std::max(lane.marks[index], live_bytes);
 }
 
+// What saved tensors have left is free from here on: references are given up without the lock.
+void StateStream::settle_saved(Lane &lane)
+{
+    SavedStream::Left left;
+    std::unique_lock<std::timed_mutex> hold(lock_, std::try_to_lock);
+    if (hold.owns_lock())
+        lane.saved->settle(lane.requests, left);
+}
+
 void StateStream::note_request(DevicePools &device, uint64_t size_bytes)
 {
-    if (size_bytes < least_bytes || pool_of(device) == nullptr || is_bringing_back())
-        return;
-    std::unique_lock<std::timed_mutex> hold(lock_, std::try_to_lock);
     Lane &lane = lane_of(device);
-    if (!hold.owns_lock() || lane.limit_bytes == 0) // one mark less; no step has ended yet
+    if (size_bytes < least_bytes || pool_of(device) == nullptr || BringingBack::is_under_way())
         return;
-    if (lane.bytes_in[away] != 0 && !lane.is_return_off)
-        begin_returns(lane, device);
-    mark(lane, live_bytes_of(device) + lane.bytes_in[away] + size_bytes);
+    settle_saved(lane);
+    {
+        std::unique_lock<std::timed_mutex> hold(lock_, std::try_to_lock);
+        if (!hold.owns_lock() || lane.copies.limit_bytes == 0) // one mark less; no step has ended
+            return;
+        if (!is_parked_)
+            lane.saved->begin_returns(lane.requests);
+        if (lane.bytes_in[away] != 0 && !lane.is_return_off)
+            begin_returns(lane, device);
+        const uint64_t live_bytes = live_bytes_of(device);
+        mark(lane, live_bytes + lane.bytes_in[away] + lane.saved->counts().away_bytes + size_bytes);
+        if (live_bytes + size_bytes <= lane.copies.limit_bytes)
+            return;
+    }
+    make_room(device, size_bytes); // the pool would try everything else before it asks
 }
 
 uint64_t StateStream::plan(DevicePools &device, bool is_step_end)
@@ -91,13 +82,17 @@ uint64_t StateStream::plan(DevicePools &device, bool is_step_end)
         uint64_t state_bytes = 0;
         for (uint64_t bytes : lane.bytes_in)
             state_bytes += bytes;
-        lane.limit_bytes = limit_bytes_of(device);
-        lane.back_bytes.swap(lane.marks);
+        lane.copies.limit_bytes = limit_bytes_of(device);
         lane.planned_per_mark = lane.per_mark;
         lane.planned_step_mark = lane.requests_before_step / lane.per_mark;
+        lane.back_bytes.resize(lane.marks.size());
         lane.leave_bytes =
-            vw_schedule_stream(lane.back_bytes.data(), lane.back_bytes.size(), lane.limit_bytes,
+            vw_schedule_stream(lane.marks.data(), lane.marks.size(), lane.copies.limit_bytes,
                                state_bytes, lane.back_bytes.data());
+        std::vector<uint64_t> away_bytes;
+        for (uint64_t back_bytes : lane.back_bytes)
+            away_bytes.push_back(lane.leave_bytes - back_bytes);
+        lane.saved->plan(lane.marks, lane.per_mark, away_bytes);
         lane.marks.clear();
         lane.requests = lane.requests_before_step = 0;
         lane.per_mark = 1;
@@ -113,22 +108,60 @@ StreamCounts StateStream::counts(const DevicePools &device)
     std::lock_guard<std::timed_mutex> hold(lock_);
     StreamCounts counts = lane_of(device).counts;
     counts.away_bytes = lane_of(device).bytes_in[away] + lane_of(device).bytes_in[returning];
+    counts.saved = lane_of(device).saved->counts();
     return counts;
 }
 
 // ---- a request without room --------------------------------------------------------------------
 
+// How much has to be freed for a request; one that found no room although there should be some
+// needs all of it.
+uint64_t StateStream::shortfall_bytes(DevicePools &device, uint64_t size_bytes)
+{
+    const uint64_t limit_bytes = lane_of(device).copies.limit_bytes;
+    const uint64_t wanted_bytes = live_bytes_of(device) + size_bytes;
+    if (wanted_bytes <= limit_bytes)
+        return size_bytes;
+    return std::min(size_bytes, wanted_bytes - limit_bytes + limit_bytes / slack_share);
+}
+
+// Waits for saved tensors that are being copied out, the oldest first, and lets go of them. The
+// bytes that became free.
+uint64_t StateStream::wait_for_saved(DevicePools &device, uint64_t wanted_bytes)
+{
+    Lane &lane = lane_of(device);
+    const uint64_t before_bytes = live_bytes_of(device);
+    uint64_t freed_bytes = 0;
+    while (freed_bytes < wanted_bytes) {
+        vw_device_event oldest = 0;
+        {
+            std::unique_lock<std::timed_mutex> hold(lock_, a_moment); // it may have Python's
+            if (hold.owns_lock())
+                oldest = lane.saved->oldest_copy();
+        }
+        const vw_device &gpu = *device.device;
+        if (oldest == 0 || gpu.table->event_synchronize(gpu.context, oldest) != VW_OK)
+            break;
+        settle_saved(lane);
+        freed_bytes = before_bytes - std::min(before_bytes, live_bytes_of(device));
+    }
+    return freed_bytes;
+}
+
 bool StateStream::make_room(DevicePools &device, uint64_t size_bytes)
 {
     // Where there are two pools, this thread has a lock that one with Python's may wait for.
-    if (!is_on() || is_bringing_back() || getpid() != process_id_ ||
+    if (!is_on() || BringingBack::is_under_way() || getpid() != process_id_ ||
         device.second.load() != nullptr)
         return false;
-    const uint64_t dropped_bytes = drop_returns(device);
-    if (dropped_bytes >= size_bytes)
-        return true;
     const auto begin = std::chrono::steady_clock::now();
-    const bool is_worth_while = ask_python(device, size_bytes) || dropped_bytes != 0;
+    const uint64_t wanted_bytes = shortfall_bytes(device, size_bytes);
+    uint64_t freed_bytes = wait_for_saved(device, wanted_bytes);
+    if (freed_bytes < wanted_bytes)
+        freed_bytes += drop_returns(device);
+    bool is_worth_while = freed_bytes != 0;
+    if (freed_bytes < wanted_bytes)
+        is_worth_while |= ask_python(device, wanted_bytes - freed_bytes);
     const auto wait = std::chrono::steady_clock::now() - begin;
     std::unique_lock<std::timed_mutex> hold(lock_, std::try_to_lock);
     if (hold.owns_lock()) {

@@ -275,6 +275,10 @@ void add_stream(std::string &json, const vramwise_torch::StreamCounts &counts)
     add(json, "stayed_bytes", counts.stayed_bytes);
     add(json, "asked", counts.asked);
     add(json, "wait_ns", counts.wait_ns);
+    add(json, "saved_away_bytes", counts.saved.away_bytes);
+    add(json, "saved_all_left_bytes", counts.saved.all_left_bytes);
+    add(json, "saved_all_returned_bytes", counts.saved.all_returned_bytes);
+    add(json, "saved_returned_ahead_bytes", counts.saved.returned_ahead_bytes);
     end_object(json);
     json += ", ";
 }

@@ -94,6 +94,25 @@ VRAMWISE_TORCH_API unsigned long long vramwise_torch_stream_release(int device);
 VRAMWISE_TORCH_API int vramwise_torch_stream_next_need(int *device, unsigned long long *size_bytes);
 VRAMWISE_TORCH_API void vramwise_torch_stream_answer(int is_worth_while);
 
+/* Tensors that the forward pass saves (saved_stream.h), without Python's lock.
+ *
+ * saved_keep(): one that is saved, tensor._cdata. More than 0: it leaves, and whoever gets this id
+ * lets go of the tensor. Less: it stays; saved_note() with -result - 1 when it is wanted again. 0:
+ * it stays.
+ * saved_fetch(): 0: `shell`, an empty tensor of bytes, has its storage now. More: so many bytes does
+ * the tensor need that saved_fill() wants. -1: it was written to meanwhile. -2: it is not known.
+ * saved_fill(): 1: its bytes are copied into `tensor`, in the order of the current stream.
+ * saved_release(): nobody wants the id any more. May be called with Python's lock.
+ * saved_lacking(): what the last step lacked even with the state away; 0: nothing has to leave. */
+VRAMWISE_TORCH_API long long vramwise_torch_saved_keep(unsigned long long tensor);
+VRAMWISE_TORCH_API void vramwise_torch_saved_note(int device, unsigned long long item);
+VRAMWISE_TORCH_API long long vramwise_torch_saved_fetch(int device, unsigned long long id,
+                                                        unsigned long long shell);
+VRAMWISE_TORCH_API int vramwise_torch_saved_fill(int device, unsigned long long id,
+                                                 unsigned long long tensor);
+VRAMWISE_TORCH_API void vramwise_torch_saved_release(int device, unsigned long long id);
+VRAMWISE_TORCH_API unsigned long long vramwise_torch_saved_lacking(int device);
+
 /* vw_pool_park(), vw_pool_wake() and vw_pool_park_ahead() for every GPU of the process: all or none
  * is parked. `region` is the id of a MemPool that vramwise_torch_region() was called for; {0, 0} is
  * everything. `numbers` gets what vw_park_report has behind struct_size. They may wait for the

@@ -285,6 +285,25 @@ VW_API uint64_t vw_schedule_stream(const uint64_t *live_bytes, size_t mark_count
                                    uint64_t limit_bytes, uint64_t state_bytes,
                                    uint64_t *back_bytes);
 
+/* Something that a step makes, keeps and uses again, such as an activation: it may be away from the
+ * device in between. Marks are those of vw_schedule_stream(). */
+typedef struct vw_saved_item {
+    uint64_t size_bytes;
+    uint32_t from_mark;  /* from here on it need not be on the device */
+    uint32_t until_mark; /* here it is used again; up to from_mark: it cannot leave */
+    uint32_t back_mark;  /* set: from here on it may be on its way back */
+    bool leaves;         /* set */
+} vw_saved_item;
+
+/* Schedules such items: which leave the device, and when they may return. `live_bytes[i]` is what
+ * the last step had at mark i, counting all that was away, and `away_bytes[i]` what of the state
+ * will be away then (NULL: nothing). As few bytes leave as the marks lack, first those that are
+ * used last. Returns the most bytes that a mark lacks while all items are there: 0 if everything
+ * fits. `scratch` has room for `mark_count` numbers. A pure function. */
+VW_API uint64_t vw_schedule_saved(const uint64_t *live_bytes, const uint64_t *away_bytes,
+                                  size_t mark_count, uint64_t limit_bytes, vw_saved_item *items,
+                                  size_t item_count, uint64_t *scratch);
+
 /* One physical piece of a block's memory, for another process. */
 typedef struct vw_shared_part {
     uint64_t size_bytes;

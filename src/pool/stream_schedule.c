@@ -10,8 +10,7 @@
  * moment still to come decides, and the bytes that may be back rise as the step goes on. With
  * gradient accumulation the last of several peaks is what they wait for, without a rule for it.
  *
- * No more leaves than the highest moment lacks. Part of the device is kept out of the reckoning:
- * steps differ a little, and memory is handed out in pieces.
+ * No more leaves than the highest moment lacks.
  *
  * What we did not do: remember more than one step. A step that needs more than the last one is
  * served all the same, by copies that somebody waits for; to prepare for the worst of many steps
@@ -25,13 +24,12 @@
 #include "vramwise/vramwise.h"
 
 #include "base/checked_math.h"
-
-enum { MARGIN_SHARE = 32 }; /* of the limit is left free: one part in so many */
+#include "pool/stream_margin.h"
 
 uint64_t vw_schedule_stream(const uint64_t *live_bytes, size_t mark_count, uint64_t limit_bytes,
                             uint64_t state_bytes, uint64_t *back_bytes)
 {
-    uint64_t room_bytes = limit_bytes - limit_bytes / MARGIN_SHARE;
+    uint64_t room_bytes = vw__stream_room(limit_bytes);
     uint64_t peak_bytes = 0;
     for (size_t i = 0; i < mark_count; i++)
         peak_bytes = vw__max_u64(peak_bytes, live_bytes[i]);

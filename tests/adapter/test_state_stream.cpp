@@ -217,7 +217,7 @@ static void whoever_looks_meanwhile_finds_the_bytes(void **)
     assert_false(is_on_device(adapter, state));
     assert_true(state.is_filled_with(1));
     state.fill(9); // who writes is counted
-    state.impl.version.number++;
+    state.impl.version.bump();
     adapter.raw_delete(crowd);
     assert_true(begin_step(state));
     assert_true(is_on_device(adapter, state) && state.is_filled_with(9));
@@ -253,7 +253,7 @@ static void a_write_while_it_leaves_keeps_it_on_the_device(void **)
     end_step({&state});
     assert_int_equal(move(state, VRAMWISE_TORCH_COPY_OUT), 8 * part);
     state.fill(2);
-    state.impl.version.number++;
+    state.impl.version.bump();
     assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 0);
     assert_true(is_on_device(adapter, state) && state.is_filled_with(2));
     void *crowd = adapter.raw_alloc(28 * part); // with a new copy
@@ -325,7 +325,7 @@ static void a_write_while_it_returns_is_not_lost(void **)
     pass(adapter, 7);
     assert_false(is_on_device(adapter, state));
     state.fill(5);
-    state.impl.version.number++;
+    state.impl.version.bump();
     assert_true(begin_step(state));
     assert_true(is_on_device(adapter, state) && state.is_filled_with(5));
 }

@@ -94,18 +94,21 @@ def bound_adapter(path: str) -> ctypes.CDLL:
 
 
 def bound_stream(library: ctypes.CDLL, keeps_lock: bool) -> ctypes.CDLL:
-    """The same adapter, with the functions for streamed state bound. `keeps_lock`: calls are made with
-    Python's lock held."""
+    """The same adapter, with the functions for streamed state and saved tensors bound. `keeps_lock`: calls
+    are made with Python's lock held."""
     size, number = ctypes.c_ulonglong, ctypes.c_int
     made = (ctypes.PyDLL if keeps_lock else ctypes.CDLL)(library._name)
     for name, result, arguments in (
-            ("start", number, [size, size, ROOM_MAKER, ctypes.c_void_p]), ("stop", None, []),
-            ("add", size, [size, size]), ("plan", size, [number, number]),
-            ("move", size, [size, size, number]), ("wait", None, [size, size]),
-            ("release", size, [number]),
-            ("next_need", number, [ctypes.POINTER(number), ctypes.POINTER(size)]),
-            ("answer", None, [number])):
-        function = getattr(made, f"vramwise_torch_stream_{name}")
+            ("stream_start", number, [size, size, ROOM_MAKER, ctypes.c_void_p]), ("stream_stop", None, []),
+            ("stream_add", size, [size, size]), ("stream_plan", size, [number, number]),
+            ("stream_move", size, [size, size, number]), ("stream_wait", None, [size, size]),
+            ("stream_release", size, [number]),
+            ("stream_next_need", number, [ctypes.POINTER(number), ctypes.POINTER(size)]),
+            ("stream_answer", None, [number]),
+            ("saved_keep", ctypes.c_longlong, [size]), ("saved_note", None, [number, size]),
+            ("saved_fetch", ctypes.c_longlong, [number, size, size]), ("saved_fill", number, [number, size, size]),
+            ("saved_release", None, [number, size]), ("saved_lacking", size, [number])):
+        function = getattr(made, f"vramwise_torch_{name}")
         function.restype, function.argtypes = result, arguments
     return made
 

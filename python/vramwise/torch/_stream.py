@@ -1,5 +1,5 @@
 """_stream.py - an optimizer's state that leaves the GPU behind the forward pass and returns behind the
-backward pass.
+backward pass; and where that is not enough, tensors that the forward pass saves (_saved.py).
 
 The adapter copies, binds storages elsewhere and makes the schedule (state_stream.h). Here: which tensors
 are an optimizer's state, when its steps begin and end, and what is moved when a request finds no room.
@@ -26,6 +26,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from .. import _steps
 from .._library import VramwiseError
+from ._saved import SavedTensors
 from ._say import say
 from ._spill import _tensors_in
 from ._state import ROOM_MAKER, bound_stream
@@ -63,6 +64,8 @@ class Streamer:
         self._pieces: Dict[int, _Piece] = {}  # by id(tensor), in the order in which they came
         self._by_optimizer: "weakref.WeakKeyDictionary[Any, List[_Piece]]" = weakref.WeakKeyDictionary()
         self._moving = threading.Lock()
+        self._saved = SavedTensors(torch, self._with_lock, self._without)
+        self._can_save = False  # PyTorch has the hooks for it
         self._room_maker = ROOM_MAKER(self._make_room)  # the adapter has its address
 
     def begin(self) -> None:
@@ -74,9 +77,12 @@ class Streamer:
             self._end(f"PyTorch {self._torch.__version__} does not tell of steps")
         else:
             os.register_at_fork(after_in_child=self._leave_to_parent)
+            self._can_save = self._saved.begin()
 
     def _end(self, reason: str) -> None:
         self._is_at_work = False
+        if self._can_save:
+            self._saved.take_away()
         if self._is_started:
             self._without.vramwise_torch_stream_stop()
         say(f"no optimizer's state is streamed to host memory any more: {reason}", quiet=self._quiet)
@@ -110,23 +116,30 @@ class Streamer:
             piece.is_leaving = False
 
     def _after(self, optimizer: Any) -> None:
-        if not _can_stream(optimizer) or self._torch.cuda.is_current_stream_capturing():
+        if not self._torch.cuda.is_initialized() or self._torch.cuda.is_current_stream_capturing():
             return
         if not self._is_started:
             self._start()
-        pieces = self._pieces_of(optimizer)
+        pieces = self._pieces_of(optimizer) if _can_stream(optimizer) else []
         self._by_optimizer[optimizer] = pieces
         move = self._without.vramwise_torch_stream_move
         for piece in pieces:
             _ask(move, piece.tensor, _NOTE_STEP)
-        is_step_end = bool(pieces) and self._first.is_it(optimizer)
-        for device in sorted({piece.device for piece in (self._pieces.values() if is_step_end else pieces)}):
+        is_step_end = self._first.is_it(optimizer)
+        devices = {piece.device for piece in (list(self._pieces.values()) if is_step_end else pieces)}
+        if is_step_end:
+            devices.add(self._torch.cuda.current_device())
+        is_lacking = False
+        for device in sorted(devices):
             wanted = self._without.vramwise_torch_stream_plan(device, is_step_end)
+            is_lacking |= is_step_end and self._without.vramwise_torch_saved_lacking(device) > 0
             for piece in pieces:
                 if wanted > 0 and piece.device == device:
                     begun = _ask(move, piece.tensor, _COPY_OUT)
                     piece.is_leaving = begun > 0
                     wanted -= begun
+        if is_step_end and self._can_save:
+            self._saved.after_step(is_lacking)
 
     def _pieces_of(self, optimizer: Any) -> List[_Piece]:
         found = []

@@ -1,9 +1,9 @@
 """check_stream.py - an optimizer's state that is streamed to host memory on a real GPU: results are equal bit for bit,
 whatever a program does.
 
-    python3 check_stream.py [--only NAME,...]   each program twice, in processes of its own: with PyTorch's allocator and
-                                                all the memory it wants, then with 0.85 of it and streamed state; status 1:
-                                                a difference, or a program whose state should have left and did not
+    python3 check_stream.py [--only NAME,...]   each program in processes of its own: with PyTorch's allocator and all
+                                                the memory it wants, then with 0.85 and 0.5 of it and streams; status 1: a
+                                                difference, or a program in which something should have left and did not
     python3 check_stream.py --program NAME      one of them, in this process
 
 What is compared are all losses, weights and states.
@@ -21,7 +21,7 @@ import under
 
 STEPS = 8
 WIDTH, LAYERS, ROWS = 2048, 12, 8192  # 192 MiB of weights, twice as much state, 1.5 GiB of activations
-SHARE = 0.85
+SHARES = (0.85, 0.5)  # of the second, state alone is not enough
 AT_ONCE = 8  # processes beside each other
 
 
@@ -326,9 +326,120 @@ def parked(torch) -> Program:
     return program
 
 
+def checkpointed(torch) -> Program:
+    """By hooks of PyTorch's own, inside of which ours are not called."""
+    from torch.utils.checkpoint import checkpoint
+    program = Program(torch)
+    for _ in range(STEPS):
+        program.step(model=lambda rows: program.model[3:](checkpoint(program.model[:3], rows, use_reentrant=False)))
+    return program
+
+
+def kept_graph(torch) -> Program:
+    """Two backward passes of one graph, the second with gradients of gradients."""
+    program = Program(torch)
+    for _ in range(STEPS):
+        program.optimizer.zero_grad(set_to_none=True)
+        loss = program.loss(ROWS // 2)
+        loss.backward(retain_graph=True)
+        first, = torch.autograd.grad(loss, next(program.model.parameters()), create_graph=True)
+        (first.square().sum() * 1e-6).backward()
+        program.optimizer.step()
+        program.tell(loss)
+    return program
+
+
+class Doubled:
+    """A function of the program's own, which keeps an input, an output and a tensor that is neither."""
+
+    @staticmethod
+    def of(torch):
+        class Function(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, given):
+                found = given.tanh()
+                ctx.save_for_backward(given, found, found * 2)
+                return found
+
+            @staticmethod
+            def backward(ctx, gradient):
+                given, found, twice = ctx.saved_tensors
+                return gradient * (1 - found * twice / 2) + given * 0
+        return Function.apply
+
+
+def own_function(torch) -> Program:
+    program, doubled = Program(torch), Doubled.of(torch)
+    for _ in range(STEPS):
+        program.step(model=lambda rows: program.model[6:](doubled(program.model[:6](rows))))
+    return program
+
+
+def own_hooks(torch) -> Program:
+    """Of the program: around a part of the forward pass, and around a whole step."""
+    program = Program(torch)
+    save_on_cpu = torch.autograd.graph.save_on_cpu
+
+    def forward(rows):
+        with save_on_cpu(pin_memory=True):
+            rows = program.model[:3](rows)
+        return program.model[3:](rows)
+    for step in range(STEPS):
+        with save_on_cpu() if step == STEPS // 2 else contextlib.nullcontext():
+            program.step(model=forward)
+    return program
+
+
+def functional(torch) -> Program:
+    """torch.func forbids hooks while it works."""
+    program = Program(torch)
+    for _ in range(STEPS):
+        program.step()
+        found = torch.func.grad(lambda weight: (weight ** 3).sum())(torch.arange(8.0, device="cuda"))
+        program.losses.append(digest(torch, [found]))
+    return program
+
+
+def written_between(torch) -> Program:
+    """What was saved is written to before the backward pass: an error of the program's, which PyTorch reports."""
+    program = Program(torch)
+    seen: List[str] = []
+    for step in range(STEPS):
+        program.optimizer.zero_grad(set_to_none=True)
+        kept = program.model[:2](program.batch())
+        loss = program.model[2:](kept).square().mean()
+        if step % 3 == 2:
+            kept.data_ptr()
+            with torch.no_grad():
+                kept.mul_(1.5)
+        try:
+            loss.backward()
+        except RuntimeError as error:
+            seen.append(str(error).split(":")[0])
+            continue
+        program.optimizer.step()
+        program.tell(loss)
+    program.losses += seen
+    return program
+
+
+def mixed(torch) -> Program:
+    """Autocast: copies of the weights, too, are saved."""
+    program = Program(torch)
+    for _ in range(STEPS):
+        program.optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = program.loss()
+        loss.backward()
+        program.optimizer.step()
+        program.tell(loss)
+    return program
+
+
 PROGRAMS: Dict[str, Callable[[Any], Program]] = {program.__name__: program for program in (
     fused, default, bfloat16, momentum, changing_shapes, accumulation, scaler_that_skips, closure, several_optimizers,
-    groups_that_change, loaded, looked_at, written, held, failing_steps, compiled, graphed, fitted, parked)}
+    groups_that_change, loaded, looked_at, written, held, failing_steps, compiled, graphed, fitted, parked, checkpointed,
+    kept_graph, own_function, own_hooks, functional, written_between, mixed)}
 MAY_STAY = ("closure", "held")  # whose state need not leave
 
 
@@ -365,7 +476,7 @@ def answer(process: subprocess.Popen) -> Any:
     return dict(json.loads(found[-1][2:]), given_up=given_up)
 
 
-def compare(name: str, usual: Any, streamed: Any) -> str:
+def compare(name: str, share: float, usual: Any, streamed: Any) -> str:
     """What is wrong, or ""."""
     if not isinstance(usual, dict) or not isinstance(streamed, dict):
         return f"failed: {usual if not isinstance(usual, dict) else streamed}"
@@ -374,7 +485,8 @@ def compare(name: str, usual: Any, streamed: Any) -> str:
         return "DIFFERENT: " + ", ".join(differing)
     if streamed["given_up"]:
         return " ".join(streamed["given_up"])
-    if name not in MAY_STAY and not streamed["stream"].get("all_left_bytes"):
+    wanted = "all_left_bytes" if share == SHARES[0] else "saved_all_left_bytes"
+    if name not in MAY_STAY and not streamed["stream"].get(wanted):
         return f"nothing left the GPU: {streamed['stream']} {streamed['spill']}"
     return ""
 
@@ -382,6 +494,7 @@ def compare(name: str, usual: Any, streamed: Any) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="")
+    parser.add_argument("--share", type=float)
     parser.add_argument("--program", choices=list(PROGRAMS))
     arguments = parser.parse_args()
     if arguments.program:
@@ -392,14 +505,15 @@ def main() -> int:
         some = names[first:first + AT_ONCE]
         begun = [start(name, "native", 0) for name in some]
         usual = [answer(process) for process in begun]
-        begun = [start(name, "vramwise", SHARE * found["peak"] if isinstance(found, dict) else 0)
-                 for name, found in zip(some, usual)]
-        for name, before, process in zip(some, usual, begun):
-            streamed = answer(process)
-            wrong = compare(name, before, streamed)
-            is_bad = is_bad or wrong != ""
-            told = wrong or f"equal; {streamed['stream']}, spills {streamed['spill']['spills']}"
-            print(f"{'FAIL' if wrong else 'ok  '} {name}: {told}", flush=True)
+        for share in SHARES if arguments.share is None else (arguments.share,):
+            begun = [start(name, "vramwise", share * found["peak"] if isinstance(found, dict) else 0)
+                     for name, found in zip(some, usual)]
+            for name, before, process in zip(some, usual, begun):
+                streamed = answer(process)
+                wrong = compare(name, share, before, streamed)
+                is_bad = is_bad or wrong != ""
+                told = wrong or f"equal; {streamed['stream']}, spills {streamed['spill']['spills']}"
+                print(f"{'FAIL' if wrong else 'ok  '} {name} on {share}: {told}", flush=True)
     return 1 if is_bad else 0
 
 

@@ -2,6 +2,8 @@
 // references are numbers that a test sets.
 #pragma once
 
+#include <memory>
+
 #include "stand_in_c10.h"
 
 namespace c10
@@ -9,17 +11,35 @@ namespace c10
 
 struct intrusive_ptr_target {
     virtual ~intrusive_ptr_target() = default;
+    virtual void release_resources()
+    {
+    }
     uint32_t uses = 1;
     uint32_t weak_uses = 1;
 };
 
 namespace raw
 {
+namespace weak_intrusive_ptr
+{
+inline void decref(intrusive_ptr_target *target);
+}
 namespace intrusive_ptr
 {
 inline uint32_t use_count(intrusive_ptr_target *target)
 {
     return target->uses;
+}
+inline void incref(intrusive_ptr_target *target)
+{
+    target->uses++;
+}
+inline void decref(intrusive_ptr_target *target)
+{
+    if (--target->uses != 0)
+        return;
+    target->release_resources();
+    weak_intrusive_ptr::decref(target); // all strong ones together hold one weak
 }
 } // namespace intrusive_ptr
 namespace weak_intrusive_ptr
@@ -56,6 +76,14 @@ class StorageImpl final : public intrusive_ptr_target
     {
         return data_;
     }
+    void set_nbytes(size_t size_bytes)
+    {
+        size_bytes_ = size_bytes;
+    }
+    void release_resources() override
+    {
+        data_ = DataPtr(nullptr, data_.device());
+    }
     DataPtr set_data_ptr(DataPtr &&data)
     {
         DataPtr before(std::move(data_));
@@ -83,12 +111,17 @@ class Storage
     StorageImpl *impl_;
 };
 
+// Copies count together.
 struct VariableVersion {
     uint32_t current_version() const
     {
-        return number;
+        return *number;
     }
-    uint32_t number = 0;
+    void bump()
+    {
+        ++*number;
+    }
+    std::shared_ptr<uint32_t> number = std::make_shared<uint32_t>(0);
 };
 
 struct TensorImpl : public intrusive_ptr_target {

@@ -1,0 +1,50 @@
+// copy_lane.h - the streams and the host memory through which one GPU's data leaves and returns.
+//
+// One lane serves an optimizer's state (state_stream.h) and saved tensors (saved_stream.h): copies
+// of one direction follow each other in the order in which they were wanted.
+#pragma once
+
+#include "device_pools.h"
+#include "vramwise/pinned.h"
+
+namespace vramwise_torch
+{
+
+struct CopyLane {
+    vw_stream out = 0, in = 0;
+    vw_pinned_pool *host = nullptr;
+    uint64_t limit_bytes = 0; // what the pool can hold on its GPU, at the last step's end
+
+    // Sees that the streams and the host memory are there.
+    bool open(const DevicePools &device, vw_pinned_budget *budget);
+    // Has `copies` wait for what is queued on `work`.
+    bool is_behind(const DevicePools &device, vw_stream copies, vw_stream work);
+    // Page-locked memory for copies on both streams; null: there is none.
+    void *take_host(uint64_t size_bytes) const;
+
+  private:
+    vw_device_event tail_ = 0; // of the stream that a copy waits for
+};
+
+// While one lives, this thread asks for a block to bring data back: nothing else may leave for it.
+class BringingBack
+{
+  public:
+    BringingBack();
+    ~BringingBack();
+    static bool is_under_way();
+};
+
+inline vw_pool *pool_of(const DevicePools &device)
+{
+    return device.pool.load(std::memory_order_acquire);
+}
+vw_stream current_stream_on(const DevicePools &device);
+// Of the pool, spilled memory included; 0 where it does not say.
+uint64_t live_bytes_of(const DevicePools &device);
+// What the pool can hold on its GPU: by the program's limit, and by what others leave.
+uint64_t limit_bytes_of(const DevicePools &device);
+// False: requests go to a private pool, a stream may be capturing, or memory is parked.
+bool is_served_now(DevicePools &device);
+
+} // namespace vramwise_torch
