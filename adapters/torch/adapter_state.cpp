@@ -173,14 +173,12 @@ vw_pool *Adapter::make_pool(DevicePools &device, const std::string &engine)
 
 // Not while a tracker listens. Those who follow segments register them with what reaches memory
 // without a launch (NCCL, for network cards and other GPUs), so that nobody can hold it back; and
-// they may call the driver under the pool's lock, where a thread must not be held. Nor for a block
-// that state comes back into: it comes where there is room.
+// they may call the driver under the pool's lock, where a thread must not be held.
 bool Adapter::enter_moment(void *context)
 {
     auto *adapter = static_cast<Adapter *>(context);
     const vw_safe_point &moment = adapter->options_.safe_point;
-    return !adapter->history_.has_trackers() && !BringingBack::is_under_way() &&
-           moment.enter(moment.context);
+    return !adapter->history_.has_trackers() && moment.enter(moment.context);
 }
 
 void Adapter::leave_moment(void *context)

@@ -43,23 +43,6 @@ void *CopyLane::take_host(uint64_t size_bytes) const
     return nullptr;
 }
 
-static thread_local bool is_bringing_back = false;
-
-BringingBack::BringingBack()
-{
-    is_bringing_back = true;
-}
-
-BringingBack::~BringingBack()
-{
-    is_bringing_back = false;
-}
-
-bool BringingBack::is_under_way()
-{
-    return is_bringing_back;
-}
-
 vw_stream current_stream_on(const DevicePools &device)
 {
     return stream_number(handle_of(c10::cuda::getCurrentCUDAStream(device.index)));
@@ -98,6 +81,18 @@ bool is_served_now(DevicePools &device)
     std::lock_guard<std::mutex> hold(device.lock);
     return device.scopes.empty() && vw_pool_get_paged_stats(pool_of(device), &stats) == VW_OK &&
            stats.parked_bytes == 0;
+}
+
+bool take_block(DevicePools &device, uint64_t limit_bytes, uint64_t size_bytes, vw_stream stream,
+                vw_device_ptr *block)
+{
+    vw_alloc_request request{};
+    request.struct_size = sizeof request;
+    request.size_bytes = size_bytes;
+    request.stream = stream;
+    request.is_optional = true;
+    return live_bytes_of(device) + size_bytes <= limit_bytes && is_served_now(device) &&
+           vw_alloc_with(pool_of(device), &request, block) == VW_OK;
 }
 
 } // namespace vramwise_torch

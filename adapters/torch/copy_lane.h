@@ -26,15 +26,6 @@ struct CopyLane {
     vw_device_event tail_ = 0; // of the stream that a copy waits for
 };
 
-// While one lives, this thread asks for a block to bring data back: nothing else may leave for it.
-class BringingBack
-{
-  public:
-    BringingBack();
-    ~BringingBack();
-    static bool is_under_way();
-};
-
 inline vw_pool *pool_of(const DevicePools &device)
 {
     return device.pool.load(std::memory_order_acquire);
@@ -44,6 +35,9 @@ vw_stream current_stream_on(const DevicePools &device);
 uint64_t live_bytes_of(const DevicePools &device);
 // What the pool can hold on its GPU: by the program's limit, and by what others leave.
 uint64_t limit_bytes_of(const DevicePools &device);
+// A block to bring data back into, if there is room for it now.
+bool take_block(DevicePools &device, uint64_t limit_bytes, uint64_t size_bytes, vw_stream stream,
+                vw_device_ptr *block);
 // False: requests go to a private pool, a stream may be capturing, or memory is parked.
 bool is_served_now(DevicePools &device);
 

@@ -262,21 +262,13 @@ void SavedStream::end(uint64_t id, Left &left)
 
 // ---- coming back -------------------------------------------------------------------------------
 
-bool SavedStream::take_block(Piece &piece)
-{
-    const BringingBack guard;
-    if (live_bytes_of(device_) + piece.size_bytes > lane_.limit_bytes || !is_served_now(device_) ||
-        vw_alloc(pool_of(device_), piece.size_bytes, piece.home, &piece.block) != VW_OK)
-        return false;
-    put(piece, returning);
-    return true;
-}
-
 void SavedStream::drop_block(Piece &piece)
 {
     if (piece.place != returning)
         return;
-    vw_free(pool_of(device_), piece.block); // reused when the copy into it is over
+    // Reused when the copy into it is over. Where it is used, its stream waits for that anyway.
+    if (vw_record_stream(pool_of(device_), piece.block, lane_.in) == VW_OK)
+        vw_free(pool_of(device_), piece.block);
     piece.block = VW_NULL;
     put(piece, away);
 }
@@ -296,11 +288,11 @@ void SavedStream::begin_returns(uint64_t now)
         }
         if (piece->place != away)
             continue;
-        if (!take_block(*piece))
+        if (!take_block(device_, lane_.limit_bytes, piece->size_bytes, piece->home, &piece->block))
             return;
+        put(*piece, returning);
         // The block may be in use by work that is queued on its stream.
         if (!lane_.is_behind(device_, lane_.in, piece->home) ||
-            vw_record_stream(pool_of(device_), piece->block, lane_.in) != VW_OK ||
             device.table->copy(device.context, piece->block, address_of(piece->host),
                                piece->size_bytes, lane_.in) != VW_OK ||
             device.table->event_record(device.context, piece->copied, lane_.in) != VW_OK) {

@@ -131,7 +131,6 @@ class SavedStream
     void settle_leaving(Left &left);
     void settle_late(uint64_t now);
     void end(uint64_t id, Left &left);
-    bool take_block(Piece &piece);
     void drop_block(Piece &piece);
     void bind(Piece &piece, c10::DataPtr &&data, c10::StorageImpl *shell);
 

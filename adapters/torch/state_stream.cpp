@@ -229,16 +229,39 @@ uint64_t StateStream::copy_out(NamedTensor tensor)
 {
     std::lock_guard<std::timed_mutex> hold(lock_);
     Piece *piece = find(tensor);
-    if (piece == nullptr || piece->place != on_device || piece->is_in_step || !is_on())
+    if (piece == nullptr || piece->place != on_device || piece->is_in_step || !is_on() ||
+        !prepare(lane_of(*piece->device), *piece))
         return 0;
-    Lane &lane = lane_of(*piece->device);
-    piece->version = version_of(tensor);
-    if (!prepare(lane, *piece) ||
-        !lane.copies.is_behind(*piece->device, lane.copies.out, current_stream_on(*piece->device)) ||
-        !copy(lane, *piece, true))
-        return 0;
-    put(*piece, leaving);
+    piece->counter = tensor.impl->version_counter();
+    piece->is_due_out = true;
+    lane_of(*piece->device).due_out_bytes += piece->size_bytes;
     return piece->size_bytes;
+}
+
+// All of them wait for the optimizer's stream. Meanwhile each storage is held: its owner may end.
+void StateStream::begin_copies_out(Lane &lane, const DevicePools &device, SavedStream::Left &left)
+{
+    if (is_parked_)
+        return;
+    lane.due_out_bytes = 0;
+    vw_stream waited_for = 0;
+    for (auto &piece : pieces_) {
+        if (piece->device != &device || !piece->is_due_out)
+            continue;
+        piece->is_due_out = false;
+        left.strong.reserve(left.strong.size() + 1);
+        if (piece->place != on_device || piece->is_in_step ||
+            c10::raw::weak_intrusive_ptr::lock(piece->storage) == nullptr)
+            continue;
+        left.strong.push_back(piece->storage);
+        piece->version = piece->counter.current_version();
+        if ((waited_for != piece->home &&
+             !lane.copies.is_behind(device, lane.copies.out, piece->home)) ||
+            !copy(lane, *piece, true))
+            continue;
+        waited_for = piece->home;
+        put(*piece, leaving);
+    }
 }
 
 uint64_t StateStream::look_at(NamedTensor tensor)
@@ -261,6 +284,7 @@ uint64_t StateStream::copy_out_at_once(NamedTensor tensor)
     Lane &lane = lane_of(*piece->device);
     if (!prepare(lane, *piece) || !copy(lane, *piece, true))
         return 0;
+    piece->is_due_out = false;
     lane.is_return_off = true; // not planned: nobody knows when there is room again
     put(*piece, leaving);
     return piece->size_bytes;
@@ -326,13 +350,10 @@ uint64_t StateStream::release(DevicePools &pools)
 
 // ---- coming back -------------------------------------------------------------------------------
 
-bool StateStream::take_block(const Lane &lane, Piece &piece)
+bool StateStream::begin_return(const Lane &lane, Piece &piece)
 {
-    const BringingBack guard;
-    vw_pool *pool = pool_of(*piece.device);
-    if (is_parked_ || live_bytes_of(*piece.device) + piece.size_bytes > lane.copies.limit_bytes ||
-        !is_served_now(*piece.device) ||
-        vw_alloc(pool, piece.size_bytes, piece.home, &piece.back) != VW_OK)
+    if (is_parked_ || !take_block(*piece.device, lane.copies.limit_bytes, piece.size_bytes,
+                                  piece.home, &piece.back))
         return false;
     put(piece, returning);
     return true;
@@ -366,7 +387,7 @@ uint64_t StateStream::fetch(NamedTensor tensor)
     const uint32_t version = version_of(tensor);
     lane.counts.stayed_bytes += piece->size_bytes; // unless bind_in() takes it
     piece->is_ahead = piece->place == returning && piece->version == version;
-    if (piece->place == away && (!is_due(lane, *piece, true) || !take_block(lane, *piece)))
+    if (piece->place == away && (!is_due(lane, *piece, true) || !begin_return(lane, *piece)))
         return 0;
     piece->version = version;
     bool is_filled = piece->is_ahead || (lane.copies.is_behind(*piece->device, lane.copies.in, piece->home) &&
@@ -426,7 +447,7 @@ void StateStream::begin_returns(Lane &lane, const DevicePools &device)
         if (piece->device != &device || piece->place != away || piece->has_ended ||
             piece->is_in_step || !is_due(lane, *piece, false))
             continue;
-        if (!take_block(lane, *piece))
+        if (!begin_return(lane, *piece))
             return;
         // The block may be in use by work that is queued on its stream.
         if (!lane.copies.is_behind(device, lane.copies.in, piece->home) || !copy(lane, *piece, false)) {
@@ -447,7 +468,8 @@ uint64_t StateStream::drop_returns(const DevicePools &device)
     for (auto &piece : pieces_)
         if (piece->device == &device)
             drop_block(*piece);
-    lane.is_return_off |= dropped_bytes != 0; // it was too early
+    if (dropped_bytes != 0) // it was too early
+        lane.return_from = lane.requests + lane.back_bytes.size() * lane.planned_per_mark / late_share;
     return dropped_bytes != 0 ? dropped_bytes : lane.saved->drop_returns();
 }
 

@@ -80,7 +80,7 @@ class StateStream
     // Before a request is served. May begin to bring pieces back.
     void note_request(DevicePools &device, uint64_t size_bytes);
     // It found no room (vw_pool_options.make_room). Waits for Python a while, and no longer.
-    bool make_room(DevicePools &device, uint64_t size_bytes);
+    bool make_room(DevicePools &device, uint64_t size_bytes, bool is_missed = true);
 
     // The process is parked, or about to be, until it is woken: no copy is launched, since it would
     // be held, perhaps in a thread that has Python's lock, which whoever wakes the process needs.
@@ -106,8 +106,8 @@ class StateStream
     uint64_t plan(DevicePools &device, bool is_step_end);
     // Its optimizer has stepped, on the current stream.
     void note_step(NamedTensor tensor);
-    // Begins to copy a piece to the host, behind what is queued on the current stream. Its bytes,
-    // or 0.
+    // Has a piece copied to the host with the next request: its bytes, or 0. Not at once, since
+    // small copies to the host would wait behind it, as that of a loss does after a step.
     uint64_t copy_out(NamedTensor tensor);
     // The same at once, in two parts between which the caller waits for the device (release()):
     // what was written before is in the copy, and what was written since shows in the version.
@@ -142,6 +142,8 @@ class StateStream
         bool is_fetched = false;            // returning, and the step's stream waits for it
         bool is_ahead = false;              // and it was copied before the step
         bool is_in_step = false; // of its optimizer, or one that failed: no copy is to be trusted
+        bool is_due_out = false; // is to be copied out with the next request
+        c10::VariableVersion counter; // then
         uint32_t version = 0;    // of the tensor when it was copied out
         vw_stream home = 0;      // on which its optimizer steps
         void *host = nullptr;    // its copy; kept for the next time
@@ -162,7 +164,9 @@ class StateStream
         uint64_t leave_bytes = 0;
         std::vector<uint64_t> back_bytes;
         uint64_t planned_per_mark = 1, planned_step_mark = 0;
-        bool is_return_off = false; // in this step memory was wanted again
+        bool is_return_off = false; // in this step memory was wanted that was not planned
+        uint64_t return_from = 0;   // requests before that begin no return: the last was too early
+        uint64_t due_out_bytes = 0;
 
         std::vector<c10::DataPtr> left; // blocks that nothing is bound to, until release()
         StreamCounts counts;
@@ -180,6 +184,8 @@ class StateStream
     static constexpr uint64_t least_bytes = uint64_t{1} << 20;
     // That a thread with Python's lock waits for another one here.
     static constexpr std::chrono::milliseconds a_moment{100};
+    // Part of a step that passes before memory that came back too early may come again.
+    static constexpr uint64_t late_share = 16;
 
     static Holders holders_of(NamedTensor tensor);
     static void host_copy_ends(void *piece); // the deleter of the host's copies
@@ -191,12 +197,14 @@ class StateStream
     bool copy(Lane &lane, Piece &piece, bool is_out);
     static void mark(Lane &lane, uint64_t live_bytes);
     bool is_due(const Lane &lane, const Piece &piece, bool is_for_step) const;
-    bool take_block(const Lane &lane, Piece &piece);
+    bool begin_return(const Lane &lane, Piece &piece);
+    void begin_copies_out(Lane &lane, const DevicePools &device, SavedStream::Left &left);
     void drop_block(Piece &piece);
     void begin_returns(Lane &lane, const DevicePools &device);
     uint64_t drop_returns(const DevicePools &device);
-    void settle_saved(Lane &lane);
-    uint64_t shortfall_bytes(DevicePools &device, uint64_t size_bytes);
+    void settle(Lane &lane, const DevicePools &device);
+    bool has_state_to_move(const DevicePools &device);
+    uint64_t shortfall_bytes(DevicePools &device, uint64_t size_bytes, bool is_missed);
     uint64_t wait_for_saved(DevicePools &device, uint64_t wanted_bytes);
     bool ask_python(const DevicePools &device, uint64_t size_bytes);
 

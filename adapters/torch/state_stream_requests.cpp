@@ -43,34 +43,37 @@ void StateStream::mark(Lane &lane, uint64_t live_bytes)
 }
 
 // What saved tensors have left is free from here on: references are given up without the lock.
-void StateStream::settle_saved(Lane &lane)
+void StateStream::settle(Lane &lane, const DevicePools &device)
 {
     SavedStream::Left left;
-    std::unique_lock<std::timed_mutex> hold(lock_, std::try_to_lock);
-    if (hold.owns_lock())
-        lane.saved->settle(lane.requests, left);
+    std::unique_lock<std::timed_mutex> hold(lock_, a_moment); // it may have Python's
+    if (!hold.owns_lock())
+        return;
+    lane.saved->settle(lane.requests, left);
+    if (lane.due_out_bytes != 0)
+        begin_copies_out(lane, device, left);
 }
 
 void StateStream::note_request(DevicePools &device, uint64_t size_bytes)
 {
     Lane &lane = lane_of(device);
-    if (size_bytes < least_bytes || pool_of(device) == nullptr || BringingBack::is_under_way())
+    if (size_bytes < least_bytes || pool_of(device) == nullptr)
         return;
-    settle_saved(lane);
+    settle(lane, device);
     {
-        std::unique_lock<std::timed_mutex> hold(lock_, std::try_to_lock);
+        std::unique_lock<std::timed_mutex> hold(lock_, a_moment);
         if (!hold.owns_lock() || lane.copies.limit_bytes == 0) // one mark less; no step has ended
             return;
         if (!is_parked_)
             lane.saved->begin_returns(lane.requests);
-        if (lane.bytes_in[away] != 0 && !lane.is_return_off)
+        if (lane.bytes_in[away] != 0 && !lane.is_return_off && lane.requests >= lane.return_from)
             begin_returns(lane, device);
         const uint64_t live_bytes = live_bytes_of(device);
         mark(lane, live_bytes + lane.bytes_in[away] + lane.saved->counts().away_bytes + size_bytes);
         if (live_bytes + size_bytes <= lane.copies.limit_bytes)
             return;
     }
-    make_room(device, size_bytes); // the pool would try everything else before it asks
+    make_room(device, size_bytes, false); // the pool would try everything else before it asks
 }
 
 uint64_t StateStream::plan(DevicePools &device, bool is_step_end)
@@ -97,6 +100,7 @@ uint64_t StateStream::plan(DevicePools &device, bool is_step_end)
         lane.requests = lane.requests_before_step = 0;
         lane.per_mark = 1;
         lane.is_return_off = false;
+        lane.return_from = 0;
     }
     const uint64_t out_bytes =
         lane.bytes_in[leaving] + lane.bytes_in[away] + lane.bytes_in[returning];
@@ -116,12 +120,17 @@ StreamCounts StateStream::counts(const DevicePools &device)
 
 // How much has to be freed for a request; one that found no room although there should be some
 // needs all of it.
-uint64_t StateStream::shortfall_bytes(DevicePools &device, uint64_t size_bytes)
+uint64_t StateStream::shortfall_bytes(DevicePools &device, uint64_t size_bytes, bool is_missed)
 {
-    const uint64_t limit_bytes = lane_of(device).copies.limit_bytes;
+    const uint64_t limit_bytes = limit_bytes_of(device); // others may have made room, or taken it
     const uint64_t wanted_bytes = live_bytes_of(device) + size_bytes;
+    {
+        std::unique_lock<std::timed_mutex> hold(lock_, a_moment);
+        if (hold.owns_lock())
+            lane_of(device).copies.limit_bytes = limit_bytes;
+    }
     if (wanted_bytes <= limit_bytes)
-        return size_bytes;
+        return is_missed ? size_bytes : 0;
     return std::min(size_bytes, wanted_bytes - limit_bytes + limit_bytes / slack_share);
 }
 
@@ -142,25 +151,33 @@ uint64_t StateStream::wait_for_saved(DevicePools &device, uint64_t wanted_bytes)
         const vw_device &gpu = *device.device;
         if (oldest == 0 || gpu.table->event_synchronize(gpu.context, oldest) != VW_OK)
             break;
-        settle_saved(lane);
+        settle(lane, device);
         freed_bytes = before_bytes - std::min(before_bytes, live_bytes_of(device));
     }
     return freed_bytes;
 }
 
-bool StateStream::make_room(DevicePools &device, uint64_t size_bytes)
+bool StateStream::has_state_to_move(const DevicePools &device)
+{
+    std::unique_lock<std::timed_mutex> hold(lock_, a_moment);
+    const Lane &lane = lane_of(device);
+    return hold.owns_lock() && lane.bytes_in[on_device] + lane.bytes_in[leaving] != 0;
+}
+
+bool StateStream::make_room(DevicePools &device, uint64_t size_bytes, bool is_missed)
 {
     // Where there are two pools, this thread has a lock that one with Python's may wait for.
-    if (!is_on() || BringingBack::is_under_way() || getpid() != process_id_ ||
-        device.second.load() != nullptr)
+    if (!is_on() || getpid() != process_id_ || device.second.load() != nullptr)
         return false;
     const auto begin = std::chrono::steady_clock::now();
-    const uint64_t wanted_bytes = shortfall_bytes(device, size_bytes);
+    const uint64_t wanted_bytes = shortfall_bytes(device, size_bytes, is_missed);
+    if (wanted_bytes == 0)
+        return false;
     uint64_t freed_bytes = wait_for_saved(device, wanted_bytes);
     if (freed_bytes < wanted_bytes)
         freed_bytes += drop_returns(device);
     bool is_worth_while = freed_bytes != 0;
-    if (freed_bytes < wanted_bytes)
+    if (freed_bytes < wanted_bytes && has_state_to_move(device))
         is_worth_while |= ask_python(device, wanted_bytes - freed_bytes);
     const auto wait = std::chrono::steady_clock::now() - begin;
     std::unique_lock<std::timed_mutex> hold(lock_, std::try_to_lock);

@@ -117,13 +117,17 @@ def train(torch, run: Dict[str, Any], result: Dict[str, Any]) -> None:
                 contextlib.nullcontext():
             loss = model(input_ids=tokens, labels=tokens).loss
         moments[1].record()
+        hosts = [time.perf_counter()]
         loss.backward()
+        hosts.append(time.perf_counter())
         moments[2].record()
         optimizer.step()
+        hosts.append(time.perf_counter())
         moments[3].record()
         result["losses"].append(float(loss.detach()).hex())
         torch.cuda.current_stream().synchronize()  # not the device: copies go on beside the next step
         result["step_ms"].append(round((time.perf_counter() - begin) * 1e3, 2))
+        result["host_ms"].append([round((until - begin) * 1e3, 2) for until in hosts])
         result["pass_ms"].append([round(since.elapsed_time(until), 2) for since, until in zip(moments, moments[1:])])
         result["spilled_bytes"].append(spill_counts().get("spilled_bytes", 0))
 
@@ -142,8 +146,8 @@ def measure(torch, run: Dict[str, Any]) -> Dict[str, Any]:
     torch.cuda.set_per_process_memory_fraction(min(1.0, limit / total) if limit else 1.0)
     torch.cuda.reset_peak_memory_stats()
     torch.manual_seed(1234)
-    before, streamed_before = spill_counts(), stream_counts()
-    result: Dict[str, Any] = dict(run, losses=[], step_ms=[], pass_ms=[], spilled_bytes=[], outcome="completed")
+    before, streamed_before, all_before = spill_counts(), stream_counts(), under.stats()
+    result: Dict[str, Any] = dict(run, losses=[], step_ms=[], pass_ms=[], host_ms=[], spilled_bytes=[], outcome="completed")
     try:
         train(torch, run, result)
     except torch.OutOfMemoryError as error:
@@ -158,6 +162,8 @@ def measure(torch, run: Dict[str, Any]) -> Dict[str, Any]:
     result["spill"] = {name: value - before.get(name, 0) for name, value in after.items()}
     result["stream"] = {name: value - streamed_before.get(name, 0)
                         for name, value in stream_counts().items()}
+    result["engine"] = {name: value - all_before.get(name, 0) for name, value in under.stats().items()
+                        if isinstance(value, int) and not isinstance(value, bool)}
     result["safe_moments"] = under.stats().get("safe_moments")
     forget(torch)
     return result

@@ -210,6 +210,8 @@ typedef struct vw_alloc_request {
     uint64_t tag;           /* kept with the block, shown to listeners and walkers; 0 = none */
     vw_device_ptr at;       /* not 0: exactly this address, out of a free block, or fail */
     uint64_t *served_bytes; /* not NULL: receives the size of the block */
+    bool is_optional; /* engine vramwise serves it only out of memory that is free: it waits for
+                       * nobody, asks nobody, and its failure is neither counted nor reported */
 } vw_alloc_request;
 
 /* As vw_alloc(). With `at`, VW_ERR_INVALID_ARGUMENT if it is not a multiple of 512, and

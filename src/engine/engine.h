@@ -47,6 +47,7 @@ typedef struct vw__engine_request {
     uint64_t size_bytes; /* as the caller asked: not 0, below VW__ENGINE_MOST_REQUESTED_BYTES */
     vw_stream stream;
     uint64_t tag;
+    bool is_optional; /* vw_alloc_request.is_optional; an engine may ignore it */
 } vw__engine_request;
 
 /* Details of a request that failed, for the owner's report. */

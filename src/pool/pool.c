@@ -67,6 +67,17 @@ static __attribute__((cold, noinline)) vw_status give_up(vw_pool *pool, vw_statu
     return status;
 }
 
+/* Parked memory is not waited for either. */
+static __attribute__((cold, noinline)) vw_status
+do_without(vw_pool *pool, const vw__engine_request *request, vw_status status)
+{
+    if (status != VW_ERR_OUT_OF_MEMORY && status != VW_ERR_REJECTED && status != VW_ERR_PARKED)
+        return give_up(pool, status);
+    return give_up(pool, vw__fail(VW_ERR_OUT_OF_MEMORY,
+                                  "no free memory for an optional request of %" PRIu64 " bytes",
+                                  request->size_bytes));
+}
+
 static inline vw_status serve(vw_pool *pool, const vw__engine_request *request, const void *caller,
                               vw_device_ptr *out, uint64_t *served_bytes)
 {
@@ -88,6 +99,8 @@ static inline vw_status serve(vw_pool *pool, const vw__engine_request *request, 
     if (__builtin_expect(status == VW_OK && !vw__block_map_has_room(&pool->live, 1), 0))
         status = make_room_late(pool, block);
     if (__builtin_expect(status != VW_OK, 0)) {
+        if (request->is_optional)
+            return do_without(pool, request, status);
         if (status == VW_ERR_OUT_OF_MEMORY || status == VW_ERR_REJECTED)
             return vw__oom_report_and_unlock(pool, request, &refusal, status);
         return give_up(pool, status);
@@ -139,7 +152,7 @@ VW__POOL_NAMED_CALL vw_status vw_alloc(vw_pool *pool, uint64_t size_bytes, vw_st
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "no place for the address");
     if (__builtin_expect(is_odd_size(size_bytes), 0))
         return serve_odd_size(size_bytes, out);
-    const vw__engine_request request = {size_bytes, stream, 0};
+    const vw__engine_request request = {size_bytes, stream, 0, false};
     const void *caller = __builtin_return_address(0);
     vw_status status = serve(pool, &request, caller, out, NULL);
     return __builtin_expect(status != VW_ERR_PARKED, 1)
@@ -219,7 +232,8 @@ VW__POOL_NAMED_CALL vw_status vw_alloc_with(vw_pool *pool, const vw_alloc_reques
         return VW_ERR_INVALID_ARGUMENT;
     if (is_odd_size(request->size_bytes))
         return serve_odd_size(request->size_bytes, out);
-    const vw__engine_request inner = {request->size_bytes, request->stream, request->tag};
+    const vw__engine_request inner = {request->size_bytes, request->stream, request->tag,
+                                      request->is_optional};
     const void *caller = __builtin_return_address(0);
     if (request->at != VW_NULL)
         return serve_at(pool, &inner, request->at, caller, out, request->served_bytes);

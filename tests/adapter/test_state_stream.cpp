@@ -120,6 +120,12 @@ static Adapter &streaming_adapter(uint64_t spill_bytes = 64 * part)
     return adapter;
 }
 
+// Copies that are due begin with the next request that is large enough.
+static void request(Adapter &adapter)
+{
+    adapter.raw_delete(adapter.raw_alloc(part));
+}
+
 // Python's part around the end of a step: all of it is state of the optimizer that stepped.
 static void end_step(const std::vector<State *> &states)
 {
@@ -236,6 +242,7 @@ static void copies_go_ahead_of_need_and_nobody_has_to_want_them(void **)
     vw_device *device = opened_device(0);
     assert_int_equal(vw_device_hold_streams(device, true), VW_OK); // the copy is under way
     end_step({&state});
+    request(adapter);
     assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 0);
     assert_ptr_equal(state.bytes(), address);
     assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
@@ -252,6 +259,7 @@ static void a_write_while_it_leaves_keeps_it_on_the_device(void **)
     state.fill(1);
     end_step({&state});
     assert_int_equal(move(state, VRAMWISE_TORCH_COPY_OUT), 8 * part);
+    request(adapter);
     state.fill(2);
     state.impl.version.bump();
     assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 0);
@@ -274,6 +282,8 @@ static void what_others_hold_stays_where_it_is(void **)
         return begin_step(state);
     };
     assert_int_equal(move(state, VRAMWISE_TORCH_COPY_OUT), 8 * part);
+    assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 0); // not yet
+    request(adapter);
     for (bool is_out : {true, false}) {
         state.references++; // a variable
         assert_false(is_bound(is_out));
@@ -377,10 +387,14 @@ static void while_the_process_is_parked_nothing_is_copied(void **)
     char message[200];
     assert_int_equal(vramwise_torch_park(all, nullptr, 0, numbers, message, sizeof message), 0);
     assert_int_equal(move(away, VRAMWISE_TORCH_FETCH), 0);
-    assert_int_equal(move(home, VRAMWISE_TORCH_COPY_OUT), 0);
+    assert_int_equal(move(home, VRAMWISE_TORCH_COPY_OUT), 8 * part); // is due
+    adapter.stream()->note_request(*adapter.opened_pools(0), part);
+    assert_int_equal(move(home, VRAMWISE_TORCH_BIND_OUT), 0);
     assert_int_equal(move(home, VRAMWISE_TORCH_COPY_AT_ONCE), 0);
     assert_int_equal(vramwise_torch_wake(all, numbers, message, sizeof message), 0);
-    assert_int_equal(move(home, VRAMWISE_TORCH_COPY_OUT), 8 * part);
+    request(adapter);
+    assert_int_equal(move(home, VRAMWISE_TORCH_BIND_OUT), 8 * part);
+    vramwise_torch_stream_release(0);
     assert_true(begin_step(away) && away.is_filled_with(1) && home.is_filled_with(2));
 }
 
@@ -392,6 +406,7 @@ static void nothing_leaves_during_a_step_or_after_one_that_failed(void **)
     state.fill(1);
     end_step({&state});
     assert_int_equal(move(state, VRAMWISE_TORCH_COPY_OUT), 8 * part);
+    request(adapter);
     assert_true(begin_step(state)); // the copy is worth nothing now
     assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 0);
     assert_int_equal(move(state, VRAMWISE_TORCH_COPY_OUT), 0);
@@ -404,6 +419,7 @@ static void nothing_leaves_during_a_step_or_after_one_that_failed(void **)
     adapter.raw_delete(crowd);
     assert_true(begin_step(state));
     end_step({&state});
+    request(adapter);
     assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 8 * part);
     vramwise_torch_stream_release(0);
     assert_true(state.is_filled_with(2));
@@ -418,6 +434,8 @@ static void a_storage_that_ends_gives_its_memory_back_wherever_it_is(void **)
         end_step({state.get()});
         if (round % 3 == 1) { // on its way
             assert_int_equal(move(*state, VRAMWISE_TORCH_COPY_OUT), 8 * part);
+            if (round > 2)
+                request(adapter);
         } else if (round % 3 == 2) { // away
             void *crowd = adapter.raw_alloc(28 * part);
             assert_false(is_on_device(adapter, *state));

@@ -304,7 +304,7 @@ static void hold_more(scene *s)
 
 static void leave_a_request_over(scene *s)
 {
-    static const vw__engine_request request = {1, 0, 0};
+    static const vw__engine_request request = {1, 0, 0, false};
     SET(s->engine->base.serving, &request);
 }
 

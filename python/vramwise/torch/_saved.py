@@ -43,6 +43,7 @@ class SavedTensors:
         self._torch, self._with_lock, self._without = torch, with_lock, without
         self._left: "weakref.WeakValueDictionary[int, _Left]" = weakref.WeakValueDictionary()
         self._thread: Optional[int] = None  # in which the hooks are pushed
+        self._is_forbidden = False  # they were in force when the program forbade hooks
         self._quiet_steps = 0
         self._others = threading.local()  # .depth: hooks of the program's own that are in force
 
@@ -54,11 +55,12 @@ class SavedTensors:
         inner = getattr(getattr(self._torch, "_C", None), "_autograd", None)
         kind = getattr(graph, "saved_tensors_hooks", None)
         names = ("_push_saved_tensors_default_hooks", "_pop_saved_tensors_default_hooks",
-                 "_saved_tensors_hooks_disable")
+                 "_saved_tensors_hooks_disable", "_saved_tensors_hooks_enable")
         if kind is None or not all(hasattr(inner, name) for name in names):
             return False
         self._push, self._pop = (getattr(inner, name) for name in names[:2])
-        enter, leave, disable = kind.__enter__, kind.__exit__, inner._saved_tensors_hooks_disable
+        enter, leave = kind.__enter__, kind.__exit__
+        disable, enable = inner._saved_tensors_hooks_disable, inner._saved_tensors_hooks_enable
 
         @functools.wraps(enter)
         def counted_enter(hooks: Any) -> Any:
@@ -73,11 +75,18 @@ class SavedTensors:
 
         @functools.wraps(disable)
         def disable_others(*arguments: Any) -> Any:
-            """Fails where any are in force. Ours come back after the next step."""
-            self.take_away()
+            """PyTorch's fails where any are in force."""
+            self._is_forbidden = self.take_away() or self._is_forbidden
             return disable(*arguments)
+
+        @functools.wraps(enable)
+        def enable_all(*arguments: Any) -> Any:
+            result = enable(*arguments)
+            if self._is_forbidden and self._thread is None and self._depth() == 0:
+                self._put_in_force()
+            return result
         kind.__enter__, kind.__exit__ = counted_enter, counted_leave
-        inner._saved_tensors_hooks_disable = disable_others
+        inner._saved_tensors_hooks_disable, inner._saved_tensors_hooks_enable = disable_others, enable_all
         return True
 
     def _depth(self) -> int:
@@ -87,16 +96,22 @@ class SavedTensors:
         """Between two steps, in the thread that makes them."""
         self._quiet_steps = 0 if is_lacking else self._quiet_steps + 1
         if is_lacking and self._thread is None and self._depth() == 0:
-            self._push(self._pack, self._unpack)
-            self._thread = threading.get_ident()
+            self._put_in_force()
         elif self._quiet_steps >= _STEPS_WITHOUT_NEED:
             self.take_away()
 
-    def take_away(self) -> None:
-        """What was saved stays as it is, and comes back by the hooks that it was saved with."""
-        if self._thread == threading.get_ident() and self._depth() == 0:
-            self._thread = None
-            self._pop()
+    def _put_in_force(self) -> None:
+        self._push(self._pack, self._unpack)
+        self._thread, self._is_forbidden = threading.get_ident(), False
+
+    def take_away(self) -> bool:
+        """What was saved stays as it is, and comes back by the hooks that it was saved with. False: they were not
+        there, or others are on top."""
+        if self._thread != threading.get_ident() or self._depth() != 0:
+            return False
+        self._thread = None
+        self._pop()
+        return True
 
     # ---- the hooks -------------------------------------------------------------------------------
 
@@ -127,18 +142,18 @@ class SavedTensors:
         if type(packed[0]) is not _Left:
             tensor, version, item = packed
             if tensor._version != version:
-                raise _written(tensor)
+                raise _written(f"{tensor.dtype} {list(tensor.shape)}")
             if item is not None:
                 self._without.vramwise_torch_saved_note(tensor.device.index, item)
             return tensor
         left, dtype, device, offset, shape, stride = packed
         if left.shell is None:
-            left.shell = self._fetched(left, device)
+            left.shell = self._fetched(left, device, f"{dtype} {list(shape)}")
         with self._torch.no_grad():
             made = self._torch.empty(0, dtype=dtype, device=device)
             return made.set_(left.shell.untyped_storage(), offset, shape, stride)
 
-    def _fetched(self, left: _Left, device: Any) -> Any:
+    def _fetched(self, left: _Left, device: Any, what: str) -> Any:
         torch, adapter = self._torch, self._without
         shell = torch.empty(0, dtype=torch.uint8, device=device)
         found = adapter.vramwise_torch_saved_fetch(left.device, left.id, shell._cdata)
@@ -146,15 +161,14 @@ class SavedTensors:
             shell = torch.empty(found, dtype=torch.uint8, device=device)
             found = 0 if adapter.vramwise_torch_saved_fill(left.device, left.id, shell._cdata) else _UNKNOWN
         if found == _WRITTEN:
-            raise _written(None)
+            raise _written(what)
         if found == _UNKNOWN:
             raise RuntimeError("vramwise: a saved tensor could not be copied back from host memory")
         return shell
 
 
-def _written(tensor: Any) -> RuntimeError:
+def _written(what: str) -> RuntimeError:
     """In PyTorch's words: programs and people look for them."""
-    what = f": [{tensor.type()} {list(tensor.shape)}]" if tensor is not None else ""
     return RuntimeError("one of the variables needed for gradient computation has been modified by an inplace "
-                        f"operation{what}. Hint: enable anomaly detection to find the operation that failed to "
+                        f"operation: [{what}]. Hint: enable anomaly detection to find the operation that failed to "
                         "compute its gradient, with torch.autograd.set_detect_anomaly(True).")

@@ -33,7 +33,6 @@ from ._state import ROOM_MAKER, bound_stream
 
 # What vramwise_torch_stream_move() does.
 _NOTE_STEP, _COPY_OUT, _LOOK_AT, _COPY_AT_ONCE, _FETCH, _BIND_OUT, _BIND_IN, _IS_ALONE = range(8)
-_PORTIONS = 4  # in so many what is to leave goes: each takes a wait for the GPU
 
 
 class _Piece:
@@ -223,7 +222,7 @@ class Streamer:
     def _move_out(self, pieces: List[_Piece], device: int, size: int) -> bool:
         move, release = self._without.vramwise_torch_stream_move, self._without.vramwise_torch_stream_release
         leaving = [piece for piece in pieces if piece.is_leaving]
-        moved = self._bind_out(leaving, max(size, sum(piece.size for piece in leaving) // _PORTIONS))
+        moved = self._bind_out(leaving, size)
         if moved < size:  # more than was planned, or nothing was
             chosen: List[_Piece] = []
             for piece in pieces:
@@ -237,13 +236,16 @@ class Streamer:
         return moved > 0
 
     def _bind_out(self, pieces: List[_Piece], wanted: int) -> int:
-        moved = 0
+        """Waits for copies until that many bytes are bound; those that are complete by then are bound as well, since
+        each time the GPU is waited for."""
+        moved, move = 0, self._with_lock.vramwise_torch_stream_move
         for piece in pieces:
-            if moved < wanted:
+            bound = _ask(move, piece.tensor, _BIND_OUT)
+            if bound == 0 and moved < wanted:
                 _ask(self._without.vramwise_torch_stream_wait, piece.tensor)
-                bound = _ask(self._with_lock.vramwise_torch_stream_move, piece.tensor, _BIND_OUT)
-                piece.is_leaving = piece.is_leaving and bound == 0
-                moved += bound
+                bound = _ask(move, piece.tensor, _BIND_OUT)
+            piece.is_leaving = piece.is_leaving and bound == 0
+            moved += bound
         return moved
 
 

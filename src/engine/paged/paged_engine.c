@@ -123,7 +123,8 @@ vw_status vw__paged_allocate_at(vw__engine *base, const vw__engine_request *requ
     VW__TRY(vw__engine_find_free_at(base, lane, address, size_bytes, &block));
     *prefix = NULL;
     if (block->address < address) {
-        const vw__engine_request fake = {address - block->address, request->stream, request->tag};
+        const vw__engine_request fake = {address - block->address, request->stream, request->tag,
+                                         false};
         *prefix = hand_out(engine, lane, &fake, fake.size_bytes, block, true);
     }
     *out =

@@ -14,6 +14,7 @@ typedef struct vw__paged_miss {
     uint64_t most_bytes;    /* what the pool's limit and the device allow */
     unsigned operations;    /* handles made or moved so far */
     bool is_capturing;      /* its stream was captured when it came: nothing moves, nobody waits */
+    bool is_optional;       /* only memory that is free serves it */
     bool takes_all;         /* what is kept for copying, too */
     bool keeps_limit;       /* the growth limit holds in any case */
     bool was_forced;        /* it grew beyond it */

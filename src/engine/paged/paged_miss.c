@@ -292,7 +292,7 @@ static bool may_spill(const vw__paged_engine *engine)
 
 static const struct step {
     bool (*is_open)(const vw__paged_engine *engine); /* NULL: always */
-    bool in_captures;                                /* also while the stream is captured */
+    bool takes_free; /* takes what is free: also while the stream is captured, and if optional */
     vw_status (*take)(vw__paged_miss *request, vw__block **out);
 } way[] = {
     /* In mode tight live data is copied rather than grow beyond the growth limit. */
@@ -338,7 +338,7 @@ static vw_status walk_the_way(vw__paged_miss *request, vw__block **out)
         leave_free(request);
     for (size_t i = 0; i < sizeof way / sizeof way[0] && status == VW_ERR_OUT_OF_MEMORY; i++)
         if ((way[i].is_open == NULL || way[i].is_open(engine)) &&
-            (way[i].in_captures || !request->is_capturing))
+            (way[i].takes_free || !(request->is_capturing || request->is_optional)))
             status = way[i].take(request, out);
     if (status != VW_OK)
         engine->peak_live_bytes = peak_bytes;
@@ -352,8 +352,8 @@ static vw_status find_or_make(vw__paged_engine *engine, vw__shelf *shelf,
                               vw__block **out)
 {
     const vw__engine_owner *owner = &engine->base.owner;
-    bool is_worth_while = owner->reclaim(owner->context);
-    if (engine->base.scopes == NULL) /* a capture would not bear what is to be prepared */
+    bool is_worth_while = !request->is_optional && owner->reclaim(owner->context);
+    if (engine->base.scopes == NULL && !request->is_optional) /* no capture would bear it */
         is_worth_while = vw__paged_look_ahead(engine, size_bytes) || is_worth_while;
     vw__lane *lane = vw__shelf_lane(shelf, request->stream);
     if (is_worth_while && lane != NULL)
@@ -370,6 +370,7 @@ static vw_status find_or_make(vw__paged_engine *engine, vw__shelf *shelf,
         .lane = lane,
         .size_bytes = size_bytes,
         .is_capturing = vw__engine_is_capturing(&engine->base, lane->stream),
+        .is_optional = request->is_optional,
     };
     engine->base.serving = request;
     vw_status status = walk_the_way(&miss, out);

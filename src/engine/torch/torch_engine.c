@@ -425,7 +425,7 @@ vw_status vw__torch_allocate_at(vw__engine *base, const vw__engine_request *requ
     if (block->address < address) {
         vw__torch_search before = search;
         before.size_bytes = address - block->address;
-        const vw__engine_request fake = {before.size_bytes, request->stream, request->tag};
+        const vw__engine_request fake = {before.size_bytes, request->stream, request->tag, false};
         *prefix = hand_out(engine, &before, &fake, block, true);
     }
     *out = hand_out(engine, &search, request, block, should_split(engine, &search, block));
@@ -452,7 +452,7 @@ vw__block *vw__torch_hand_out_at(vw__engine *base, vw__block *block, vw_device_p
 {
     vw__torch_engine *engine = vw__torch_of(base);
     vw__lane *lane = vw__block_lane(block);
-    const vw__engine_request request = {size_bytes, lane->stream, tag};
+    const vw__engine_request request = {size_bytes, lane->stream, tag, false};
     const vw__torch_search search = {
         .shelf = lane->shelf, .lane = lane, .stream = lane->stream, .size_bytes = size_bytes};
     if (block->address < address)

@@ -450,7 +450,11 @@ def run_program(name: str) -> int:
     limit = float(os.environ.get("CHECK_STREAM_LIMIT", "0"))
     if limit:
         torch.cuda.set_per_process_memory_fraction(limit / torch.cuda.get_device_properties(0).total_memory)
-    program = PROGRAMS[name](torch)
+    try:
+        program = PROGRAMS[name](torch)
+    except torch.OutOfMemoryError:
+        print(under.stats(), flush=True)
+        raise
     torch.cuda.synchronize()
     result = dict(losses=program.losses, weights=digest(torch, program.model.parameters()),
                   states=digest(torch, program.states()), peak=torch.cuda.max_memory_allocated(),
@@ -462,7 +466,8 @@ def run_program(name: str) -> int:
 def start(name: str, allocator: str, limit: float) -> subprocess.Popen:
     variables = under.environment(allocator)
     variables.update(CUBLAS_WORKSPACE_CONFIG=":4096:8", CHECK_STREAM_LIMIT=str(limit),
-                     VRAMWISE_SPILL="8GiB" if allocator == "vramwise" else "", VRAMWISE_STREAM="1")
+                     VRAMWISE_SPILL="8GiB" if allocator == "vramwise" else "",
+                     VRAMWISE_STREAM=os.environ.get("CHECK_STREAM_ON", "1"))
     return subprocess.Popen([sys.executable, __file__, "--program", name], env=variables, text=True, errors="replace",
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
@@ -471,7 +476,7 @@ def answer(process: subprocess.Popen) -> Any:
     output, _ = process.communicate()
     found = [line for line in output.splitlines() if line.startswith("@ ")]
     if not found:
-        return " / ".join(output.strip().splitlines()[-6:])[-900:]
+        return " / ".join(line for line in output.strip().splitlines() if "^^" not in line)[-1500:]
     given_up = [line for line in output.splitlines() if "streamed to host memory any more" in line]
     return dict(json.loads(found[-1][2:]), given_up=given_up)
 

@@ -54,6 +54,13 @@ inline void incref(intrusive_ptr_target *target)
 {
     target->weak_uses++;
 }
+template <class T> inline T *lock(T *target)
+{
+    if (target->uses == 0)
+        return nullptr;
+    target->uses++;
+    return target;
+}
 inline void decref(intrusive_ptr_target *target)
 {
     if (--target->weak_uses == 0)
