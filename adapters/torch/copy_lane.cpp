@@ -83,7 +83,7 @@ bool is_served_now(DevicePools &device)
            stats.parked_bytes == 0;
 }
 
-bool take_block(DevicePools &device, uint64_t limit_bytes, uint64_t size_bytes, vw_stream stream,
+bool take_block(DevicePools &device, uint64_t room_bytes, uint64_t size_bytes, vw_stream stream,
                 vw_device_ptr *block)
 {
     vw_alloc_request request{};
@@ -91,7 +91,7 @@ bool take_block(DevicePools &device, uint64_t limit_bytes, uint64_t size_bytes, 
     request.size_bytes = size_bytes;
     request.stream = stream;
     request.is_optional = true;
-    return live_bytes_of(device) + size_bytes <= limit_bytes && is_served_now(device) &&
+    return live_bytes_of(device) + size_bytes <= room_bytes && is_served_now(device) &&
            vw_alloc_with(pool_of(device), &request, block) == VW_OK;
 }
 

@@ -15,6 +15,12 @@ struct CopyLane {
     vw_pinned_pool *host = nullptr;
     uint64_t limit_bytes = 0; // what the pool can hold on its GPU, at the last step's end
 
+    // What of it returning data may fill: some is kept for requests, which come in all sizes.
+    uint64_t room_bytes() const
+    {
+        return limit_bytes - limit_bytes / 32;
+    }
+
     // Sees that the streams and the host memory are there.
     bool open(const DevicePools &device, vw_pinned_budget *budget);
     // Has `copies` wait for what is queued on `work`.
@@ -36,7 +42,7 @@ uint64_t live_bytes_of(const DevicePools &device);
 // What the pool can hold on its GPU: by the program's limit, and by what others leave.
 uint64_t limit_bytes_of(const DevicePools &device);
 // A block to bring data back into, if there is room for it now.
-bool take_block(DevicePools &device, uint64_t limit_bytes, uint64_t size_bytes, vw_stream stream,
+bool take_block(DevicePools &device, uint64_t room_bytes, uint64_t size_bytes, vw_stream stream,
                 vw_device_ptr *block);
 // False: requests go to a private pool, a stream may be capturing, or memory is parked.
 bool is_served_now(DevicePools &device);

@@ -288,7 +288,7 @@ void SavedStream::begin_returns(uint64_t now)
         }
         if (piece->place != away)
             continue;
-        if (!take_block(device_, lane_.limit_bytes, piece->size_bytes, piece->home, &piece->block))
+        if (!take_block(device_, lane_.room_bytes(), piece->size_bytes, piece->home, &piece->block))
             return;
         put(*piece, returning);
         // The block may be in use by work that is queued on its stream.
@@ -300,6 +300,16 @@ void SavedStream::begin_returns(uint64_t now)
             return;
         }
     }
+}
+
+bool SavedStream::has_returns_to_come() const
+{
+    for (size_t i = first_return_; i < returns_.size(); i++) {
+        const Piece *piece = returns_[i] < ids_.size() ? find(ids_[returns_[i]]) : nullptr;
+        if (piece != nullptr && (piece->place == leaving || piece->place == away))
+            return true;
+    }
+    return false;
 }
 
 uint64_t SavedStream::drop_returns()

@@ -79,6 +79,8 @@ class SavedStream
     vw_device_event oldest_copy() const;
     // Begins to copy back what is due.
     void begin_returns(uint64_t now);
+    // Planned returns that were not begun: they come before those of state, which is used later.
+    bool has_returns_to_come() const;
     // Gives up what is on its way back. Its bytes.
     uint64_t drop_returns();
 

@@ -91,8 +91,12 @@ void StateStream::start(NamedTensor alone, RoomMaker room_maker, LockCheck has_l
 void StateStream::stop()
 {
     is_on_.store(false);
-    std::lock_guard<std::mutex> hold(need_lock_);
-    need_changed_.notify_all();
+    {
+        std::lock_guard<std::mutex> hold(need_lock_);
+        need_changed_.notify_all();
+    }
+    std::lock_guard<std::mutex> hold(pump_lock_);
+    pump_changed_.notify_all();
 }
 
 void StateStream::set_parked(bool is_parked)
@@ -139,6 +143,7 @@ void StateStream::forget_dead()
         if (is_at_home ? uses_of(piece->storage) != 0 : !piece->has_ended)
             return false;
         drop_block(*piece);
+        set_due(*piece, false);
         lane_of(*piece->device).bytes_in[piece->place] -= piece->size_bytes;
         by_storage_.erase(piece->storage);
         c10::raw::weak_intrusive_ptr::decref(piece->storage);
@@ -233,35 +238,68 @@ uint64_t StateStream::copy_out(NamedTensor tensor)
         !prepare(lane_of(*piece->device), *piece))
         return 0;
     piece->counter = tensor.impl->version_counter();
-    piece->is_due_out = true;
-    lane_of(*piece->device).due_out_bytes += piece->size_bytes;
+    piece->copied_bytes = 0;
+    set_due(*piece, true);
     return piece->size_bytes;
 }
 
-// All of them wait for the optimizer's stream. Meanwhile each storage is held: its owner may end.
-void StateStream::begin_copies_out(Lane &lane, const DevicePools &device, SavedStream::Left &left)
+void StateStream::set_due(Piece &piece, bool is_due)
 {
-    if (is_parked_)
-        return;
-    lane.due_out_bytes = 0;
-    vw_stream waited_for = 0;
-    for (auto &piece : pieces_) {
-        if (piece->device != &device || !piece->is_due_out)
-            continue;
-        piece->is_due_out = false;
-        left.strong.reserve(left.strong.size() + 1);
-        if (piece->place != on_device || piece->is_in_step ||
-            c10::raw::weak_intrusive_ptr::lock(piece->storage) == nullptr)
-            continue;
-        left.strong.push_back(piece->storage);
-        piece->version = piece->counter.current_version();
-        if ((waited_for != piece->home &&
-             !lane.copies.is_behind(device, lane.copies.out, piece->home)) ||
-            !copy(lane, *piece, true))
-            continue;
-        waited_for = piece->home;
-        put(*piece, leaving);
+    Lane &lane = lane_of(*piece.device);
+    lane.due_pieces += is_due ? 1 : 0;
+    lane.due_pieces -= piece.is_due_out ? 1 : 0;
+    piece.is_due_out = is_due;
+}
+
+// One chunk of a piece that is due; with the first, the piece waits for its optimizer's stream. Its
+// storage is held meanwhile: its owner may end.
+bool StateStream::copy_chunk(Lane &lane, Piece &piece, SavedStream::Left &left)
+{
+    const vw_device &device = *piece.device->device;
+    left.strong.reserve(left.strong.size() + 1);
+    if (piece.is_in_step || c10::raw::weak_intrusive_ptr::lock(piece.storage) == nullptr)
+        return false;
+    left.strong.push_back(piece.storage);
+    const vw_device_ptr from = address_of(piece.storage->data_ptr().get());
+    if (piece.copied_bytes == 0) {
+        piece.version = piece.counter.current_version();
+        if (piece.place != on_device ||
+            !lane.copies.is_behind(*piece.device, lane.copies.out, piece.home) ||
+            vw_record_stream(pool_of(*piece.device), from, lane.copies.out) != VW_OK)
+            return false;
+        put(piece, leaving);
     }
+    const uint64_t size_bytes = std::min(chunk_bytes, piece.size_bytes - piece.copied_bytes);
+    if (device.table->copy(device.context, address_of(piece.host) + piece.copied_bytes,
+                           from + piece.copied_bytes, size_bytes, lane.copies.out) != VW_OK)
+        return false;
+    piece.copied_bytes += size_bytes;
+    if (piece.copied_bytes == piece.size_bytes) {
+        set_due(piece, false);
+        return device.table->event_record(device.context, piece.copied, lane.copies.out) == VW_OK;
+    }
+    return true;
+}
+
+// Begins copies of what is due, so many bytes of it. False: nothing is due.
+bool StateStream::copy_due(Lane &lane, const DevicePools &device, uint64_t most_bytes,
+                           SavedStream::Left &left)
+{
+    uint64_t begun_bytes = 0;
+    for (auto &piece : pieces_) {
+        while (piece->device == &device && piece->is_due_out && !is_parked_) {
+            if (begun_bytes >= most_bytes)
+                return true;
+            if (copy_chunk(lane, *piece, left)) {
+                begun_bytes += chunk_bytes;
+                continue;
+            }
+            set_due(*piece, false);
+            if (piece->place == leaving)
+                put(*piece, on_device);
+        }
+    }
+    return begun_bytes != 0;
 }
 
 uint64_t StateStream::look_at(NamedTensor tensor)
@@ -284,7 +322,7 @@ uint64_t StateStream::copy_out_at_once(NamedTensor tensor)
     Lane &lane = lane_of(*piece->device);
     if (!prepare(lane, *piece) || !copy(lane, *piece, true))
         return 0;
-    piece->is_due_out = false;
+    set_due(*piece, false);
     lane.is_return_off = true; // not planned: nobody knows when there is room again
     put(*piece, leaving);
     return piece->size_bytes;
@@ -295,8 +333,10 @@ void StateStream::wait(NamedTensor tensor)
     vw_device_event event = 0;
     const vw_device *device = nullptr;
     {
+        SavedStream::Left left;
         std::lock_guard<std::timed_mutex> hold(lock_);
         if (const Piece *piece = find(tensor)) {
+            copy_due(lane_of(*piece->device), *piece->device, UINT64_MAX, left); // at full speed
             event = piece->copied;
             device = piece->device->device;
         }
@@ -309,7 +349,7 @@ uint64_t StateStream::bind_out(NamedTensor tensor)
 {
     std::unique_lock<std::timed_mutex> hold(lock_, a_moment);
     Piece *piece = hold.owns_lock() ? find(tensor) : nullptr;
-    if (piece == nullptr || piece->place != leaving)
+    if (piece == nullptr || piece->place != leaving || piece->is_due_out)
         return 0;
     Lane &lane = lane_of(*piece->device);
     const vw_device &device = *piece->device->device;
@@ -352,7 +392,7 @@ uint64_t StateStream::release(DevicePools &pools)
 
 bool StateStream::begin_return(const Lane &lane, Piece &piece)
 {
-    if (is_parked_ || !take_block(*piece.device, lane.copies.limit_bytes, piece.size_bytes,
+    if (is_parked_ || !take_block(*piece.device, lane.copies.room_bytes(), piece.size_bytes,
                                   piece.home, &piece.back))
         return false;
     put(piece, returning);
@@ -378,6 +418,7 @@ uint64_t StateStream::fetch(NamedTensor tensor)
     Lane &lane = lane_of(*piece->device);
     lane.requests_before_step = lane.requests;
     piece->is_in_step = true;
+    set_due(*piece, false);
     if (piece->place == leaving) // nobody wanted the room
         put(*piece, on_device);
     if (piece->place == on_device)

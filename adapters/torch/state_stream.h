@@ -106,8 +106,9 @@ class StateStream
     uint64_t plan(DevicePools &device, bool is_step_end);
     // Its optimizer has stepped, on the current stream.
     void note_step(NamedTensor tensor);
-    // Has a piece copied to the host with the next request: its bytes, or 0. Not at once, since
-    // small copies to the host would wait behind it, as that of a loss does after a step.
+    // Has a piece copied to the host, from the next request on: its bytes, or 0. By chunks, whoever
+    // pump()s: copies go through one engine in the order in which they are queued, and so a small
+    // one of the program's, such as that of a loss, waits for few bytes only.
     uint64_t copy_out(NamedTensor tensor);
     // The same at once, in two parts between which the caller waits for the device (release()):
     // what was written before is in the copy, and what was written since shows in the version.
@@ -118,6 +119,8 @@ class StateStream
     uint64_t fetch(NamedTensor tensor);
     StreamCounts counts(const DevicePools &device);
     void wait(NamedTensor tensor); // for its copy
+    // Begins copies chunk by chunk, until stop().
+    void pump();
     // Waits for the device, and frees the blocks that pieces were bound to. Their bytes.
     uint64_t release(DevicePools &device);
     // Saved tensors, as in saved_stream.h; `shell` and `tensor` have storages of their own.
@@ -142,8 +145,9 @@ class StateStream
         bool is_fetched = false;            // returning, and the step's stream waits for it
         bool is_ahead = false;              // and it was copied before the step
         bool is_in_step = false; // of its optimizer, or one that failed: no copy is to be trusted
-        bool is_due_out = false; // is to be copied out with the next request
-        c10::VariableVersion counter; // then
+        bool is_due_out = false; // is to be copied out, or the rest of it
+        uint64_t copied_bytes = 0; // so far
+        c10::VariableVersion counter;
         uint32_t version = 0;    // of the tensor when it was copied out
         vw_stream home = 0;      // on which its optimizer steps
         void *host = nullptr;    // its copy; kept for the next time
@@ -166,7 +170,9 @@ class StateStream
         uint64_t planned_per_mark = 1, planned_step_mark = 0;
         bool is_return_off = false; // in this step memory was wanted that was not planned
         uint64_t return_from = 0;   // requests before that begin no return: the last was too early
-        uint64_t due_out_bytes = 0;
+        size_t due_pieces = 0;      // to be copied out, from the next request on
+        std::atomic<bool> is_pumping{false}; // that has come
+        std::array<vw_device_event, 2> chunk_ends{};
 
         std::vector<c10::DataPtr> left; // blocks that nothing is bound to, until release()
         StreamCounts counts;
@@ -184,6 +190,7 @@ class StateStream
     static constexpr uint64_t least_bytes = uint64_t{1} << 20;
     // That a thread with Python's lock waits for another one here.
     static constexpr std::chrono::milliseconds a_moment{100};
+    static constexpr uint64_t chunk_bytes = uint64_t{16} << 20;
     // Part of a step that passes before memory that came back too early may come again.
     static constexpr uint64_t late_share = 16;
 
@@ -198,11 +205,15 @@ class StateStream
     static void mark(Lane &lane, uint64_t live_bytes);
     bool is_due(const Lane &lane, const Piece &piece, bool is_for_step) const;
     bool begin_return(const Lane &lane, Piece &piece);
-    void begin_copies_out(Lane &lane, const DevicePools &device, SavedStream::Left &left);
+    void set_due(Piece &piece, bool is_due);
+    bool copy_chunk(Lane &lane, Piece &piece, SavedStream::Left &left);
+    bool copy_due(Lane &lane, const DevicePools &device, uint64_t most_bytes,
+                  SavedStream::Left &left);
     void drop_block(Piece &piece);
     void begin_returns(Lane &lane, const DevicePools &device);
     uint64_t drop_returns(const DevicePools &device);
-    void settle(Lane &lane, const DevicePools &device);
+    void settle(Lane &lane);
+    void pump_device(DevicePools &device);
     bool has_state_to_move(const DevicePools &device);
     uint64_t shortfall_bytes(DevicePools &device, uint64_t size_bytes, bool is_missed);
     uint64_t wait_for_saved(DevicePools &device, uint64_t wanted_bytes);
@@ -222,6 +233,10 @@ class StateStream
     std::vector<Lane> lanes_;
     std::vector<std::unique_ptr<Piece>> pieces_; // in the order in which they came
     std::unordered_map<const c10::StorageImpl *, Piece *> by_storage_;
+
+    std::mutex pump_lock_; // what follows
+    std::condition_variable pump_changed_;
+    bool is_pump_wanted_ = false;
 
     // A request without room, and Python's thread that answers: one at a time.
     std::timed_mutex asking_;

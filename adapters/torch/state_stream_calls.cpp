@@ -112,6 +112,14 @@ unsigned long long vramwise_torch_stream_release(int device)
                        });
 }
 
+void vramwise_torch_stream_pump(void)
+{
+    with_stream([](vramwise_torch::StateStream &stream) {
+        stream.pump();
+        return 0;
+    });
+}
+
 int vramwise_torch_stream_next_need(int *device, unsigned long long *size_bytes)
 {
     return static_cast<int>(with_stream([&](vramwise_torch::StateStream &stream) {

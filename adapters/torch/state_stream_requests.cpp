@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include <unistd.h>
 
@@ -24,6 +25,7 @@ constexpr std::chrono::seconds patience{5};
 // Between two looks at a condition. Older C libraries can lose a wake-up (glibc's bug 25847), and
 // older C++ libraries lack the function that waits without an end.
 constexpr std::chrono::seconds look_pause{1};
+constexpr std::chrono::microseconds chunk_pause{100}; // a chunk takes three of it
 
 } // namespace
 
@@ -43,15 +45,58 @@ void StateStream::mark(Lane &lane, uint64_t live_bytes)
 }
 
 // What saved tensors have left is free from here on: references are given up without the lock.
-void StateStream::settle(Lane &lane, const DevicePools &device)
+void StateStream::settle(Lane &lane)
 {
     SavedStream::Left left;
     std::unique_lock<std::timed_mutex> hold(lock_, a_moment); // it may have Python's
     if (!hold.owns_lock())
         return;
     lane.saved->settle(lane.requests, left);
-    if (lane.due_out_bytes != 0)
-        begin_copies_out(lane, device, left);
+    if (lane.due_pieces == 0 || lane.is_pumping)
+        return;
+    lane.is_pumping = true;
+    std::lock_guard<std::mutex> hold_pump(pump_lock_);
+    is_pump_wanted_ = true;
+    pump_changed_.notify_all();
+}
+
+// Two chunks are queued at any time: one is copied, and the next is there when it is over.
+void StateStream::pump_device(DevicePools &device)
+{
+    const vw_device &gpu = *device.device;
+    Lane &lane = lane_of(device);
+    std::array<vw_device_event, 2> &ends = lane.chunk_ends;
+    for (size_t turn = 0;; turn = 1 - turn) {
+        {
+            SavedStream::Left left;
+            std::lock_guard<std::timed_mutex> hold(lock_);
+            if ((ends[turn] == 0 &&
+                 gpu.table->event_create(gpu.context, &ends[turn]) != VW_OK) ||
+                !copy_due(lane, device, chunk_bytes, left) ||
+                gpu.table->event_record(gpu.context, ends[turn], lane.copies.out) != VW_OK) {
+                lane.is_pumping = false;
+                return;
+            }
+        }
+        while (ends[1 - turn] != 0 && is_on() &&
+               gpu.table->event_query(gpu.context, ends[1 - turn]) == VW_ERR_NOT_READY)
+            std::this_thread::sleep_for(chunk_pause);
+    }
+}
+
+void StateStream::pump()
+{
+    while (is_on()) {
+        {
+            std::unique_lock<std::mutex> hold(pump_lock_);
+            if (!is_pump_wanted_)
+                pump_changed_.wait_for(hold, look_pause);
+            is_pump_wanted_ = false;
+        }
+        for (size_t i = 0; i < lanes_.size(); i++)
+            if (lanes_[i].is_pumping)
+                pump_device(devices_[i]);
+    }
 }
 
 void StateStream::note_request(DevicePools &device, uint64_t size_bytes)
@@ -59,14 +104,15 @@ void StateStream::note_request(DevicePools &device, uint64_t size_bytes)
     Lane &lane = lane_of(device);
     if (size_bytes < least_bytes || pool_of(device) == nullptr)
         return;
-    settle(lane, device);
+    settle(lane);
     {
         std::unique_lock<std::timed_mutex> hold(lock_, a_moment);
         if (!hold.owns_lock() || lane.copies.limit_bytes == 0) // one mark less; no step has ended
             return;
         if (!is_parked_)
             lane.saved->begin_returns(lane.requests);
-        if (lane.bytes_in[away] != 0 && !lane.is_return_off && lane.requests >= lane.return_from)
+        if (lane.bytes_in[away] != 0 && !lane.is_return_off && lane.requests >= lane.return_from &&
+            !lane.saved->has_returns_to_come())
             begin_returns(lane, device);
         const uint64_t live_bytes = live_bytes_of(device);
         mark(lane, live_bytes + lane.bytes_in[away] + lane.saved->counts().away_bytes + size_bytes);
@@ -151,7 +197,7 @@ uint64_t StateStream::wait_for_saved(DevicePools &device, uint64_t wanted_bytes)
         const vw_device &gpu = *device.device;
         if (oldest == 0 || gpu.table->event_synchronize(gpu.context, oldest) != VW_OK)
             break;
-        settle(lane, device);
+        settle(lane);
         freed_bytes = before_bytes - std::min(before_bytes, live_bytes_of(device));
     }
     return freed_bytes;

@@ -68,10 +68,11 @@ VRAMWISE_TORCH_API int vramwise_torch_mark_step(char *message, size_t capacity);
  * stream_move(): one of the below.
  * stream_wait(): waits for a copy out.
  * stream_release(): waits for the GPU, and frees what was bound out. Its bytes.
+ * stream_pump(): copies out what is due, in a thread of its own; returns after stream_stop().
  * stream_next_need(): waits for a request without room; 0: there will be no more. Then
  * stream_answer(). */
 #define VRAMWISE_TORCH_NOTE_STEP 0    /* its optimizer has stepped, on the current stream */
-#define VRAMWISE_TORCH_COPY_OUT 1     /* begins to copy it out, behind the current stream; bytes */
+#define VRAMWISE_TORCH_COPY_OUT 1     /* it is to be copied out from the next request on; bytes */
 #define VRAMWISE_TORCH_LOOK_AT 2      /* before stream_release() and COPY_AT_ONCE; bytes */
 #define VRAMWISE_TORCH_COPY_AT_ONCE 3 /* begins to copy it out; bytes */
 #define VRAMWISE_TORCH_FETCH 4        /* before a step on the current stream; bytes to BIND_IN */
@@ -91,6 +92,7 @@ VRAMWISE_TORCH_API unsigned long long vramwise_torch_stream_plan(int device, int
 VRAMWISE_TORCH_API void vramwise_torch_stream_wait(unsigned long long tensor,
                                                    unsigned long long object);
 VRAMWISE_TORCH_API unsigned long long vramwise_torch_stream_release(int device);
+VRAMWISE_TORCH_API void vramwise_torch_stream_pump(void);
 VRAMWISE_TORCH_API int vramwise_torch_stream_next_need(int *device, unsigned long long *size_bytes);
 VRAMWISE_TORCH_API void vramwise_torch_stream_answer(int is_worth_while);
 

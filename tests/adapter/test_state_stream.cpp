@@ -120,10 +120,11 @@ static Adapter &streaming_adapter(uint64_t spill_bytes = 64 * part)
     return adapter;
 }
 
-// Copies that are due begin with the next request that is large enough.
-static void request(Adapter &adapter)
+// A copy that is due begins behind the next request, or when somebody waits for it.
+static void finish_copy(Adapter &adapter, State &state)
 {
     adapter.raw_delete(adapter.raw_alloc(part));
+    vramwise_torch_stream_wait(state.tensor(), state.object());
 }
 
 // Python's part around the end of a step: all of it is state of the optimizer that stepped.
@@ -242,7 +243,6 @@ static void copies_go_ahead_of_need_and_nobody_has_to_want_them(void **)
     vw_device *device = opened_device(0);
     assert_int_equal(vw_device_hold_streams(device, true), VW_OK); // the copy is under way
     end_step({&state});
-    request(adapter);
     assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 0);
     assert_ptr_equal(state.bytes(), address);
     assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
@@ -252,6 +252,25 @@ static void copies_go_ahead_of_need_and_nobody_has_to_want_them(void **)
     assert_true(state.is_filled_with(1));
 }
 
+// Chunk by chunk, in a thread, once a request has come.
+static void what_is_due_is_copied_beside_the_program(void **)
+{
+    Adapter &adapter = streaming_adapter(128 * part);
+    State state(adapter.allocate(20 * part), 20 * part); // more than a chunk
+    state.fill(3);
+    end_step({&state});
+    std::thread pump(vramwise_torch_stream_pump);
+    assert_int_equal(move(state, VRAMWISE_TORCH_COPY_OUT), 20 * part);
+    adapter.raw_delete(adapter.raw_alloc(part));
+    while (move(state, VRAMWISE_TORCH_BIND_OUT) == 0)
+        std::this_thread::yield();
+    vramwise_torch_stream_release(0);
+    vramwise_torch_stream_stop();
+    pump.join();
+    assert_false(is_on_device(adapter, state));
+    assert_true(state.is_filled_with(3));
+}
+
 static void a_write_while_it_leaves_keeps_it_on_the_device(void **)
 {
     Adapter &adapter = streaming_adapter();
@@ -259,7 +278,7 @@ static void a_write_while_it_leaves_keeps_it_on_the_device(void **)
     state.fill(1);
     end_step({&state});
     assert_int_equal(move(state, VRAMWISE_TORCH_COPY_OUT), 8 * part);
-    request(adapter);
+    finish_copy(adapter, state);
     state.fill(2);
     state.impl.version.bump();
     assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 0);
@@ -283,7 +302,7 @@ static void what_others_hold_stays_where_it_is(void **)
     };
     assert_int_equal(move(state, VRAMWISE_TORCH_COPY_OUT), 8 * part);
     assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 0); // not yet
-    request(adapter);
+    finish_copy(adapter, state);
     for (bool is_out : {true, false}) {
         state.references++; // a variable
         assert_false(is_bound(is_out));
@@ -388,11 +407,11 @@ static void while_the_process_is_parked_nothing_is_copied(void **)
     assert_int_equal(vramwise_torch_park(all, nullptr, 0, numbers, message, sizeof message), 0);
     assert_int_equal(move(away, VRAMWISE_TORCH_FETCH), 0);
     assert_int_equal(move(home, VRAMWISE_TORCH_COPY_OUT), 8 * part); // is due
-    adapter.stream()->note_request(*adapter.opened_pools(0), part);
+    vramwise_torch_stream_wait(home.tensor(), home.object());
     assert_int_equal(move(home, VRAMWISE_TORCH_BIND_OUT), 0);
     assert_int_equal(move(home, VRAMWISE_TORCH_COPY_AT_ONCE), 0);
     assert_int_equal(vramwise_torch_wake(all, numbers, message, sizeof message), 0);
-    request(adapter);
+    finish_copy(adapter, home);
     assert_int_equal(move(home, VRAMWISE_TORCH_BIND_OUT), 8 * part);
     vramwise_torch_stream_release(0);
     assert_true(begin_step(away) && away.is_filled_with(1) && home.is_filled_with(2));
@@ -406,7 +425,7 @@ static void nothing_leaves_during_a_step_or_after_one_that_failed(void **)
     state.fill(1);
     end_step({&state});
     assert_int_equal(move(state, VRAMWISE_TORCH_COPY_OUT), 8 * part);
-    request(adapter);
+    finish_copy(adapter, state);
     assert_true(begin_step(state)); // the copy is worth nothing now
     assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 0);
     assert_int_equal(move(state, VRAMWISE_TORCH_COPY_OUT), 0);
@@ -419,7 +438,7 @@ static void nothing_leaves_during_a_step_or_after_one_that_failed(void **)
     adapter.raw_delete(crowd);
     assert_true(begin_step(state));
     end_step({&state});
-    request(adapter);
+    finish_copy(adapter, state);
     assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 8 * part);
     vramwise_torch_stream_release(0);
     assert_true(state.is_filled_with(2));
@@ -435,7 +454,7 @@ static void a_storage_that_ends_gives_its_memory_back_wherever_it_is(void **)
         if (round % 3 == 1) { // on its way
             assert_int_equal(move(*state, VRAMWISE_TORCH_COPY_OUT), 8 * part);
             if (round > 2)
-                request(adapter);
+                finish_copy(adapter, *state);
         } else if (round % 3 == 2) { // away
             void *crowd = adapter.raw_alloc(28 * part);
             assert_false(is_on_device(adapter, *state));
@@ -598,6 +617,7 @@ int main()
         cmocka_unit_test(a_step_that_does_not_fit_has_state_leave_and_return_with_its_bytes),
         cmocka_unit_test(whoever_looks_meanwhile_finds_the_bytes),
         cmocka_unit_test(copies_go_ahead_of_need_and_nobody_has_to_want_them),
+        cmocka_unit_test(what_is_due_is_copied_beside_the_program),
         cmocka_unit_test(a_write_while_it_leaves_keeps_it_on_the_device),
         cmocka_unit_test(what_others_hold_stays_where_it_is),
         cmocka_unit_test(a_return_gives_way_to_whoever_wants_the_room),

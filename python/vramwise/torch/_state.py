@@ -104,7 +104,7 @@ def bound_stream(library: ctypes.CDLL, keeps_lock: bool) -> ctypes.CDLL:
             ("stream_move", size, [size, size, number]), ("stream_wait", None, [size, size]),
             ("stream_release", size, [number]),
             ("stream_next_need", number, [ctypes.POINTER(number), ctypes.POINTER(size)]),
-            ("stream_answer", None, [number]),
+            ("stream_answer", None, [number]), ("stream_pump", None, []),
             ("saved_keep", ctypes.c_longlong, [size]), ("saved_note", None, [number, size]),
             ("saved_fetch", ctypes.c_longlong, [number, size, size]), ("saved_fill", number, [number, size, size]),
             ("saved_release", None, [number, size]), ("saved_lacking", size, [number])):

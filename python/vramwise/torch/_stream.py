@@ -190,6 +190,7 @@ class Streamer:
             raise VramwiseError(f"references cannot be counted here ({is_seen})")
         atexit.register(self._quit)
         threading.Thread(target=self._serve, name="vramwise-stream", daemon=True).start()
+        threading.Thread(target=self._without.vramwise_torch_stream_pump, name="vramwise-copies", daemon=True).start()
 
     def _quit(self) -> None:
         if not self._is_child:

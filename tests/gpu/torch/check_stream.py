@@ -22,7 +22,7 @@ import under
 STEPS = 8
 WIDTH, LAYERS, ROWS = 2048, 12, 8192  # 192 MiB of weights, twice as much state, 1.5 GiB of activations
 SHARES = (0.85, 0.5)  # of the second, state alone is not enough
-AT_ONCE = 8  # processes beside each other
+AT_ONCE = 13  # processes beside each other
 
 
 class Program:
@@ -441,6 +441,7 @@ PROGRAMS: Dict[str, Callable[[Any], Program]] = {program.__name__: program for p
     groups_that_change, loaded, looked_at, written, held, failing_steps, compiled, graphed, fitted, parked, checkpointed,
     kept_graph, own_function, own_hooks, functional, written_between, mixed)}
 MAY_STAY = ("closure", "held")  # whose state need not leave
+AS_IT_IS = ("kept_graph",)  # on the second share not even spilled memory is enough
 
 
 def run_program(name: str) -> int:
@@ -511,9 +512,10 @@ def main() -> int:
         begun = [start(name, "native", 0) for name in some]
         usual = [answer(process) for process in begun]
         for share in SHARES if arguments.share is None else (arguments.share,):
+            known = [(name, found) for name, found in zip(some, usual) if share == SHARES[0] or name not in AS_IT_IS]
             begun = [start(name, "vramwise", share * found["peak"] if isinstance(found, dict) else 0)
-                     for name, found in zip(some, usual)]
-            for name, before, process in zip(some, usual, begun):
+                     for name, found in known]
+            for (name, before), process in zip(known, begun):
                 streamed = answer(process)
                 wrong = compare(name, share, before, streamed)
                 is_bad = is_bad or wrong != ""

@@ -37,6 +37,9 @@ class PlainShell:
     def showtraceback(self):
         traceback.print_exc()
 
+    def showsyntaxerror(self):
+        traceback.print_exc()
+
     def run_cell(self, cell):
         outcome = types.SimpleNamespace(error_in_exec=None)
         number = len(self.compile._filename_map) + 1
