@@ -281,25 +281,24 @@ bool StateStream::copy_chunk(Lane &lane, Piece &piece, SavedStream::Left &left)
     return true;
 }
 
-// Begins copies of what is due, so many bytes of it. False: nothing is due.
-bool StateStream::copy_due(Lane &lane, const DevicePools &device, uint64_t most_bytes,
+// Begins copies of what is due: of one chunk, or up to the end of `last`. False: nothing was.
+bool StateStream::copy_due(Lane &lane, const DevicePools &device, const Piece *last,
                            SavedStream::Left &left)
 {
-    uint64_t begun_bytes = 0;
     for (auto &piece : pieces_) {
         while (piece->device == &device && piece->is_due_out && !is_parked_) {
-            if (begun_bytes >= most_bytes)
+            if (!copy_chunk(lane, *piece, left)) {
+                set_due(*piece, false);
+                if (piece->place == leaving)
+                    put(*piece, on_device);
+            } else if (last == nullptr) {
                 return true;
-            if (copy_chunk(lane, *piece, left)) {
-                begun_bytes += chunk_bytes;
-                continue;
             }
-            set_due(*piece, false);
-            if (piece->place == leaving)
-                put(*piece, on_device);
         }
+        if (piece.get() == last)
+            return true;
     }
-    return begun_bytes != 0;
+    return false;
 }
 
 uint64_t StateStream::look_at(NamedTensor tensor)
@@ -323,7 +322,7 @@ uint64_t StateStream::copy_out_at_once(NamedTensor tensor)
     if (!prepare(lane, *piece) || !copy(lane, *piece, true))
         return 0;
     set_due(*piece, false);
-    lane.is_return_off = true; // not planned: nobody knows when there is room again
+    put_returns_off(lane); // not planned: nobody knows when there is room again
     put(*piece, leaving);
     return piece->size_bytes;
 }
@@ -336,7 +335,7 @@ void StateStream::wait(NamedTensor tensor)
         SavedStream::Left left;
         std::lock_guard<std::timed_mutex> hold(lock_);
         if (const Piece *piece = find(tensor)) {
-            copy_due(lane_of(*piece->device), *piece->device, UINT64_MAX, left); // at full speed
+            copy_due(lane_of(*piece->device), *piece->device, piece, left); // at full speed
             event = piece->copied;
             device = piece->device->device;
         }
@@ -482,6 +481,12 @@ bool StateStream::is_due(const Lane &lane, const Piece &piece, bool is_for_step)
     return lane.bytes_in[away] >= wanted_bytes + piece.size_bytes;
 }
 
+void StateStream::put_returns_off(Lane &lane)
+{
+    const uint64_t step_requests = lane.back_bytes.size() * lane.planned_per_mark;
+    lane.return_from = std::max(lane.return_from, lane.requests + step_requests / late_share);
+}
+
 void StateStream::begin_returns(Lane &lane, const DevicePools &device)
 {
     for (auto &piece : pieces_) {
@@ -493,7 +498,7 @@ void StateStream::begin_returns(Lane &lane, const DevicePools &device)
         // The block may be in use by work that is queued on its stream.
         if (!lane.copies.is_behind(device, lane.copies.in, piece->home) || !copy(lane, *piece, false)) {
             drop_block(*piece);
-            lane.is_return_off = true;
+            lane.return_from = UINT64_MAX; // not in this step
             return;
         }
     }
@@ -509,8 +514,8 @@ uint64_t StateStream::drop_returns(const DevicePools &device)
     for (auto &piece : pieces_)
         if (piece->device == &device)
             drop_block(*piece);
-    if (dropped_bytes != 0) // it was too early
-        lane.return_from = lane.requests + lane.back_bytes.size() * lane.planned_per_mark / late_share;
+    if (dropped_bytes != 0)
+        put_returns_off(lane); // it was too early
     return dropped_bytes != 0 ? dropped_bytes : lane.saved->drop_returns();
 }
 

@@ -168,8 +168,7 @@ class StateStream
         uint64_t leave_bytes = 0;
         std::vector<uint64_t> back_bytes;
         uint64_t planned_per_mark = 1, planned_step_mark = 0;
-        bool is_return_off = false; // in this step memory was wanted that was not planned
-        uint64_t return_from = 0;   // requests before that begin no return: the last was too early
+        uint64_t return_from = 0; // requests before that begin no return: one was too early
         size_t due_pieces = 0;      // to be copied out, from the next request on
         std::atomic<bool> is_pumping{false}; // that has come
         std::array<vw_device_event, 2> chunk_ends{};
@@ -207,8 +206,9 @@ class StateStream
     bool begin_return(const Lane &lane, Piece &piece);
     void set_due(Piece &piece, bool is_due);
     bool copy_chunk(Lane &lane, Piece &piece, SavedStream::Left &left);
-    bool copy_due(Lane &lane, const DevicePools &device, uint64_t most_bytes,
+    bool copy_due(Lane &lane, const DevicePools &device, const Piece *last,
                   SavedStream::Left &left);
+    static void put_returns_off(Lane &lane);
     void drop_block(Piece &piece);
     void begin_returns(Lane &lane, const DevicePools &device);
     uint64_t drop_returns(const DevicePools &device);

@@ -18,7 +18,7 @@ namespace
 {
 
 constexpr size_t most_marks = 4096;
-constexpr uint64_t slack_share = 64; // of the limit is freed beyond what a request lacks
+constexpr uint64_t slack_share = 32; // of the limit is freed beyond what a request lacks
 // For Python's thread to bind pieces. It may never come to it, if whoever has Python's lock waits
 // for the thread that asks. Then the request goes the old way, and nobody is asked again.
 constexpr std::chrono::seconds patience{5};
@@ -72,7 +72,7 @@ void StateStream::pump_device(DevicePools &device)
             std::lock_guard<std::timed_mutex> hold(lock_);
             if ((ends[turn] == 0 &&
                  gpu.table->event_create(gpu.context, &ends[turn]) != VW_OK) ||
-                !copy_due(lane, device, chunk_bytes, left) ||
+                !copy_due(lane, device, nullptr, left) ||
                 gpu.table->event_record(gpu.context, ends[turn], lane.copies.out) != VW_OK) {
                 lane.is_pumping = false;
                 return;
@@ -111,7 +111,7 @@ void StateStream::note_request(DevicePools &device, uint64_t size_bytes)
             return;
         if (!is_parked_)
             lane.saved->begin_returns(lane.requests);
-        if (lane.bytes_in[away] != 0 && !lane.is_return_off && lane.requests >= lane.return_from &&
+        if (lane.bytes_in[away] != 0 && lane.requests >= lane.return_from &&
             !lane.saved->has_returns_to_come())
             begin_returns(lane, device);
         const uint64_t live_bytes = live_bytes_of(device);
@@ -145,7 +145,6 @@ uint64_t StateStream::plan(DevicePools &device, bool is_step_end)
         lane.marks.clear();
         lane.requests = lane.requests_before_step = 0;
         lane.per_mark = 1;
-        lane.is_return_off = false;
         lane.return_from = 0;
     }
     const uint64_t out_bytes =
@@ -164,20 +163,20 @@ StreamCounts StateStream::counts(const DevicePools &device)
 
 // ---- a request without room --------------------------------------------------------------------
 
-// How much has to be freed for a request; one that found no room although there should be some
-// needs all of it.
+// How much has to be freed for a request.
 uint64_t StateStream::shortfall_bytes(DevicePools &device, uint64_t size_bytes, bool is_missed)
 {
     const uint64_t limit_bytes = limit_bytes_of(device); // others may have made room, or taken it
     const uint64_t wanted_bytes = live_bytes_of(device) + size_bytes;
+    const uint64_t slack_bytes = limit_bytes / slack_share;
     {
         std::unique_lock<std::timed_mutex> hold(lock_, a_moment);
         if (hold.owns_lock())
             lane_of(device).copies.limit_bytes = limit_bytes;
     }
     if (wanted_bytes <= limit_bytes)
-        return is_missed ? size_bytes : 0;
-    return std::min(size_bytes, wanted_bytes - limit_bytes + limit_bytes / slack_share);
+        return is_missed ? std::min(size_bytes, slack_bytes) : 0; // in pieces that are too small
+    return std::min(size_bytes, wanted_bytes - limit_bytes + slack_bytes);
 }
 
 // Waits for saved tensors that are being copied out, the oldest first, and lets go of them. The

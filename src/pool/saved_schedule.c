@@ -84,7 +84,7 @@ uint64_t vw_schedule_saved(const uint64_t *live_bytes, const uint64_t *away_byte
                            size_t mark_count, uint64_t limit_bytes, vw_saved_item *items,
                            size_t item_count, uint64_t *scratch)
 {
-    uint64_t room_bytes = vw__stream_room(limit_bytes);
+    uint64_t room_bytes = vw__stream_margin_room(limit_bytes);
     uint64_t lacking_bytes = 0;
     for (size_t i = 0; i < mark_count; i++) {
         uint64_t away = away_bytes != NULL ? away_bytes[i] : 0;

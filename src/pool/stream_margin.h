@@ -6,9 +6,9 @@
 
 /* Part of the device is kept out of the reckoning: steps differ a little, and memory is handed out
  * in pieces. */
-static inline uint64_t vw__stream_room(uint64_t limit_bytes)
+static inline uint64_t vw__stream_margin_room(uint64_t limit_bytes)
 {
-    return limit_bytes - limit_bytes / 16;
+    return limit_bytes - limit_bytes / 24;
 }
 
 #endif

@@ -29,7 +29,7 @@
 uint64_t vw_schedule_stream(const uint64_t *live_bytes, size_t mark_count, uint64_t limit_bytes,
                             uint64_t state_bytes, uint64_t *back_bytes)
 {
-    uint64_t room_bytes = vw__stream_room(limit_bytes);
+    uint64_t room_bytes = vw__stream_margin_room(limit_bytes);
     uint64_t peak_bytes = 0;
     for (size_t i = 0; i < mark_count; i++)
         peak_bytes = vw__max_u64(peak_bytes, live_bytes[i]);

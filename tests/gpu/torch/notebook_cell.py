@@ -41,7 +41,7 @@ class PlainShell:
         traceback.print_exc()
 
     def run_cell(self, cell):
-        outcome = types.SimpleNamespace(error_in_exec=None)
+        outcome = types.SimpleNamespace(error_in_exec=None, error_before_exec=None)
         number = len(self.compile._filename_map) + 1
         name = f"<ipython-input-{number}-plain>"
         self.compile._filename_map[name] = number
