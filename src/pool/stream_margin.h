@@ -8,7 +8,7 @@
  * in pieces. */
 static inline uint64_t vw__stream_margin_room(uint64_t limit_bytes)
 {
-    return limit_bytes - limit_bytes / 24;
+    return limit_bytes - limit_bytes / 16;
 }
 
 #endif
