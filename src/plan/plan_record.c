@@ -248,7 +248,7 @@ static vw_status play_all(recording *r, bool is_training)
 static vw_status start(recording *r, const char *program)
 {
     size_t slot_count = r->events->script.slot_count;
-    VW__TRY(vw__playback_start(&r->playback, MADE_UP));
+    VW__TRY(vw__playback_start(&r->playback, SIZE_MAX, MADE_UP));
     VW__TRY(stacks_init(&r->stacks, r->events, program, &r->playback));
     r->addresses = vw__host_alloc_zeroed(slot_count, sizeof *r->addresses);
     return r->addresses != NULL

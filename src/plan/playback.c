@@ -171,7 +171,7 @@ vw_status vw__playback_finish(vw__playback *playback, const char *made_up, vw__m
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-vw_status vw__playback_start(vw__playback *playback, const char *made_up)
+vw_status vw__playback_start(vw__playback *playback, size_t memory_limit_bytes, const char *made_up)
 {
     const vw_simulated_options device = {.struct_size = sizeof device,
                                          .capacity_bytes = DEVICE_BYTES};
@@ -179,7 +179,7 @@ vw_status vw__playback_start(vw__playback *playback, const char *made_up)
         .struct_size = sizeof pool, .conf = "", .torch_version = VERSION_TEXT, .is_unlisted = true};
     const vw_event_sink sink = {playback, notice};
     *playback = (vw__playback){.status = VW_OK};
-    VW__TRY(vw__model_builder_create(SIZE_MAX, &playback->builder));
+    VW__TRY(vw__model_builder_create(memory_limit_bytes, &playback->builder));
     vw__model_features *features = vw__model_builder_features(playback->builder);
     *features = vw__model_features_of(VERSION);
     features->has_contexts = true;

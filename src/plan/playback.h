@@ -27,10 +27,12 @@ typedef struct vw__playback {
     size_t block_count;         /* while the end is walked */
 } vw__playback;
 
-/* `made_up` is the annotation that says what the recording is. After a failure too, only
- * vw__playback_deinit() may follow. Must not be moved: the pool points to it.
+/* `made_up` is the annotation that says what the recording is. The model may take
+ * `memory_limit_bytes`: whatever adds to it fails beyond that with VW_ERR_UNSUPPORTED. After a
+ * failure too, only vw__playback_deinit() may follow. Must not be moved: the pool points to it.
  * VW_ERR_HOST_MEMORY. */
-VW_MUST_CHECK vw_status vw__playback_start(vw__playback *playback, const char *made_up);
+VW_MUST_CHECK vw_status vw__playback_start(vw__playback *playback, size_t memory_limit_bytes,
+                                           const char *made_up);
 void vw__playback_deinit(vw__playback *playback);
 
 /* A line of a stack; `line` 0: none. VW_ERR_HOST_MEMORY. */

@@ -3,11 +3,13 @@
 
 #include <string.h>
 
+#include "analysis/reading_limit.h"
 #include "analysis/recording.h"
 #include "base/arena.h"
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "base/human_units.h"
 #include "parse/byte_source.h"
 #include "parse/json_read.h"
 
@@ -15,7 +17,6 @@ enum { VERSION = 2, MOST_DEPTH = 16, MOST_TEXT = 400 };
 
 /* A step of a large model is some ten thousand events of 30 bytes. */
 #define MOST_FILE_BYTES (UINT64_C(1) << 30)
-#define MOST_MEMORY_BYTES ((size_t)4 << 30)
 
 typedef struct traced_draft {
     vw_plan_traced shown; /* first: the caller has a pointer to it */
@@ -30,6 +31,7 @@ typedef struct reading {
     vw__document *document; /* owned */
     vw__value root;
     const char *card_name;
+    size_t limit_bytes; /* of memory: one half for the document, one for the model */
     traced_draft *draft;
 } reading;
 
@@ -190,7 +192,7 @@ static vw_status note_left_out(traced_draft *draft)
 static vw_status read_all(reading *r)
 {
     traced_draft *draft = r->draft;
-    vw__traced_lists lists = {.document = r->document};
+    vw__traced_lists lists = {.document = r->document, .memory_limit_bytes = r->limit_bytes / 2};
     vw__model *model;
     VW__TRY(check_version(r));
     VW__TRY(read_torch_version(r));
@@ -209,17 +211,33 @@ static vw_status read_all(reading *r)
 
 static vw_status read_document(vw__byte_source *source, reading *r)
 {
-    const vw__document_limits limits = {.memory_bytes = MOST_MEMORY_BYTES, .depth = MOST_DEPTH};
+    const vw__document_limits limits = {.memory_bytes = r->limit_bytes - r->limit_bytes / 2,
+                                        .depth = MOST_DEPTH};
     VW__TRY(vw__document_create(&limits, NULL, &r->document));
     VW__TRY(vw__document_read_json(source, r->document, &r->root));
     r->root = vw__document_resolve(r->document, r->root);
     return VW_OK;
 }
 
+/* Adds to the words for a failure what the user can do about it, if memory was the reason. */
+static vw_status explain_failure(const reading *r, vw_status status)
+{
+    char limit[VW__HUMAN_SIZE_BYTES];
+    const bool has_hit_limit =
+        (r->document != NULL && vw__document_has_hit_memory_limit(r->document)) ||
+        (r->draft != NULL && r->draft->tally.has_hit_limit);
+    if (!has_hit_limit)
+        return status;
+    return vw__fail(status, "%s. Reading may take %s in all; --max-memory allows more",
+                    vw_last_error(), vw__human_size(r->limit_bytes, limit));
+}
+
 /* Takes the source over. */
 static vw_status open_source(vw__byte_source *source, const char *card_name, vw_plan_traced **out)
 {
-    reading r = {.card_name = card_name, .draft = vw__host_alloc_zeroed(1, sizeof *r.draft)};
+    reading r = {.card_name = card_name,
+                 .limit_bytes = (size_t)vw__min_u64(vw__reading_limit_bytes(0), SIZE_MAX),
+                 .draft = vw__host_alloc_zeroed(1, sizeof *r.draft)};
     vw_status status = VW_OK;
     if (r.draft == NULL)
         status = vw__fail_host_memory(sizeof *r.draft, "a trace");
@@ -230,6 +248,8 @@ static vw_status open_source(vw__byte_source *source, const char *card_name, vw_
     vw__byte_source_close(source);
     if (status == VW_OK)
         status = read_all(&r);
+    if (status != VW_OK)
+        status = explain_failure(&r, status);
     vw__document_destroy(r.document);
     if (status == VW_OK)
         *out = &r.draft->shown;

@@ -20,6 +20,7 @@ VW_MUST_CHECK vw_status vw__traced_open_memory(const void *bytes, size_t size_by
 typedef struct vw__traced_lists {
     const vw__document *document; /* borrowed */
     vw__value frames, stacks, events;
+    size_t memory_limit_bytes; /* of the model that is made of them */
 } vw__traced_lists;
 
 /* The most that the pool counted as allocated while an event of the trace was played. It is what
@@ -35,6 +36,7 @@ typedef struct vw__traced_tally {
     size_t level_count;
     size_t left_out;           /* operators of a kind whose memory is not known */
     const char *left_out_kind; /* the first of them; the document's */
+    bool has_hit_limit;        /* of memory: why it failed */
 } vw__traced_tally;
 
 /* Plays all events. Errors as of vw_plan_traced_open(). */

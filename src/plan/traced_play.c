@@ -440,7 +440,7 @@ static vw_status reserve(playing *p)
 
 static vw_status play_all(playing *p, vw__model **out)
 {
-    VW__TRY(vw__playback_start(&p->playback, MADE_UP));
+    VW__TRY(vw__playback_start(&p->playback, p->lists->memory_limit_bytes, MADE_UP));
     VW__TRY(reserve(p));
     VW__TRY(add_frames(p));
     VW__TRY(add_stacks(p));
@@ -459,8 +459,10 @@ vw_status vw__traced_play(const vw__traced_lists *lists, const char *card_name, 
     *tally = (vw__traced_tally){.level_count = 0};
     vw_status status = play_all(&p, out);
     if (status != VW_OK) {
+        const vw__model_builder *builder = p.playback.builder;
         vw__host_free(tally->levels);
-        *tally = (vw__traced_tally){.level_count = 0};
+        *tally = (vw__traced_tally){
+            .has_hit_limit = builder != NULL && vw__model_builder_has_hit_memory_limit(builder)};
     }
     vw__playback_deinit(&p.playback);
     vw__host_free(p.addresses);

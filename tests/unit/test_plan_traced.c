@@ -111,6 +111,46 @@ static void what_is_no_trace_is_refused_in_words(void **state)
     }
 }
 
+/* Has one stack and `begin`, then `count` times `event` and `end`. The caller's to free. */
+static char *repeat(const char *begin, const char *event, size_t count, const char *end)
+{
+    size_t size_bytes = 0;
+    char *text = NULL;
+    FILE *stream = open_memstream(&text, &size_bytes);
+    assert_non_null(stream);
+    fputs("{\"vramwise_trace\": 2, \"notes\": [], \"frames\": [[\"t.py\", 3, \"f\"]], "
+          "\"stacks\": [[0]], ",
+          stream);
+    fputs(begin, stream);
+    for (size_t i = 0; i < count; i++)
+        fputs(event, stream);
+    fputs(end, stream);
+    assert_int_equal(fclose(stream), 0);
+    return text;
+}
+
+static void a_trace_beyond_the_limit_is_refused_with_the_way_out(void **state)
+{
+    (void)state;
+    /* The first fills the document; the second also the model, with what one event comes to. */
+    char *const texts[] = {
+        repeat("\"events\": [[0, 0, 512, 0]], \"more\": [", "{}, ", 200000, "0]}"),
+        repeat("\"events\": [[0, 0, 512, 0]", ", [2, \"sum\", 0, 4, 9000, 64, 0]", 20000, "]}"),
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        vw_plan_traced *traced = NULL;
+        vw_reading_limit_set(5 * MIB);
+        assert_int_equal(vw__traced_open_memory(texts[i], strlen(texts[i]), NULL, &traced),
+                         VW_ERR_UNSUPPORTED);
+        assert_null(traced);
+        assert_non_null(
+            strstr(vw_last_error(), "Reading may take 5.00 MiB in all; --max-memory allows more"));
+        vw_reading_limit_set(0);
+        vw_plan_traced_close(open_text(texts[i], NULL));
+        free(texts[i]);
+    }
+}
+
 static void frames_and_stacks_are_checked(void **state)
 {
     (void)state;
@@ -577,6 +617,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_no_trace_is_refused_in_words),
+        cmocka_unit_test(a_trace_beyond_the_limit_is_refused_with_the_way_out),
         cmocka_unit_test(frames_and_stacks_are_checked),
         cmocka_unit_test(notes_and_the_version_are_kept),
         cmocka_unit_test(an_unknown_kind_of_hidden_memory_is_noted),
