@@ -310,6 +310,13 @@ def memory_bytes(name: str, size: Optional[Size]) -> int:
     return value.value
 
 
+def device_index(device: int) -> int:
+    """A device's number, checked: C would take another one for a number that it has no room for."""
+    if isinstance(device, bool) or not isinstance(device, int) or not -2**31 <= device < 2**31:
+        raise ValueError(f"device is the number of a device, not {device!r}")
+    return device
+
+
 def size_or_share(size: Size) -> str:
     """A size, or a share such as "5%", checked and as the libraries read it; "" for none of it."""
     text = str(size) if isinstance(size, int) and not isinstance(size, bool) else size

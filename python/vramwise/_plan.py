@@ -92,7 +92,7 @@ def _scaling(batch_now: Optional[int], batch: Optional[int], seq_now: Optional[i
     if step is not None:
         made.step = step
     made.card_bytes = _library.card_bytes(card)
-    made.device = device
+    made.device = _library.device_index(device)
     return made
 
 

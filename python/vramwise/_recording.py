@@ -108,12 +108,12 @@ class Recording:
         can, which is then the default.
         """
         when, every = _empty_cache_of(empty_cache)
-        runs = [_library.ReplayRun(name.encode(), None) for name in _as_list(policy)]
-        runs += [_library.ReplayRun(b"conf", string.encode()) for string in _as_list(conf)]
+        runs = [_library.ReplayRun(_library.encoded(name), None) for name in _as_list(policy)]
+        runs += [_library.ReplayRun(b"conf", _library.encoded(string)) for string in _as_list(conf)]
         table = (_library.ReplayRun * len(runs))(*runs) if runs else None
         options = _library.ReplayOptions(
             struct_size=ctypes.sizeof(_library.ReplayOptions), runs=table, run_count=len(runs),
-            torch_version=_library.encoded(torch), device=device,
+            torch_version=_library.encoded(torch), device=_library.device_index(device),
             card_bytes=_library.card_bytes(card), find_smallest_card=smallest_card,
             empty_cache=when, empty_cache_every=every,
             spill_bytes=_library.memory_bytes("spill", spill))
@@ -128,7 +128,7 @@ class Recording:
         card_bytes, card_name = _library.card_read(card)
         options = _library.TuneOptions(struct_size=ctypes.sizeof(_library.TuneOptions),
                                        card_bytes=card_bytes, torch_version=_library.encoded(torch),
-                                       device=device, is_whole_card=card_name is not None,
+                                       device=_library.device_index(device), is_whole_card=card_name is not None,
                                        context_bytes=_library.analysis().vw_plan_card_context_bytes())
         result = _library.made_by("vw_recording_tune", self._open_handle(), ctypes.byref(options))
         return _library.result_of(Tuned, "vw_report_tune", "vw_tune_report_free", result,

@@ -155,6 +155,17 @@ class Recording(unittest.TestCase):
             self.assertEqual((same["same"], same["changes"], same["renames"]), (True, [], []))
             self.assertEqual(recording.doctor().verdict, "healthy")
 
+    def test_a_device_that_c_has_no_room_for_is_refused(self):
+        with vramwise.load(PHASES) as recording:
+            for ask in (lambda device: recording.replay("native", device=device),
+                        lambda device: recording.tune("24GiB", device=device),
+                        lambda device: recording.plan(8, device=device)):
+                for device in (2**32, -2**32, 2**64, True, "0"):
+                    with self.assertRaisesRegex(ValueError, "device is the number of a device"):
+                        ask(device)
+            with self.assertRaisesRegex(ValueError, "a zero byte"):
+                recording.replay("native\0x")
+
     def test_check_is_the_programs(self):
         with tempfile.TemporaryDirectory() as folder:
             baseline = Path(folder, "main.json")
