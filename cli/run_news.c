@@ -67,11 +67,21 @@ static long small_field(const message *given, const char *name)
 }
 
 /* The first word counts: what follows a failure is mostly the handling of it. */
-static void keep_text(char **kept, const message *given, const char *name)
+static void keep_text(run_news *news, char **kept, const message *given, const char *name)
 {
     const char *value = field(given, name);
-    if (*kept == NULL && value != NULL)
-        *kept = strdup(value);
+    const size_t size_bytes = value != NULL ? strlen(value) + 1 : 0;
+    if (*kept != NULL || value == NULL || size_bytes > RUN_NEWS_MOST_KEPT_BYTES - news->kept_bytes)
+        return;
+    *kept = strdup(value);
+    news->kept_bytes += *kept != NULL ? size_bytes : 0;
+}
+
+static void drop_text(run_news *news, char **kept)
+{
+    news->kept_bytes -= *kept != NULL ? strlen(*kept) + 1 : 0;
+    free(*kept);
+    *kept = NULL;
 }
 
 /* ---- processes ------------------------------------------------------------------------------- */
@@ -110,12 +120,12 @@ static run_process *process_of(run_news *news, long id)
     return process;
 }
 
-static void take_failure(run_process *process, const message *given)
+static void take_failure(run_news *news, run_process *process, const message *given)
 {
     process->device = small_field(given, "device");
     process->total_bytes = bytes_field(given, "total");
-    keep_text(&process->failure, given, "text");
-    keep_text(&process->note, given, "note");
+    keep_text(news, &process->failure, given, "text");
+    keep_text(news, &process->note, given, "note");
 }
 
 static void take_of_process(run_news *news, run_process *process, const message *given)
@@ -126,29 +136,28 @@ static void take_of_process(run_news *news, run_process *process, const message 
         if (process->failure_number == 0)
             process->failure_number = ++news->failure_count;
         process->is_saving = true;
-        take_failure(process, given);
+        take_failure(news, process, given);
     } else if (strcmp(given->kind, "again") == 0) {
         process->later_count++;
     } else if (strcmp(given->kind, "writing") == 0) {
-        free(process->part);
-        process->part = NULL;
-        keep_text(&process->part, given, "path");
+        drop_text(news, &process->part);
+        keep_text(news, &process->part, given, "path");
     } else if (strcmp(given->kind, "file") == 0) {
         process->is_saving = false;
-        keep_text(&process->file, given, "path");
-        keep_text(&process->steps, given, "steps");
+        keep_text(news, &process->file, given, "path");
+        keep_text(news, &process->steps, given, "steps");
     } else if (strcmp(given->kind, "unsaved") == 0) {
         process->is_saving = false;
     } else if (strcmp(given->kind, "error") == 0) {
-        keep_text(&process->error, given, "text");
-        keep_text(&process->note, given, "note");
-        keep_text(&process->steps, given, "steps");
+        keep_text(news, &process->error, given, "text");
+        keep_text(news, &process->note, given, "note");
+        keep_text(news, &process->steps, given, "steps");
     } else if (strcmp(given->kind, "recording") == 0) {
-        keep_text(&process->recording, given, "path");
+        keep_text(news, &process->recording, given, "path");
     } else if (strcmp(given->kind, "recorded") == 0) {
         process->is_recorded = true;
     } else if (strcmp(given->kind, "snapshot") == 0) {
-        keep_text(&process->snapshot, given, "path");
+        keep_text(news, &process->snapshot, given, "path");
     } else if (strcmp(given->kind, "lost") == 0) {
         process->is_lost = true;
     }

@@ -26,6 +26,8 @@
 
 #define RUN_NEWS_UNKNOWN UINT64_MAX
 
+enum { RUN_NEWS_MOST_KEPT_BYTES = 64 << 20 }; /* of texts; those beyond are not kept */
+
 /* One process. Texts are NULL where nothing was said. */
 typedef struct run_process {
     long id;
@@ -54,6 +56,7 @@ typedef struct run_news {
     char **troubles; /* each once */
     size_t trouble_count, trouble_capacity;
     uint64_t failure_count; /* processes that failed */
+    size_t kept_bytes;      /* of texts of processes */
 } run_news;
 
 void run_news_init(run_news *news);

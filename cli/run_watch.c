@@ -34,6 +34,7 @@ enum {
     SNAPSHOT_LIMIT_SECONDS = 600, /* for a process to write it */
     LOOK_AGAIN_MS = 500,          /* after the start: has a launcher become Python by now? */
     MOST_MESSAGE_BYTES = 1 << 17,
+    MOST_MESSAGES = 4096, /* before signals are looked at again: some may never end to send */
 };
 
 typedef enum doctor_stage { DOCTOR_NOT_CALLED, DOCTOR_AT_WORK, DOCTOR_DONE } doctor_stage;
@@ -166,9 +167,11 @@ static void say_what_was_missed(const job *watched)
 
 static void hear_messages(job *watched)
 {
-    ssize_t length;
-    while ((length = recv(watched->options->folder->socket, watched->message, MOST_MESSAGE_BYTES,
-                          0)) >= 0) {
+    for (int i = 0; i < MOST_MESSAGES; i++) {
+        ssize_t length =
+            recv(watched->options->folder->socket, watched->message, MOST_MESSAGE_BYTES, 0);
+        if (length < 0)
+            break;
         const char *trouble = run_news_take(&watched->news, watched->message, (size_t)length);
         if (trouble != NULL)
             run_report_say("%s", trouble);

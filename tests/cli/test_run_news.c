@@ -1,6 +1,7 @@
 /* test_run_news.c - messages of processes, well-formed and not. */
 #include "cli/run_news.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "support/cmocka_here.h"
@@ -85,6 +86,41 @@ static void a_trouble_is_told_once(void **state)
     run_news_deinit(&news);
 }
 
+static void texts_are_kept_up_to_a_limit(void **state)
+{
+    (void)state;
+    enum { TEXT_BYTES = 1 << 16, MESSAGES = 3 * (RUN_NEWS_MOST_KEPT_BYTES / TEXT_BYTES) / 2 };
+    static char message[TEXT_BYTES + 64];
+    run_news news;
+    run_news_init(&news);
+    for (int i = 1; i <= MESSAGES; i++) {
+        int head = snprintf(message, 64, "oom%cpid=%d%ctext=", 0, i, 0);
+        memset(message + head, 'x', TEXT_BYTES);
+        assert_null(run_news_take(&news, message, (size_t)head + TEXT_BYTES));
+    }
+    assert_in_range(news.kept_bytes, RUN_NEWS_MOST_KEPT_BYTES - 2 * TEXT_BYTES,
+                    RUN_NEWS_MOST_KEPT_BYTES);
+    assert_int_equal(strlen(run_news_find(&news, 1)->failure), TEXT_BYTES);
+    assert_null(run_news_find(&news, MESSAGES)->failure);
+    assert_int_equal(news.failure_count, MESSAGES);
+    run_news_deinit(&news);
+}
+
+static void the_room_of_a_text_that_is_replaced_is_free_again(void **state)
+{
+    (void)state;
+    run_news news;
+    run_news_init(&news);
+    TAKE(&news, "writing\0pid=12\0path=/a");
+    const size_t kept_bytes = news.kept_bytes;
+    TAKE(&news, "writing\0pid=12\0path=/b");
+    assert_string_equal(run_news_find(&news, 12)->part, "/b");
+    assert_int_equal(news.kept_bytes, kept_bytes);
+    TAKE(&news, "writing\0pid=12");
+    assert_int_equal(news.kept_bytes, 0);
+    run_news_deinit(&news);
+}
+
 static void what_is_no_message_is_ignored(void **state)
 {
     (void)state;
@@ -112,6 +148,8 @@ int main(void)
         cmocka_unit_test(a_snapshot_that_was_asked_for_is_no_failure),
         cmocka_unit_test(the_process_that_failed_first_comes_first_whoever_was_heard_of_before),
         cmocka_unit_test(a_trouble_is_told_once),
+        cmocka_unit_test(texts_are_kept_up_to_a_limit),
+        cmocka_unit_test(the_room_of_a_text_that_is_replaced_is_free_again),
         cmocka_unit_test(what_is_no_message_is_ignored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
