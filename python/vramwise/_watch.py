@@ -31,6 +31,7 @@ import itertools
 import os
 import pickle
 import re
+import stat
 import sys
 import threading
 import traceback
@@ -94,9 +95,21 @@ _state = _State()
 # ---- words to others -----------------------------------------------------------------------------
 
 
+def _run_folder() -> str:
+    """The folder of `vramwise run`; "" where there is none, or it is not this user's alone: a process may
+    outlive its run, and then others can make a folder of that name, and listen there."""
+    folder = os.environ.get("VRAMWISE_RUN", "")
+    try:
+        status = os.lstat(folder)
+    except (OSError, ValueError):
+        return ""
+    is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
+    return folder if is_ours else ""
+
+
 def _send(kind: str, **fields: Any) -> bool:
     """One datagram: the kind, then name=value, a zero byte between. False where nobody listens."""
-    folder = os.environ.get("VRAMWISE_RUN", "")
+    folder = _run_folder()
     if not folder:
         return False
     import socket  # not before it is needed: it takes a millisecond
@@ -117,7 +130,7 @@ def _send(kind: str, **fields: Any) -> bool:
 
 
 def _leave_word(name: str) -> None:
-    folder = os.environ.get("VRAMWISE_RUN", "")
+    folder = _run_folder()
     if folder:
         try:
             _files.create(os.path.join(folder, name))
@@ -218,7 +231,7 @@ def _write_new_snapshot(folder: str) -> str:
 
 def _is_first_to_claim(what: str) -> bool:
     """Of the processes of this run; where nobody else can be asked, it is."""
-    folder = os.environ.get("VRAMWISE_RUN", "")
+    folder = _run_folder()
     if folder:
         import zlib
 
@@ -256,9 +269,8 @@ def _after_step(now: float, device: int, step: int, statistics: Any) -> None:
 
 def _answer() -> None:
     """In the thread that keeps the page: `vramwise run` may have asked for a snapshot, by a file with
-    the path that it wants. A file of another user is ignored: after the run, anybody may make a folder
-    of that name."""
-    folder = os.environ.get("VRAMWISE_RUN", "")
+    the path that it wants. A file of another user is ignored."""
+    folder = _run_folder()
     if not folder:
         return
     asked = os.path.join(folder, f"ask-{os.getpid()}")
@@ -400,7 +412,7 @@ def _report_error(value: Optional[BaseException], ends_the_program: bool) -> Non
         return
     _state.has_uncaught = _state.has_uncaught or ends_the_program
     steps = None
-    folder = os.environ.get("VRAMWISE_RUN", "")
+    folder = _run_folder()
     if folder and _state.oom_count == 0:
         try:
             steps = _write_steps(os.path.join(folder, f"steps-{os.getpid()}.jsonl"))

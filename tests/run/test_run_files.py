@@ -200,6 +200,42 @@ class Files(RunCase):
         self.run_python(asking + "ask(asked)\nshow()\n")
         self.assert_snapshot("victim")
 
+    def test_nothing_is_sent_to_a_folder_that_somebody_else_has_made(self):
+        """After the run: the name is free, and the process goes on."""
+        result = self.run_python(STEPS + """
+import socket
+watch, own = sys.modules["_vramwise_watch"], os.geteuid
+folder = os.environ["VRAMWISE_RUN"] = os.path.abspath("run")
+os.mkdir(folder, 0o700)
+door = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+door.bind(os.path.join(folder, "socket"))
+door.setblocking(False)
+def show():
+    watch._report_error(MemoryError("out of memory"), True)
+    watch._leave_word("word")
+    kinds = []
+    try:
+        while True:
+            kinds.append(door.recv(99).split(b"\\0")[0].decode())
+    except BlockingIOError:
+        pass
+    left = [name for name in os.listdir(folder) if name != "socket"]
+    for name in left:
+        os.unlink(os.path.join(folder, name))
+    print(kinds, len(left))
+show()
+os.geteuid = lambda: own() + 1
+show()
+os.geteuid = own
+os.chmod(folder, 0o777)
+show()
+os.chmod(folder, 0o700)
+os.rename(folder, "elsewhere")
+os.symlink("elsewhere", folder)
+show()
+""")
+        self.assertEqual(result.stdout, "['writing', 'error'] 2\n" + "[] 0\n" * 3, result.stderr)
+
 
 if __name__ == "__main__":
     run_case.main()

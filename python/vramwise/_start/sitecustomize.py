@@ -89,6 +89,8 @@ def _enter():
     folder = os.environ.get("VRAMWISE_RUN", "")
     if folder:
         try:
+            if os.path.islink(folder) or os.lstat(folder).st_uid != os.geteuid():
+                raise OSError("another user's")  # who made it after the run
             flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY  # as in ../_files.py
             flags |= getattr(os, "O_CLOEXEC", 0)  # Python 2.7 does not know it
             os.close(os.open(os.path.join(folder, "entered"), flags, 0o600))
