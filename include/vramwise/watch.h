@@ -108,9 +108,9 @@ typedef struct vw_jobs_shared {
 
 /* Reads the pages of all users in `folder`, as far as this process may open them; NULL is
  * VRAMWISE_LIVE_DIR, or /run/vramwise. What pages say, the process number and the run included, is
- * the claim of their owners: only `user` and `container` come from the kernel. Of one user at most
- * 1024 pages and devices are read; the others count as refused. `options` may be NULL. Errors as
- * vw_jobs_read(). */
+ * the claim of their owners: only `user` and `container` come from the kernel. Of one user, or of
+ * the users of one range in /etc/subuid, at most 1024 pages and devices are read, and 8192 of all;
+ * the others count as refused. `options` may be NULL. Errors as vw_jobs_read(). */
 VW_API VW_MUST_CHECK vw_status vw_jobs_read_shared(const char *folder,
                                                    const vw_jobs_shared *options, vw_jobs **out);
 VW_API void vw_jobs_free(vw_jobs *jobs); /* NULL does nothing */

@@ -29,8 +29,10 @@
 #include "live/page_layout.h"
 #include "watch/job_container.h"
 #include "watch/job_holder.h"
+#include "watch/user_ranges.h"
 
 #define POD_FOLDER "/var/log/pods" /* the kubelet's own default */
+#define RANGES_FILE "/etc/subuid"
 
 enum {
     EAGER_TRIES = 100, /* for a part that does not hold still; they follow each other at once */
@@ -38,13 +40,14 @@ enum {
     PAUSE_NS = 100000, /* so far apart: the writer waits for a processor */
     MOST_JOBS = 4096,
     MOST_OF_USER = 1024, /* pages and devices of one user, in a folder for all */
+    MOST_OF_ALL = 8192,  /* the same of all users: each is some kilobytes of an answer */
     MOST_FILE_BYTES = 1 << 24,
     PART_LIFE_S = 60, /* of a file that is to become a page: it takes microseconds */
 };
 
 /* How much of a shared list one user has taken. */
 typedef struct user_part {
-    uid_t user;
+    uid_t user; /* or the first of a range */
     size_t taken;
 } user_part;
 
@@ -56,6 +59,8 @@ typedef struct job_list {
     int pauses_left; /* for all pages together: many that never hold still cost no more than one */
     vw_job jobs[MOST_JOBS];
     /* only where the pages of all users are read */
+    vw__user_ranges ranges;
+    size_t taken; /* of all users */
     size_t user_count;
     user_part users[MOST_JOBS];
     vw__job_holder holders[MOST_JOBS]; /* of the jobs, until those are sorted */
@@ -265,9 +270,10 @@ static vw_status keep_path(vw__arena *arena, const char *folder, const char *nam
     return VW_OK;
 }
 
-/* Where that user's part is, or would be. */
-static size_t place_of_user(const job_list *list, uid_t user)
+/* Where the part of a file's owner is, or would be. */
+static size_t place_of_user(const job_list *list, uid_t owner)
 {
+    const uid_t user = vw__user_ranges_first(&list->ranges, owner);
     size_t at = 0;
     while (at < list->user_count && list->users[at].user != user)
         at++;
@@ -279,8 +285,10 @@ static void note_owner(job_list *list, const open_page *page, const vw_job *job)
 {
     size_t at = place_of_user(list, page->about.st_uid);
     if (at == list->user_count) /* there are no more users than jobs */
-        list->users[list->user_count++] = (user_part){.user = page->about.st_uid};
+        list->users[list->user_count++] =
+            (user_part){.user = vw__user_ranges_first(&list->ranges, page->about.st_uid)};
     list->users[at].taken += 1 + job->device_count;
+    list->taken += 1 + job->device_count;
     list->holders[list->result.job_count] = (vw__job_holder){.device = page->about.st_dev,
                                                              .file = page->about.st_ino,
                                                              .user = page->about.st_uid,
@@ -321,6 +329,8 @@ static bool is_wanted(const job_list *list, const struct stat *about)
         return false;
     if (!list->result.is_shared)
         return about->st_uid == geteuid();
+    if (list->taken >= MOST_OF_ALL)
+        return false;
     size_t at = place_of_user(list, about->st_uid);
     return at == list->user_count || list->users[at].taken < MOST_OF_USER;
 }
@@ -489,7 +499,10 @@ static vw_status read_jobs(const char *folder, const vw_jobs_shared *shared, vw_
     list->result = (vw_jobs){
         .read_ns = vw__clock_monotonic_ns(), .jobs = list->jobs, .is_shared = shared != NULL};
     list->pauses_left = MOST_PAUSES;
-    list->user_count = 0;
+    list->user_count = list->taken = 0;
+    list->ranges.count = 0;
+    if (shared != NULL)
+        vw__user_ranges_read(RANGES_FILE, &list->ranges);
     vw__arena_init(&list->arena, VW__ARENA_NO_LIMIT);
     vw_status status = read_folders(list, folder);
     if (status == VW_OK && shared != NULL)

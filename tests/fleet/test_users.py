@@ -112,6 +112,41 @@ class Users(MachineCase):
             process.stdin.close()
         self.assertTrue(page.exists())
 
+    def users_seen_beside(self, first: int, count: int) -> set:
+        """Whose pages are served, where `count` users from `first` on have a page of 16 devices each."""
+        pages = ("import os, sys, fcntl, struct\n"
+                 "for user in range(int(sys.argv[1]), int(sys.argv[1]) + int(sys.argv[2])):\n"
+                 "    file = os.open(f'/run/vramwise/vramwise-live-{user}-1-1', os.O_RDWR | os.O_CREAT, 0o644)\n"
+                 "    os.write(file, struct.pack('=10Q', 0x314556494c575624, 1, 20480, 4096, 64, 512, 1, user, 0, 16))\n"
+                 "    for slot in range(16):\n"
+                 "        os.pwrite(file, struct.pack('=2Q', 0, slot), 4096 + slot * 20480)\n"
+                 "    os.ftruncate(file, 4096 + 16 * 20480)\n"
+                 "    os.fchown(file, user, -1)\n"
+                 "    fcntl.fcntl(file, 37, struct.pack('hhqqi4x', 1, 0, 0, 0, 0))\n"
+                 "print('ready', flush=True); sys.stdin.read()\n")
+        run("mount", "-o", "remount,size=256M", FOLDER)
+        with subprocess.Popen([sys.executable, "-c", pages, str(first), str(count)], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True) as process:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            text = self.system_exporter().scrape()
+            process.stdin.close()
+        return {labels["uid"] for name, labels, _ in samples(text) if name == "vramwise_live_bytes"}
+
+    @unittest.skipUnless(pathlib.Path("/etc/subuid").is_file(), "there is no file to put another in the place of")
+    def test_a_user_with_a_range_of_users_has_one_share(self):
+        self.job_of(ANN)
+        ranges = self.folder / "subuid"
+        ranges.write_text("bob:200000:65536\n")
+        ranges.chmod(0o644)
+        run("mount", "--bind", ranges, "/etc/subuid")
+        self.addCleanup(run, "umount", "-l", "/etc/subuid")
+        seen = self.users_seen_beside(200000, 500)
+        self.assertIn(str(ANN), seen)
+        self.assertEqual(len(seen - {str(ANN)}), 1024 // 17 + 1)
+
+    def test_an_answer_has_an_end_whoever_fills_the_folder(self):
+        self.assertEqual(len(self.users_seen_beside(300000, 600)), 8192 // 17 + 1)
+
     def test_who_sees_what_is_said(self):
         server = self.system_exporter()
         self.assertIn("every user of this machine can connect and see the jobs of all", server.end()[1])
