@@ -7,10 +7,12 @@
 #include "plan/model_hub.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/ascii.h"
 #include "base/error.h"
@@ -99,9 +101,17 @@ static bool read_main(const char *model, char commit[LONGEST_COMMIT + 1])
     char path[4096];
     if (snprintf(path, sizeof path, "%s/refs/main", model) >= (int)sizeof path)
         return false;
-    FILE *file = fopen(path, "r");
-    if (file == NULL)
+    /* A cache may be shared: whoever put a pipe there is not waited for. */
+    struct stat found;
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const bool is_file =
+        descriptor >= 0 && fstat(descriptor, &found) == 0 && S_ISREG(found.st_mode);
+    FILE *file = is_file ? fdopen(descriptor, "r") : NULL;
+    if (file == NULL) {
+        if (descriptor >= 0)
+            close(descriptor);
         return false;
+    }
     const bool is_read = fscanf(file, "%64s", commit) == 1;
     fclose(file);
     return is_read && is_part(commit, strlen(commit));
