@@ -1,6 +1,7 @@
 """vramwise.torch.install(), from a stand-in for torch to a real compiler and back."""
 import os
 import shutil
+import struct
 import sys
 import time
 import unittest
@@ -508,6 +509,25 @@ print(vramwise.torch.stats()["steps"])
                     except _cache.CacheError as error: print(error)
                     """)
                 self.assertEqual(shown, f"{folder} is writable by others (mode 0770)" if is_refused else "good")
+
+    def test_a_cache_in_a_folder_with_an_access_list_is_refused(self):
+        folder = self.world.cache.parent
+        self.world.cache.mkdir(parents=True, mode=0o700)
+        entries = ((0x01, 7, -1), (0x02, 7, 12345), (0x04, 0, -1), (0x10, 7, -1), (0x20, 0, -1))  # user 12345 may write
+        try:
+            os.setxattr(folder, "system.posix_acl_access",
+                        struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries))
+        except OSError as error:
+            self.skipTest(f"no access lists here: {error}")
+        shown, _ = self.world.run(f"""
+            import vramwise.torch
+            from pathlib import Path
+            from vramwise.torch import _cache
+            _cache._has_others = lambda _: False
+            try: _cache._check_parents(Path({str(self.world.cache)!r})); print("good")
+            except _cache.CacheError as error: print(error)
+            """)
+        self.assertEqual(shown, f"{folder} is writable by others (mode 0770)")
 
     def test_an_adapter_that_others_can_write_to_is_made_again(self):
         self.install()

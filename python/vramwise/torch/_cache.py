@@ -64,6 +64,15 @@ def _has_others(group_id: int) -> bool:
     return group_id != user.pw_gid or group.gr_name != user.pw_name or not set(group.gr_mem) <= {user.pw_name}
 
 
+def _has_access_list(path: Path) -> bool:
+    """Whether an access list may let others write where the mode names the group."""
+    try:
+        os.getxattr(path, "system.posix_acl_access")
+    except OSError:
+        return False
+    return True
+
+
 def _check_parents(path: Path) -> None:
     """Raises if somebody else could exchange the folder for another, between a look at it and its use. A folder that
     only this user's private group can write to is as good as the user's: some systems make homes like that."""
@@ -71,7 +80,8 @@ def _check_parents(path: Path) -> None:
         status = os.stat(parent)
         if status.st_uid not in (0, os.geteuid()):
             raise CacheError(f"{parent} belongs to user {status.st_uid}")
-        is_shared = status.st_mode & 0o002 or (status.st_mode & 0o020 and _has_others(status.st_gid))
+        is_shared = status.st_mode & 0o002 or (
+            status.st_mode & 0o020 and (_has_others(status.st_gid) or _has_access_list(parent)))
         if is_shared and not status.st_mode & stat.S_ISVTX:
             raise CacheError(f"{parent} is writable by others (mode {status.st_mode & 0o7777:04o})")
 
