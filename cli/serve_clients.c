@@ -12,6 +12,7 @@ struct serve_client {
     bool is_leaving;  /* was shut down, and will be closed */
     uint64_t due_ms;  /* the end of its next request; UINT64_MAX: it is being answered */
     uint64_t turn_ms; /* when others come: the lowest loses its place first */
+    uint64_t held_bytes;
 };
 
 void serve_clients_init(serve_clients *clients)
@@ -44,10 +45,17 @@ static bool is_same(const struct in6_addr *one, const struct in6_addr *other)
     return memcmp(one, other, sizeof *one) == 0;
 }
 
+static void drop_answer(serve_clients *clients, serve_client *client)
+{
+    clients->held_bytes -= client->held_bytes;
+    client->held_bytes = 0;
+}
+
 static void send_away(serve_clients *clients, serve_client *client)
 {
     client->is_leaving = true;
     clients->count--;
+    drop_answer(clients, client);
     (void)shutdown(client->socket, SHUT_RDWR);
 }
 
@@ -137,11 +145,39 @@ void serve_clients_begin_answer(serve_clients *clients, serve_client *client, ui
     (void)pthread_mutex_unlock(&clients->lock);
 }
 
+/* Whoever has been taking an answer for longest, but for `client`; NULL: nobody else does. */
+static serve_client *slowest_but(const serve_clients *clients, const serve_client *client)
+{
+    serve_client *chosen = NULL;
+    for (serve_client *other = clients->first; other != NULL; other = other->next)
+        if (other != client && other->held_bytes != 0 &&
+            (chosen == NULL || other->turn_ms < chosen->turn_ms))
+            chosen = other;
+    return chosen;
+}
+
+void serve_clients_hold_answer(serve_clients *clients, serve_client *client, size_t size_bytes)
+{
+    if (client == NULL)
+        return;
+    (void)pthread_mutex_lock(&clients->lock);
+    drop_answer(clients, client);
+    if (!client->is_leaving) {
+        client->held_bytes = size_bytes;
+        clients->held_bytes += size_bytes;
+    }
+    for (serve_client *slowest; clients->held_bytes > SERVE_CLIENTS_MOST_BYTES &&
+                                (slowest = slowest_but(clients, client)) != NULL;)
+        send_away(clients, slowest);
+    (void)pthread_mutex_unlock(&clients->lock);
+}
+
 void serve_clients_end_answer(serve_clients *clients, serve_client *client, uint64_t now_ms)
 {
     if (client == NULL)
         return;
     (void)pthread_mutex_lock(&clients->lock);
+    drop_answer(clients, client);
     wait_for(client, now_ms, SERVE_CLIENTS_BETWEEN_SECONDS);
     (void)pthread_mutex_unlock(&clients->lock);
 }
@@ -152,6 +188,7 @@ void serve_clients_leave(serve_clients *clients, serve_client *client)
         return;
     (void)pthread_mutex_lock(&clients->lock);
     clients->count -= !client->is_leaving;
+    drop_answer(clients, client);
     if (client->previous != NULL)
         client->previous->next = client->next;
     else

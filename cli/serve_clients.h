@@ -12,6 +12,9 @@
  * Whoever is overdue with a request goes as soon as anybody connects. An answer has no end by which
  * it must be taken: a page over a slow line may take long, as long as there is room.
  *
+ * Answers that were made for one client are memory until they are taken. They may have
+ * SERVE_CLIENTS_MOST_BYTES together; then whoever has been taking one for longest goes.
+ *
  * Safe from any thread. */
 #ifndef VRAMWISE_CLI_SERVE_CLIENTS_H
 #define VRAMWISE_CLI_SERVE_CLIENTS_H
@@ -23,11 +26,12 @@
 #include <sys/socket.h>
 
 enum {
-    SERVE_CLIENTS_MOST = 192,            /* in all */
-    SERVE_CLIENTS_MOST_OF_ADDRESS = 64,  /* of one address */
-    SERVE_CLIENTS_REQUEST_SECONDS = 10,  /* from connecting to the end of the headers */
-    SERVE_CLIENTS_BETWEEN_SECONDS = 120, /* from an answer to the end of the next headers */
-    SERVE_CLIENTS_ANSWER_SECONDS = 10,   /* an answer is safe for so long: Prometheus's patience */
+    SERVE_CLIENTS_MOST = 192,             /* in all */
+    SERVE_CLIENTS_MOST_OF_ADDRESS = 64,   /* of one address */
+    SERVE_CLIENTS_REQUEST_SECONDS = 10,   /* from connecting to the end of the headers */
+    SERVE_CLIENTS_BETWEEN_SECONDS = 120,  /* from an answer to the end of the next headers */
+    SERVE_CLIENTS_ANSWER_SECONDS = 10,    /* an answer is safe for so long: Prometheus's patience */
+    SERVE_CLIENTS_MOST_BYTES = 256 << 20, /* of answers, but for one that alone has more */
 };
 
 typedef struct serve_client serve_client;
@@ -37,6 +41,7 @@ typedef struct serve_clients {
     serve_client *first; /* connected first */
     serve_client *last;
     size_t count;
+    uint64_t held_bytes; /* by all */
 } serve_clients;
 
 void serve_clients_init(serve_clients *clients);
@@ -51,6 +56,8 @@ serve_client *serve_clients_enter(serve_clients *clients, int socket,
 /* A request of the client is complete and will be answered; the answer has been sent. NULL does
  * nothing, here and below. */
 void serve_clients_begin_answer(serve_clients *clients, serve_client *client, uint64_t now_ms);
+/* Between the two: the answer is memory of this client alone, of so many bytes. */
+void serve_clients_hold_answer(serve_clients *clients, serve_client *client, size_t size_bytes);
 void serve_clients_end_answer(serve_clients *clients, serve_client *client, uint64_t now_ms);
 
 void serve_clients_leave(serve_clients *clients, serve_client *client);

@@ -163,6 +163,8 @@ static enum MHD_Result reply(void *context, struct MHD_Connection *connection, c
         return MHD_NO;
     serve_clients_begin_answer(&server->clients, client_of(connection), now_ms());
     serve_answer what = find_answer(server, connection, method, path);
+    serve_clients_hold_answer(&server->clients, client_of(connection),
+                              what.is_owned ? what.size_bytes : 0);
     void *bytes = (void *)(uintptr_t)what.bytes;
     struct MHD_Response *response = MHD_create_response_from_buffer(
         what.size_bytes, bytes, what.is_owned ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);

@@ -107,6 +107,33 @@ static void who_is_being_answered_stays_for_a_while(void **state)
     assert_true(was_sent_away(0));
 }
 
+static void answers_have_so_many_bytes_together(void **state)
+{
+    (void)state;
+    enum { PART_BYTES = SERVE_CLIENTS_MOST_BYTES / 4 };
+    enter_readers(1, 1, 2); /* the second to begin */
+    enter_readers(2, 1, 1);
+    enter_readers(3, 4, 3);
+    for (int i = 0; i < 4; i++)
+        serve_clients_hold_answer(&clients, entered[i], PART_BYTES);
+    assert_false(was_sent_away(1));
+    serve_clients_hold_answer(&clients, entered[4], PART_BYTES);
+    assert_true(was_sent_away(1)); /* whose answer is oldest */
+    assert_false(was_sent_away(0));
+    assert_int_equal(clients.held_bytes, SERVE_CLIENTS_MOST_BYTES);
+    serve_clients_end_answer(&clients, entered[2], 4);
+    serve_clients_hold_answer(&clients, entered[5], PART_BYTES);
+    assert_false(was_sent_away(0));
+    assert_int_equal(clients.count, 5);
+    serve_clients_hold_answer(&clients, entered[5], 2 * (size_t)SERVE_CLIENTS_MOST_BYTES);
+    assert_true(was_sent_away(0) && was_sent_away(3) && was_sent_away(4));
+    assert_false(was_sent_away(2) || was_sent_away(5)); /* one holds nothing, one is alone */
+    serve_clients_hold_answer(&clients, entered[0],
+                              PART_BYTES); /* who was sent away holds nothing */
+    serve_clients_end_answer(&clients, entered[5], 5);
+    assert_int_equal(clients.held_bytes, 0);
+}
+
 static void readers_that_hold_every_place_make_room_for_who_comes(void **state)
 {
     (void)state;
@@ -175,6 +202,7 @@ int main(void)
         CONNECTED(one_address_has_so_many_places),
         CONNECTED(all_together_have_so_many),
         CONNECTED(who_is_being_answered_stays_for_a_while),
+        CONNECTED(answers_have_so_many_bytes_together),
         CONNECTED(readers_that_hold_every_place_make_room_for_who_comes),
         CONNECTED(the_address_with_most_places_gives_one_up),
         CONNECTED(who_was_answered_has_had_its_turn),
