@@ -122,7 +122,7 @@ _NUMBERS = (0, 1, 3, 4, 5, 6)  # columns that are set to the right
 def _row(job: Job, device: Optional[JobDevice]) -> Tuple[str, ...]:
     """Of the table; "-" is what is not known."""
     def shown(value: Optional[object]) -> str:
-        return "-" if value is None else str(value)
+        return "-" if value is None else "".join(each if each.isprintable() else "?" for each in str(value))
 
     begin = (str(job.process), shown(job.rank), shown(job.program))
     if device is None:

@@ -182,6 +182,10 @@ class Jobs(unittest.TestCase):
             vramwise.Job({**job, "process": 12, "rank": 1, "devices": [{**device, "index": 1, "outlook": grows}]}),
             vramwise.Job({"state": "busy", "process": 1300, "rank": None, "program": "<b>.py", "devices": []})])
 
+    def test_names_cannot_steer_a_terminal(self):
+        job = vramwise.Job({"state": "running", "process": 11, "rank": None, "program": "a\033[2J\u202e\nb", "devices": []})
+        self.assertIn("a?[2J??b", str(vramwise.Jobs([job])))
+
     def test_they_show_themselves_as_a_table(self):
         self.assertEqual(str(self.made_up()).splitlines(), [
             "process  rank  program   GPU      live  reserved  steps  memory",
