@@ -7,6 +7,7 @@
 #include "run_report.h"
 
 #include <fcntl.h> /* pipe2's O_CLOEXEC */
+#include <math.h>  /* fmin */
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -298,7 +299,7 @@ void run_report_leak(const run_leak_news *leak, const char *place, size_t other_
     write_end(leak, end, sizeof end);
     run_report_say("a leak: process %ld%s%s: GPU %d's memory grows by %s per step%s", leak->process,
                    rank, others, leak->device,
-                   vw_format_size((uint64_t)leak->outlook.bytes_per_step, pace), end);
+                   vw_format_size((uint64_t)fmin(leak->outlook.bytes_per_step, 1e18), pace), end);
     if (place[0] != '\0')
         run_report_say("what grows is allocated at %s", place);
     if (kept == NULL)

@@ -24,6 +24,14 @@ static inline uint64_t vw__add_capped_u64(uint64_t a, uint64_t b)
     return a <= UINT64_MAX - b ? a + b : UINT64_MAX;
 }
 
+/* Without its fraction; 0 for what is negative or no number, UINT64_MAX for what is larger. */
+static inline uint64_t vw__narrow_double(double value)
+{
+    if (!(value > 0.0))
+        return 0;
+    return value < 0x1p64 ? (uint64_t)value : UINT64_MAX;
+}
+
 static inline bool vw__sub_u64(uint64_t a, uint64_t b, uint64_t *out)
 {
     if (b > a)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/checked_math.h"
 #include "base/error.h"
 #include "report/report_csv.h"
 #include "report/report_fields.h"
@@ -474,7 +475,7 @@ static void add_row(vw__report_table *table, const vw__report *out, const vw_mac
     size_cell(table, value_of(row, VW_LIVE_LIVE_BYTES));
     size_cell(table, value_of(row, VW_LIVE_RESERVED_BYTES));
     if (isfinite(figures->step_seconds))
-        step = vw__report_duration((uint64_t)(figures->step_seconds * 1e9));
+        step = vw__report_duration(vw__narrow_double(figures->step_seconds * 1e9));
     vw__report_table_cell(table, step.text);
     for (size_t i = 0; i < note_count; i++)
         vw__report_table_detail(table, notes[i].text);

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/checked_math.h"
 #include "report/report_text.h"
 
 #define MUCH_IDLE_SHARE 0.4
@@ -83,7 +84,7 @@ static void note_leak(note_list *list, const vw_job_figures *figures)
     if (!outlook->is_leak)
         return;
     vw_row_note *note = add(list, VW_NOTE_LEAK, true);
-    vw__report_text pace = vw__report_size((uint64_t)outlook->bytes_per_step);
+    vw__report_text pace = vw__report_size(vw__narrow_double(outlook->bytes_per_step));
     if (outlook->full_at_step == VW_LIVE_UNKNOWN) {
         say_word(note, "leak %.16s", pace.text);
         say_text(note, "leak: %s more live each step", pace.text);

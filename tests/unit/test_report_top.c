@@ -103,6 +103,17 @@ static void a_machine_with_nothing_says_so(void **state)
     assert_false(report_capture_has(&captured, "PID"));
 }
 
+static void numbers_beyond_reason_are_shown_too(void **state)
+{
+    (void)state;
+    vw_report_form form = {.struct_size = sizeof form, .width_columns = 100};
+    uint64_t *values = now.device.values;
+    for (size_t i = 0; i < VW_LIVE_FIELD_COUNT; i++)
+        values[i] = UINT64_MAX - 2;
+    values[VW_LIVE_STEPS] = 1, before.device.values[VW_LIVE_STEPS] = 0;
+    assert_non_null(strstr(report(&form, 0), "NVIDIA H200"));
+}
+
 static void names_cannot_steer_a_terminal(void **state)
 {
     (void)state;
@@ -280,6 +291,7 @@ int main(void)
         OF_MACHINE(only_the_process_that_was_asked_for_is_shown),
         OF_MACHINE(jobs_without_a_gpu_have_a_heading),
         OF_MACHINE(a_machine_with_nothing_says_so),
+        OF_MACHINE(numbers_beyond_reason_are_shown_too),
         OF_MACHINE(names_cannot_steer_a_terminal),
         OF_MACHINE(json_has_the_fields_of_the_page_and_null_for_what_is_not_known),
         OF_MACHINE(json_of_a_process_without_a_page_has_no_job),
