@@ -12,6 +12,7 @@
  * GPUs may take at most half of the lines. */
 #include "top_draw.h"
 
+#include <math.h> /* fmin */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -90,7 +91,8 @@ static void draw_bar(const top_screen *screen, int line, int column, int width,
     int drawn = 0;
     for (size_t i = 0; i < part_count && total_bytes > 0; i++) {
         sum += parts[i].bytes;
-        int end = (int)((double)sum / (double)total_bytes * width + 0.5);
+        const double share = fmin((double)sum / (double)total_bytes, 1.0);
+        int end = (int)(share * width + 0.5);
         for (; drawn < end && drawn < width; drawn++)
             top_screen_put(screen, line, column + drawn, 1, parts[i].style,
                            screen->has_utf8 ? parts[i].letter : parts[i].ascii_letter);

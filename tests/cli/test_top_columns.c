@@ -73,6 +73,14 @@ static unsigned width_of(const top_layout *layout)
     return width;
 }
 
+static void numbers_beyond_reason_are_shown_too(void **state)
+{
+    (void)state;
+    made.device.values[VW_LIVE_LIVE_BYTES] = UINT64_MAX - 2;
+    assert_int_equal(top_rows_fill(&rows, NULL, &made.machine, &history), VW_OK);
+    assert_string_equal(cell(TOP_LIVE), "8192P");
+}
+
 static void a_window_has_the_most_important_columns_and_is_never_too_narrow(void **state)
 {
     (void)state;
@@ -147,6 +155,7 @@ int main(void)
 #define OF_ONE(test) cmocka_unit_test_setup_teardown(test, make, drop)
     const struct CMUnitTest tests[] = {
         OF_ONE(cells_say_what_the_page_says),
+        OF_ONE(numbers_beyond_reason_are_shown_too),
         OF_ONE(a_window_has_the_most_important_columns_and_is_never_too_narrow),
         OF_ONE(a_column_that_nobody_has_anything_for_is_left_out),
         OF_ONE(what_is_not_known_is_the_least),
