@@ -13,6 +13,7 @@ library does not write is None. Sizes are bytes; None is what is not known.
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import TYPE_CHECKING, Any, Dict, List, Tuple, Union, get_type_hints
 
 
@@ -77,7 +78,9 @@ class Result(Fields):
         return self._text.rstrip("\n")
 
     def __repr__(self) -> str:
-        headline = str(self).partition("\n")[0].strip()
+        headline, *rest = str(self).split("\n")
+        for line in itertools.takewhile(lambda line: line.startswith("  "), rest):
+            headline += " " + line.strip()  # the first sentence goes on in indented lines
         return f"<vramwise.{type(self).__name__}: {headline}>"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:

@@ -102,7 +102,8 @@ def _text(data: Dict[str, Any]) -> str:
     size = _pictures.size
     grown = data["after_bytes"] - data["before_bytes"]
     rows = [f"peak {size(data['peak_bytes'])} on {data['device']}; {size(data['after_bytes'])} alive "
-            f"afterwards ({'+' if grown >= 0 else ''}{size(grown)}), {data['allocations']:,} allocations"]
+            f"afterwards ({'+' if grown >= 0 else ''}{size(grown)}), {data['allocations']:,} "
+            f"allocation{'' if data['allocations'] == 1 else 's'}"]
     shown = data["lines"][:_MOST_LINES]
     if shown:
         rows.append(f"{'at the peak':>12} {'afterwards':>12}  line")

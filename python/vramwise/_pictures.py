@@ -6,6 +6,7 @@ and the text has the notebook's own. Everything from outside is escaped.
 """
 from __future__ import annotations
 
+import os.path
 from html import escape
 from typing import TYPE_CHECKING, Any, Iterable, List, Mapping, Optional, Sequence, Tuple
 
@@ -32,6 +33,14 @@ def size(count: Optional[float]) -> str:
     if count is None:
         return "?"
     return ("-" if count < 0 else "") + _library.size_text(int(abs(count)))
+
+
+def _change(count: int) -> str:
+    return ("+" if count > 0 else "") + size(count)
+
+
+def _range(least: int, most: int) -> str:
+    return size(least) if least == most else f"{size(least)} to {size(most)}"
 
 
 def _box(*pieces: str) -> str:
@@ -145,11 +154,20 @@ def of_stats(stats: "_results.Stats") -> str:
     return _box(*pieces, *(_note(text) for text in stats.warnings))
 
 
+def _place(usage: "_results.Usage") -> str:
+    """The line of the program, and the innermost one where that is another: as in the report."""
+    if usage.where is None:
+        return "(no Python frame)" if usage.has_stack else "(no stack)"
+    if not usage.frames or usage.frames[0] == usage.where:
+        return usage.where
+    file_and_line, _, _function = usage.frames[0].rpartition(" ")
+    return f"{usage.where} > {os.path.basename(file_and_line)}"
+
+
 def _usages(usages: Sequence["_results.Usage"]) -> str:
     most = max((each.bytes for each in usages), default=0)
     rows = [(_bar([(each.where or each.category, each.bytes, _LIVE)], most), _whole(size(each.bytes)),
-             _wrap(each.where or ("(no Python frame)" if each.has_stack else "(no stack)")),
-             escape(each.category)) for each in usages[:_MOST_ROWS]]
+             _wrap(_place(each)), escape(each.category)) for each in usages[:_MOST_ROWS]]
     return _table(("", "live", "line", "category"), rows, (0, 25)) + _more(len(usages) - len(rows))
 
 
@@ -177,6 +195,8 @@ def _runs(runs: Sequence["_results.ReplayRun"], card: Optional[int],
     if recorded is not None and recorded not in shown:
         shown[-1:] = [recorded]
     whole = max([card or 0] + [run.peak_reserved_bytes for run in shown], default=0)
+    heads = ["setting", "", "reserved at most"]
+    has_smallest = any(run.smallest_card_bytes is not None for run in shown)
     rows = []
     for run in shown:
         live = min(run.peak_live_bytes, run.peak_reserved_bytes)
@@ -185,8 +205,12 @@ def _runs(runs: Sequence["_results.ReplayRun"], card: Optional[int],
         result = _whole(size(run.peak_reserved_bytes) + ratio if run.completed else
                         f'<span style="color:{_BAD}">out of memory</span>')
         name = run.conf if run.policy == "conf" else run.policy
-        rows.append((_wrap(name or "PyTorch's defaults"), _bar(parts, whole, card), result))
-    return (_table(("setting", "", "reserved at most"), rows, (1, 38)) + _more(len(runs) - len(shown))
+        rows.append([_wrap(name or "PyTorch's defaults"), _bar(parts, whole, card), result])
+        if has_smallest:
+            rows[-1].append(_whole(size(run.smallest_card_bytes)))
+    if has_smallest:
+        heads.append("smallest card")
+    return (_table(heads, rows, (1, 38)) + _more(len(runs) - len(shown))
             + _key(("live", _LIVE), ("idle", _IDLE)))
 
 
@@ -224,14 +248,14 @@ def of_diff(diff: "_results.Diff") -> str:
                  f"{size(after.peak_live_bytes)} after")
     order = _coloured({each.category: max(each.before_bytes, each.after_bytes)
                        for each in diff.categories})
-    colours = {name: each for name, _, each in order}
     whole = max(before.peak_live_bytes, after.peak_live_bytes)
     sides = []
     for name, side in (("before", "before_bytes"), ("after", "after_bytes")):
-        parts = [(each.category, each[side], colours[each.category]) for each in diff.categories]
+        bytes_of = {each.category: each[side] for each in diff.categories}
+        parts = [(category, bytes_of[category], each) for category, _, each in order]
         sides.append((escape(name), _bar(parts, whole), size(sum(part[1] for part in parts))))
     rows = [(f'<span style="color:{_BAD if each.after_bytes > each.before_bytes else _GOOD}">'
-             f'{size(each.after_bytes - each.before_bytes)}</span>',
+             f'{_change(each.after_bytes - each.before_bytes)}</span>',
              _wrap(each.where or "(no stack)"), escape(each.category))
             for each in diff.changes[:_MOST_ROWS]]
     changes = _table(("change", "line", "category"), rows) if rows else ""
@@ -296,7 +320,8 @@ def of_scaled_plan(plan: "_results.ScaledPlan") -> str:
         "fits" if plan.fits else "does-not-fit"]
     on = "" if plan.card_bytes is None else f" of {size(plan.card_bytes)}"
     size_of_step = "" if plan.batch is None else f"batch {plan.batch}: "
-    rows = [(_wrap(each.change), f"{size(each.least_peak_bytes)} to {size(each.most_peak_bytes)}",
+    rows = [(_wrap(each.change), f"{_range(each.least_peak_bytes, each.most_peak_bytes)} "
+             f"({'fits' if each.fits else 'may fit' if each.may_fit else 'not enough'})",
              _wrap(each.cost)) for each in plan.options[:_MOST_ROWS]]
     return _box(_planned(word, colour, f"{size_of_step}{size(plan.peak_device_bytes)}{on} at the "
                          f"peak, in {plan.peak_phase}",
@@ -310,10 +335,14 @@ def of_scaled_plan(plan: "_results.ScaledPlan") -> str:
 
 
 def _saves(remedy: "_diagnosis.Remedy") -> str:
-    if remedy.saves_bytes:
-        return f" (gives back {size(remedy.saves_bytes)})"
-    most = remedy.saves_at_most_bytes
-    return f" (gives back up to {size(most)})" if most else ""
+    """": saves 1.16 GiB to 1.53 GiB (measured)", in the words of the report; "" where none is known."""
+    least, most = remedy.saves_bytes, remedy.saves_at_most_bytes
+    basis = "rule of thumb" if remedy.basis == "rule" else remedy.basis
+    if not least and not most:
+        return "" if least is None and most is None else f": does not lower the peak of this run ({basis})"
+    saves = f"at most {size(most)}" if not least else f"at least {size(least)}" if most is None \
+        else _range(least, most)
+    return f": saves {saves} ({basis})"
 
 
 def of_diagnosis(found: "_diagnosis.Diagnosis") -> str:
@@ -335,7 +364,7 @@ def of_diagnosis(found: "_diagnosis.Diagnosis") -> str:
     for finding in found.findings[:_MOST_ROWS]:
         pieces.append(f'<div style="margin-top:.4em">{escape(finding.title)}</div>')
         for remedy in finding.remedies[:1]:
-            pieces.append(f'<div style="margin-left:1em">{escape(remedy.action)}{_saves(remedy)}</div>')
+            pieces.append(f'<div style="margin-left:1em">{escape(remedy.action + _saves(remedy))}</div>')
             pieces.append(_code(remedy.how) if remedy.how else "")
     return _box(*pieces, _more(len(found.findings) - _MOST_ROWS))
 

@@ -134,8 +134,12 @@ class Recording:
         return _library.result_of(Tuned, "vw_report_tune", "vw_tune_report_free", result,
                                   file=self.name)
 
-    def diff(self, other: "Recording") -> Diff:
-        """What grew from this one to the other, by line and kind: `vramwise diff --json`."""
+    def diff(self, other: Union["Recording", str, "os.PathLike[str]"]) -> Diff:
+        """What grew from this one to the other, by line and kind: `vramwise diff --json`. `other` is
+        a recording, or the path of one."""
+        if not isinstance(other, Recording):
+            with load(other) as loaded:
+                return self.diff(loaded)
         result = _library.made_by("vw_recordings_diff", self._open_handle(), other._open_handle())
         return _library.result_of(Diff, "vw_report_diff", "vw_diff_report_free", result,
                                   file=self.name, other_file=other.name)

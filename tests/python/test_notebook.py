@@ -160,6 +160,11 @@ class Notebook(unittest.TestCase):
             "    1.00 GiB               cell 3, line 2: y = layer(x)"])
         self.assertIn("y = layer(x)", shown._repr_html_())
 
+    def test_one_allocation_is_no_plural(self):
+        with mock.patch.object(self.method, "allocations", return_value=1):
+            self.vram("", "answer = 1")
+        self.assertEqual(str(self.shell.shown[0]).splitlines()[0].rpartition(", ")[2], "1 allocation")
+
     def test_an_error_is_raised_once_and_the_memory_shown(self):
         with self.assertRaisesRegex(KeyError, "mine"):
             self.vram("", "raise KeyError('mine')")

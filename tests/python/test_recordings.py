@@ -18,6 +18,7 @@ import vramwise  # noqa: E402
 
 RECORDINGS = DATA / "recordings"
 PHASES = RECORDINGS / "train_eval_phases.native.pickle.xz"
+STREAMS = RECORDINGS / "streams.native.pickle.xz"
 ERROR = ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total "
          "capacity of 23.69 GiB of which 1.10 GiB is free. Process 1 has 22.50 GiB memory in use. Of "
          "the allocated memory 12.00 GiB is allocated by PyTorch, and 10.00 GiB is reserved by "
@@ -153,6 +154,8 @@ class Recording(unittest.TestCase):
             self.assertTrue(recording.tune("6GiB")["fits"])
             same = recording.diff(recording)
             self.assertEqual((same["same"], same["changes"], same["renames"]), (True, [], []))
+            self.assertTrue(recording.diff(Path(PHASES)).same)
+            self.assertEqual(recording.diff(str(STREAMS)), recording.diff(vramwise.load(STREAMS)))
             self.assertEqual(recording.doctor().verdict, "healthy")
 
     def test_a_device_that_c_has_no_room_for_is_refused(self):

@@ -5,6 +5,7 @@ import html.parser
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ from world import BUILD, DATA, ROOT  # noqa: E402
 os.environ["VRAMWISE_LIBRARY_DIR"] = str(BUILD)
 sys.path.insert(0, str(ROOT / "python"))
 import vramwise  # noqa: E402
-from vramwise import _fields, _jobs, _notebook, _results  # noqa: E402
+from vramwise import _fields, _jobs, _notebook, _pictures, _results  # noqa: E402
 
 PHASES = str(DATA / "recordings/train_eval_phases.native.pickle.xz")
 FRAGMENTED = str(DATA / "recordings/oom_fragmented.native.pickle.xz")
@@ -139,8 +140,9 @@ class Results(unittest.TestCase):
                 self.assertLessEqual(len(str(result).splitlines()), 24)
             for text, printed in shown:
                 self.assertEqual(text, printed, words)
-            self.assertEqual(repr(result), f"<vramwise.{type(result).__name__}: "
-                             f"{str(result).splitlines()[0]}>")
+            paragraph = re.split(r"\n(?!  \S)", str(result))[0]  # the lines of a sentence are indented
+            self.assertEqual(repr(result), f"<vramwise.{type(result).__name__}: {' '.join(paragraph.split())}>")
+        self.assertRegex(repr(self.cases[5][0]), r"reserved at most, with [a-z_]+:\S+>$")
 
     def test_attributes_are_converted_and_keys_are_plain(self):
         tuned = self.cases[5][0]
@@ -208,6 +210,25 @@ class Results(unittest.TestCase):
             self.assertEqual(phases._repr_html_().count("<tr"), 9)  # its users, too
             self.assertEqual(str(phases).splitlines(),
                              program("stats", PHASES, "--no-summary").splitlines())
+            replayed = phases.replay(["native", "vramwise"], smallest_card=True)
+            words = Markup(replayed._repr_html_()).words
+            self.assertIn("smallest card", words)
+            for run in replayed.results:
+                self.assertIn(_pictures.size(run.smallest_card_bytes), words)
+            self.assertNotIn("smallest card", Markup(phases.replay("native")._repr_html_()).words)
+        for result, words in self.cases:  # rows that differ in the report differ in the picture
+            said = "".join(Markup(result._repr_html_()).words)
+            if words[0] == "stats":
+                self.assertIn("train.py:50 lm_step > activations.py:66", said)
+                self.assertIn("train.py:50 lm_step > functional.py:3504", said)
+            if words[0] == "diff":
+                self.assertIn("+2.63 GiB", said)
+            if words[-1] == "4GiB" and "--from" in words:
+                self.assertIn("7.52 GiB (not enough)", said)
+                self.assertIn("1.91 GiB to 3.25 GiB (fits)", said)
+        found = vramwise.doctor(ERROR.replace("12.00", "21.00").replace("10.00", "1.00"))
+        for text in (" ".join(str(found).split()), " ".join(Markup(found._repr_html_()).words)):
+            self.assertIn("saves 2.10 GiB to 9.90 GiB (rule of thumb)", text)
         self.assertIn("what takes less", Markup(self.cases[10][0]._repr_html_()).words)
         self.assertIn("what makes it fit", Markup(self.cases[9][0]._repr_html_()).words)
 

@@ -21,6 +21,7 @@ with vramwise.load(Path("run.pickle")) as recording:
     reveal_type(recording.verify().exact)  # reveals bool
     reveal_type(recording.check("main.json").worse)  # reveals bool
     reveal_type(recording.diff(recording).changes[0].where)  # reveals Union[builtins.str, None]
+    reveal_type(recording.diff("main.pickle").same)  # reveals bool
     recording.tune()  # error
 
 reveal_type(vramwise.plan("gpt2", batch=8, seq=512, zero=3, gpus=8))  # reveals _results.Plan
