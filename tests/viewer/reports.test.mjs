@@ -99,4 +99,16 @@ describe('findings', () => {
     await page.getByRole('group', { name: 'findings' }).getByRole('button').first().click();
     await expect.poll(() => page.getByRole('tab', { selected: true }).innerText()).toBe('Segments');
   });
+
+  test('keep within their cards on a phone', async () => {
+    const { page } = await visit(recording('doctor/oom_stranded_in_a_pool'), { viewport: { width: 390, height: 844 } });
+    const panel = await show(page, 'Findings');
+    const edges = await panel.locator('article').evaluateAll((cards) =>
+      cards.flatMap((card) =>
+        [...card.querySelectorAll('.parts > *')].map((part) => [part.getBoundingClientRect().right, card.getBoundingClientRect().right]),
+      ),
+    );
+    expect(edges.length).toBeGreaterThan(0);
+    for (const [part, card] of edges) expect(part).toBeLessThan(card);
+  });
 });

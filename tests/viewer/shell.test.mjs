@@ -198,7 +198,9 @@ test('on a phone the rows of the table show where stacks of one line differ', as
   const { page } = await visit(recording('train_eval_phases.native'), { viewport: { width: 390, height: 844 } });
   await show(page, 'Table');
   const inner = page.locator('.table-row .where .muted');
-  await expect.poll(() => inner.allInnerTexts()).toContain(', in pytorch_utils.py:119 forward');
+  await expect.poll(() => inner.allInnerTexts()).toContain(', in pytorch_utils.py:119 forward, from modeling_gpt2.py:239 forward');
+  const texts = (await inner.allInnerTexts()).filter((text) => !text.includes('convert')); // which calls itself, to any depth
+  expect(new Set(texts).size).toBe(texts.length);
   const ends = await inner.evaluateAll((all) =>
     all.map((one) => {
       const last = document.createTreeWalker(one, NodeFilter.SHOW_TEXT).nextNode(), range = document.createRange();

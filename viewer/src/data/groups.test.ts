@@ -120,12 +120,12 @@ describe('rows as text', () => {
   const row = (where: string): Row => ({ key: '', bytes: 1536, blocks: 1, largest: 1536, category: 'other', where, file: '/a b.py', usages: [] });
 
   it('are quoted for a comma, and kept on their line for a tabulator', () => {
-    expect(rowsAsText([row('f<a, "b">')], 3072, ',').split('\n')[1]).toBe('1536,50.000,1,1536,other,"f<a, ""b"">",/a b.py');
-    expect(rowsAsText([row('f\n\tg')], 3072, '\t').split('\n')[1]).toBe('1536\t50.000\t1\t1536\tother\tf  g\t/a b.py');
+    expect(rowsAsText([row('f<a, "b">')], 3072, ',', new Map()).split('\n')[1]).toBe('1536,50.000,1,1536,other,"f<a, ""b"">",,/a b.py');
+    expect(rowsAsText([row('f\n\tg')], 3072, '\t', new Map()).split('\n')[1]).toBe('1536\t50.000\t1\t1536\tother\tf  g\t\t/a b.py');
   });
 
   it('cannot become a formula', () => {
-    expect(rowsAsText([row('=cmd()')], 0, ',')).toContain(",'=cmd(),");
-    expect(rowsAsText([row('-1+2')], 0, '\t')).toContain("\t'-1+2\t");
+    expect(rowsAsText([row('=cmd()')], 0, ',', new Map())).toContain(",'=cmd(),");
+    expect(rowsAsText([row('-1+2')], 0, '\t', new Map())).toContain("\t'-1+2\t");
   });
 });

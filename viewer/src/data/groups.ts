@@ -156,9 +156,9 @@ export function sortRows(rows: readonly Row[], column: ColumnName, isFalling: bo
   return [...rows].sort((a, b) => sign * compare(a, b, column) || b.bytes - a.bytes || (a.key < b.key ? -1 : 1));
 }
 
-/** For a spreadsheet: bytes as whole numbers, the share in percent. */
-export function rowsAsText(rows: readonly Row[], totalBytes: number, separator: Separator): string {
-  const head = ['bytes', 'share_percent', 'blocks', 'largest_bytes', 'category', 'where', 'file'];
+/** For a spreadsheet: bytes as whole numbers, the share in percent. `inside` is what insideOf() says. */
+export function rowsAsText(rows: readonly Row[], totalBytes: number, separator: Separator, inside: ReadonlyMap<string, string>): string {
+  const head = ['bytes', 'share_percent', 'blocks', 'largest_bytes', 'category', 'where', 'inside', 'file'];
   const share = (row: Row): string => (totalBytes > 0 ? ((100 * row.bytes) / totalBytes).toFixed(3) : '0');
-  return tableText(head, rows.map((row) => [row.bytes, share(row), row.blocks, row.largest, row.category, row.where, row.file]), separator);
+  return tableText(head, rows.map((row) => [row.bytes, share(row), row.blocks, row.largest, row.category, row.where, inside.get(row.key) ?? '', row.file]), separator);
 }

@@ -11,6 +11,8 @@ it('bytes given back are one number or a range', () => {
   expect(savesText(remedy(2048, 4096))).toBe('gives back 2.00 KiB to 4.00 KiB');
   expect(savesText(remedy(0, 0))).toBe('gives nothing back at the peak');
   expect(savesText(remedy(null, 4096))).toBe('gives back at most 4.00 KiB');
+  expect(savesText(remedy(0, 4096))).toBe('gives back at most 4.00 KiB');
+  expect(savesText(remedy(2048, null))).toBe('gives back at least 2.00 KiB');
   expect(savesText(remedy(null, null))).toBeNull();
 });
 

@@ -18,8 +18,9 @@ export function basisText(basis: string): string {
 export function savesText(remedy: Remedy): string | null {
   const { saves_bytes: least, saves_at_most_bytes: most } = remedy;
   if (least === null && most === null) return null;
-  if (least === null || most === null) return most === null ? `gives back ${bytes(least!)}` : `gives back at most ${bytes(most)}`;
   if (most === 0) return 'gives nothing back at the peak';
+  if (most === null) return `gives back at least ${bytes(least!)}`;
+  if (least === null || least === 0) return `gives back at most ${bytes(most)}`;
   return least === most ? `gives back ${bytes(least)}` : `gives back ${bytes(least)} to ${bytes(most)}`;
 }
 

@@ -9,6 +9,7 @@ import {
   COLUMNS, GROUPINGS, groupRows, rowsAsText, sortRows, totalOf, usageByStack,
   type ColumnName, type Grouping, type Row, type Total,
 } from '../../data/groups';
+import { insideOf } from '../../data/inside';
 import { parseSearch } from '../../data/search';
 import { append, fill, h } from '../../look/h';
 import { makeSegmented } from '../../look/segmented';
@@ -51,7 +52,9 @@ class TablePanel implements Panel {
 
   private readonly keptFound = new Kept<Found>();
   private readonly keptRows = new Kept<readonly Row[]>();
+  private readonly keptInside = new Kept<ReadonlyMap<string, string>>();
   private rows: readonly Row[] = [];
+  private inside: ReadonlyMap<string, string> = new Map();
   private found: Found = { rows: [], found: { bytes: 0, blocks: 0 }, total: { bytes: 0, blocks: 0 } };
 
   constructor(private readonly app: App) {
@@ -85,6 +88,7 @@ class TablePanel implements Panel {
     this.rows = this.keptRows.get(`${key} ${this.column} ${this.isFalling}`, () => sortRows(this.found.rows, this.column, this.isFalling));
     this.focused = Math.max(0, Math.min(this.focused, this.rows.length - 1));
     const shown = app.stacks();
+    this.inside = this.keptInside.get(`${key} ${state.frames}`, () => insideOf(this.found.rows, shown));
     this.offsets = new Offsets(this.rows.map((row) => (this.open.has(row.key) ? rowHeight(row, shown, state.stack) : rowHeight(null, shown, null))));
     fill(this.said, this.words(state));
     this.drawHead();
@@ -142,6 +146,7 @@ class TablePanel implements Panel {
     const made = this.rows.slice(first, end).map((row, i) =>
       rowElement({
         row,
+        inside: this.inside.get(row.key) ?? '',
         stacks,
         highlighted,
         totalBytes: this.found.total.bytes,
@@ -196,18 +201,18 @@ class TablePanel implements Panel {
   }
 
   private async copy(separator: ',' | '\t'): Promise<void> {
-    const isCopied = await copyText(rowsAsText(this.rows, this.found.total.bytes, separator));
+    const isCopied = await copyText(rowsAsText(this.rows, this.found.total.bytes, separator, this.inside));
     this.app.say(isCopied ? `${count(this.rows.length)} rows are copied` : 'The browser did not allow to copy');
   }
 
   table(): Table | null {
-    return this.rows.length === 0 ? null : { name: 'table', csv: rowsAsText(this.rows, this.found.total.bytes, ',') };
+    return this.rows.length === 0 ? null : { name: 'table', csv: rowsAsText(this.rows, this.found.total.bytes, ',', this.inside) };
   }
 
   picture(): ReturnType<Panel['picture']> {
     if (this.rows.length === 0) return null;
     const state = this.app.store.state;
-    return tablePicture(this.rows, this.found.total.bytes, `${this.app.run().file}, ${this.app.device().name}: ${this.words(state)}`);
+    return tablePicture(this.rows, this.inside, this.found.total.bytes, `${this.app.run().file}, ${this.app.device().name}: ${this.words(state)}`);
   }
 
   key(event: KeyboardEvent): boolean {

@@ -2,7 +2,6 @@
 
 import type { Row } from '../../data/groups';
 import type { Stacks } from '../../data/model';
-import { frameLabel } from '../../data/stacks';
 import { h } from '../../look/h';
 import { categoryColour } from '../../look/palette';
 import { bytes, count, shareText } from '../../look/units';
@@ -19,6 +18,7 @@ export function rowHeight(open: Row | null, stacks: Stacks, highlighted: number 
 
 export interface RowParts {
   readonly row: Row;
+  readonly inside: string; // what tells it from other rows of its line
   readonly stacks: Stacks;
   readonly highlighted: number | null;
   readonly totalBytes: number;
@@ -42,12 +42,9 @@ function categoryCell(category: string): HTMLElement {
   return h('span', { role: 'cell' }, swatch, category);
 }
 
-/** Stacks that were asked for by the same line differ in where they end. */
-function whereCell({ row, stacks }: RowParts): HTMLElement {
-  const inner = row.usages.length === 1 ? stacks.framesOf(row.usages[0]!.stack)[0] : undefined;
-  const label = inner === undefined ? row.where : frameLabel(inner);
-  if (label === row.where) return h('span', { role: 'cell', title: row.where }, row.where);
-  return h('span', { role: 'cell', class: 'where', title: `${row.where}, in ${label}` }, h('span', {}, row.where), h('span', { class: 'muted' }, h('bdi', {}, `, in ${label}`)));
+function whereCell({ row, inside }: RowParts): HTMLElement {
+  if (inside === '') return h('span', { role: 'cell', title: row.where }, row.where);
+  return h('span', { role: 'cell', class: 'where', title: `${row.where}, ${inside}` }, h('span', {}, row.where), h('span', { class: 'muted' }, h('bdi', {}, `, ${inside}`)));
 }
 
 function lineElement(line: Line, choose: (stack: number) => void): HTMLElement {
