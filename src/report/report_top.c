@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/checked_math.h"
 #include "base/error.h"
@@ -367,6 +368,8 @@ static void add_memory(vw__report_table *table, const vw__report *out, const vw_
         flow_clause(table, out, line, "idle", vw__report_size(figures->idle_bytes).text);
     if (largest != VW_LIVE_UNKNOWN)
         flow_clause(table, out, line, "largest free", vw__report_size(largest).text);
+    if (figures->outlook.room_bytes != VW_LIVE_UNKNOWN)
+        flow_clause(table, out, line, "room", vw__report_size(figures->outlook.room_bytes).text);
     if (figures->unseen_bytes != VW_LIVE_UNKNOWN)
         flow_clause(table, out, line, "unseen", vw__report_size(figures->unseen_bytes).text);
     if (pinned != VW_LIVE_UNKNOWN && pinned != 0)
@@ -406,19 +409,45 @@ static bool is_shown_already(size_t field, uint64_t value)
     }
 }
 
-/* The rest of the page, so that nothing that /metrics serves is left out. */
-static void add_page(vw__report_table *table, const vw__report *out, const vw_machine_row *row)
+/* Who the job is, and since when. */
+static void add_identity(vw__report_table *table, const vw__report *out, char line[LINE_BYTES],
+                         const vw_job *job)
 {
-    char line[LINE_BYTES] = "";
-    if (row->job != NULL && row->job->job[0] != '\0')
-        flow_clause(table, out, line, "job", row->job->job);
-    if (row->job != NULL && row->job->run[0] != '\0')
-        flow_clause(table, out, line, "run", row->job->run);
-    if (row->job != NULL && row->job->allocator[0] != '\0')
-        flow_clause(table, out, line, "allocator", row->job->allocator);
-    if (row->job != NULL && row->job->world_size > 0)
-        flow_clause(table, out, line, "ranks",
-                    vw__report_count((uint64_t)row->job->world_size).text);
+    const time_t started = (time_t)(job->started_us / 1000000);
+    char text[32];
+    struct tm date;
+    if (job->job[0] != '\0')
+        flow_clause(table, out, line, "job", job->job);
+    if (job->run[0] != '\0')
+        flow_clause(table, out, line, "run", job->run);
+    if (job->allocator[0] != '\0')
+        flow_clause(table, out, line, "allocator", job->allocator);
+    if (job->world_size > 0)
+        flow_clause(table, out, line, "ranks", vw__report_count((uint64_t)job->world_size).text);
+    if (job->local_rank >= 0)
+        flow_clause(table, out, line, "local rank",
+                    vw__report_count((uint64_t)job->local_rank).text);
+    if (job->vramwise_version[0] != '\0')
+        flow_clause(table, out, line, "version", job->vramwise_version);
+    if (job->started_us != 0 && gmtime_r(&started, &date) != NULL &&
+        strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &date) > 0)
+        flow_clause(table, out, line, "started", text);
+}
+
+/* The rest of the page, and what /metrics adds to it: nothing that is served is left out. */
+static void add_page(vw__report_table *table, const vw__report *out, const vw_machine_row *row,
+                     const vw_job_figures *figures)
+{
+    char line[LINE_BYTES] = "", text[48];
+    const uint64_t full_at = figures->outlook.full_at_step, last = figures->outlook.last_step;
+    if (row->job != NULL)
+        add_identity(table, out, line, row->job);
+    if (figures->silent_ns != VW_LIVE_UNKNOWN) {
+        snprintf(text, sizeof text, "%.32s ago", vw__report_duration(figures->silent_ns).text);
+        flow_clause(table, out, line, "reported", text);
+    }
+    if (full_at != VW_LIVE_UNKNOWN && full_at >= last)
+        flow_clause(table, out, line, "steps until full", vw__report_count(full_at - last).text);
     for (size_t i = 0; i < VW_LIVE_FIELD_COUNT; i++) {
         const uint64_t value = value_of(row, (vw_live_field)i);
         bool is_bytes, is_time;
@@ -481,7 +510,7 @@ static void add_row(vw__report_table *table, const vw__report *out, const vw_mac
         vw__report_table_detail(table, notes[i].text);
     add_memory(table, out, row, figures);
     add_rates(table, figures);
-    add_page(table, out, row);
+    add_page(table, out, row, figures);
 }
 
 /* The rows on a GPU, or those without one. */
@@ -510,6 +539,20 @@ static vw_status say_rows(vw__report *out, const machine_view *top, bool is_on_g
     return VW_OK;
 }
 
+/* Pages without a job: of processes that have ended, and files that only have the name of one. */
+static void say_leftovers(vw__report *out, const vw_jobs *jobs)
+{
+    char line[LINE_BYTES] = "";
+    if (jobs->stale_count > 0)
+        add_clause(line, "%.60s", vw__report_counted(jobs->stale_count, "stale page").text);
+    if (jobs->refused_count > 0)
+        add_clause(line, "%.60s", vw__report_counted(jobs->refused_count, "unreadable page").text);
+    if (line[0] == '\0')
+        return;
+    vw__report_blank(out);
+    vw__report_say(out, VW__REPORT_STYLE_FAINT, "%s", line);
+}
+
 static vw_status say_machine(vw__report *out, const machine_view *top)
 {
     say_gpus(out, top);
@@ -518,6 +561,8 @@ static vw_status say_machine(vw__report *out, const machine_view *top)
     if (top->now->row_count == 0)
         vw__report_say(out, VW__REPORT_STYLE_PLAIN,
                        "no jobs: no running process publishes its memory");
+    if (top->process == 0)
+        say_leftovers(out, top->now->jobs);
     return VW_OK;
 }
 

@@ -126,6 +126,23 @@ class Once(TopCase):
                 self.assertRegex(text, rf"{words}\s+\S*\d", name)
         self.assertLessEqual(max(map(len, result.stdout.splitlines())), 80)
 
+    def test_once_has_what_metrics_add_to_the_page(self) -> None:
+        """The version, the age and the room of a job, the steps until it is full, and pages of nobody."""
+        job = self.job("program=train.py", "rank=0", H200, f"live_bytes={6 * GIB}", f"reserved_bytes={8 * GIB}",
+                       f"device_free_bytes={10 * GIB}", f"steps=100:{5 * GIB}:1048576")
+        self.use_gpus((0, job.pid, 9 * GIB))
+        page, = (self.here / "pages").iterdir()
+        (self.here / "pages" / (page.name + "0")).write_text("no page", encoding="utf-8")
+        row, = self.top_json()["rows"]
+        text = self.top("--once", "--interval", "0.05").stdout
+        left = row["leak"]["full_at_step"] - row["leak"]["last_step"]
+        started = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(row["job"]["started_us"] // 1000000))
+        for words in ("room 12.00 GiB", f"steps until full {left:,}", f"version {row['job']['vramwise_version']}",
+                      f"started {started} UTC", "1 unreadable page"):
+            self.assertIn(words, text)
+        self.assertRegex(text, r"reported \d+\S* \S+ ago")
+        self.assertLessEqual(max(map(len, text.splitlines())), 80)
+
     def fields(self) -> list:
         """The numbers of a page, by the JSON of a job that has none."""
         job = self.job("program=x.py", H200)
