@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analysis/policies.h" /* VW__POLICY_NATIVE ... */
+#include "report/report_csv.h"
 #include "vramwise/report.h"
 
 enum { CODE_OF = 3, MOST_CODES = 16, CODE_INDENT = 4 };
@@ -573,6 +574,17 @@ static void json_cards(vw__report *out, vw__json *json, const char *key, const v
     vw__json_end_array(json);
 }
 
+static void csv_models(vw__report *out)
+{
+    const vw_plan_known_model *model;
+    vw__report_csv_names(out, &model_fields);
+    vw__report_csv_end_line(out);
+    for (size_t i = 0; (model = vw_plan_known(i)) != NULL; i++) {
+        vw__report_csv_values(out, &model_fields, model);
+        vw__report_csv_end_line(out);
+    }
+}
+
 vw_status vw_report_plan_known(const vw_report_form *form, const vw_output *output)
 {
     static const vw__report_field list[] = {
@@ -581,5 +593,11 @@ vw_status vw_report_plan_known(const vw_report_form *form, const vw_output *outp
     };
     static const vw__report_fields fields = {list, sizeof list / sizeof list[0], 0};
     static const vw__report_kind kind = {"list", say_known, &fields, NULL};
+    vw__report report;
+    vw__report_init(&report, form);
+    if (report.form.is_csv) {
+        csv_models(&report);
+        return vw__report_send(&report, output);
+    }
     return vw__report_as(&kind, "", form, output); /* it has no content but what is built in */
 }
