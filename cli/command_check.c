@@ -28,7 +28,7 @@ static int measure(const char *command_name, const check_order *order, const vw_
     int exit_status = recording_command_open(command_name, order->path, &recording);
     if (exit_status != EXIT_DONE)
         return exit_status;
-    progress_begin(&line, "measuring");
+    progress_begin_counting(&line, "measuring");
     const vw_baseline_options options = {
         .struct_size = sizeof options,
         .like = like,

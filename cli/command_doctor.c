@@ -23,7 +23,7 @@
 static vw_status examine(const char *path, vw_doctor_options *options, vw_diagnosis **diagnosis)
 {
     progress line;
-    progress_begin(&line, "examining");
+    progress_begin_counting(&line, "examining");
     options->progress = progress_show;
     options->progress_context = &line;
     vw_status status = vw_doctor_file(path, options, diagnosis);

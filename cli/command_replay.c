@@ -92,7 +92,7 @@ static vw_status replay(const vw_recording *recording, vw_replay_options *option
                         vw_replay_report **report)
 {
     progress line;
-    progress_begin(&line, "replaying");
+    progress_begin_counting(&line, "replaying");
     options->progress = progress_show;
     options->progress_context = &line;
     vw_status status = vw_recording_replay(recording, options, report);

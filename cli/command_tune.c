@@ -16,7 +16,7 @@ static vw_status tune(const vw_recording *recording, vw_tune_options *options,
                       vw_tune_report **report)
 {
     progress line;
-    progress_begin(&line, "trying settings");
+    progress_begin_counting(&line, "trying settings");
     options->progress = progress_show;
     options->progress_context = &line;
     vw_status status = vw_recording_tune(recording, options, report);

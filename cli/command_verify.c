@@ -13,7 +13,7 @@ static vw_status verify(const vw_recording *recording, vw_verify_options *option
                         vw_verify_result **result)
 {
     progress line;
-    progress_begin(&line, "verifying");
+    progress_begin_counting(&line, "verifying");
     options->progress = progress_show;
     options->progress_context = &line;
     vw_status status = vw_recording_verify(recording, options, result);

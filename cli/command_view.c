@@ -164,7 +164,7 @@ static vw_status make_shown(const view_order *order, const vw_recording *recordi
                             const vw_recording *other, vw_view **out)
 {
     progress line;
-    progress_begin(&line, "preparing");
+    progress_begin_counting(&line, "preparing");
     const vw_view_options options = {
         .struct_size = sizeof options,
         .file = recording_command_name(order->path),

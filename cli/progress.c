@@ -14,6 +14,8 @@
 #define PATIENCE_NS UINT64_C(500000000) /* shorter work shows nothing */
 #define PAUSE_NS UINT64_C(100000000)    /* between two writes: faster is not readable */
 
+enum { THOUSAND = 1000 };
+
 /* Back to the line's start, and away with what is there. */
 #define CLEAR_LINE "\r\033[K"
 
@@ -30,6 +32,7 @@ static uint64_t clock_ns(void)
 void progress_begin_on(progress *line, const char *what, FILE *to, uint64_t (*now_ns)(void))
 {
     *line = (progress){.what = what, .to = to, .now_ns = now_ns, .began_ns = now_ns()};
+    atomic_init(&line->done, -1);
 }
 
 /* The pipe of the variable; NULL where there is none. It stays open as long as the program. */
@@ -84,16 +87,13 @@ static void write_line(const progress *line, double done)
         fprintf(line->to, "%s\n", line->what);
 }
 
-bool progress_show(void *context, double done)
+static void draw(progress *line, double done)
 {
-    progress *line = context;
-    if (line->to == NULL)
-        return true;
     uint64_t now_ns = line->now_ns();
     if (now_ns - line->began_ns < PATIENCE_NS)
-        return true;
+        return;
     if (line->shown_ns != 0 && now_ns - line->shown_ns < PAUSE_NS)
-        return true;
+        return;
     line->shown_ns = now_ns;
     if (line->has_lines)
         write_line(line, done);
@@ -103,6 +103,15 @@ bool progress_show(void *context, double done)
         fprintf(line->to, CLEAR_LINE "%s: %d s", line->what,
                 (int)((now_ns - line->began_ns) / 1000000000));
     fflush(line->to);
+}
+
+bool progress_show(void *context, double done)
+{
+    progress *line = context;
+    if (line->is_counting)
+        atomic_store(&line->done, done >= 0 && done <= 1 ? (int)(done * THOUSAND) : -1);
+    else if (line->to != NULL)
+        draw(line, done);
     return true;
 }
 
@@ -126,8 +135,11 @@ static bool has_ended(progress *line)
 
 static void *count(void *context)
 {
-    while (!has_ended(context))
-        (void)progress_show(context, -1);
+    progress *line = context;
+    while (!has_ended(line)) {
+        const int done = atomic_load(&line->done);
+        draw(line, done < 0 ? -1 : (double)done / THOUSAND);
+    }
     return NULL;
 }
 

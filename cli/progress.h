@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,21 +24,23 @@ typedef struct progress {
     uint64_t began_ns;
     uint64_t shown_ns; /* when the line was last written; 0 = it is not there */
     bool has_lines;    /* `to` is a pipe for lines */
-    bool is_counting;  /* a thread counts the seconds */
+    bool is_counting;  /* a thread writes the line */
     pthread_t counter;
-    sem_t end; /* of the counting */
+    sem_t end;       /* of the counting */
+    atomic_int done; /* what progress_show() was last told, for the thread: thousandths; -1 */
 } progress;
 
 /* Work called `what` begins. */
 void progress_begin(progress *line, const char *what);
 
-/* The same for work that does not call progress_show(): seconds are counted beside it. */
+/* The same for work that does not call progress_show(), or not for a while: a thread beside it
+ * writes the line, with seconds until the work has said how far it is. */
 void progress_begin_counting(progress *line, const char *what);
 
 /* The same, but on `to` and with a clock of the caller's: for tests. */
 void progress_begin_on(progress *line, const char *what, FILE *to, uint64_t (*now_ns)(void));
 
-/* Begins to count the seconds of work that has begun. */
+/* Begins to write the line beside work that has begun. */
 void progress_count(progress *line);
 
 /* vw_progress of analysis.h; `context` is the progress. Never stops the work. */

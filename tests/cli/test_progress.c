@@ -10,7 +10,7 @@
 
 #define MILLISECOND UINT64_C(1000000)
 
-static uint64_t time_ns;
+static _Atomic uint64_t time_ns; /* read by a thread, too */
 
 static uint64_t fake_clock(void)
 {
@@ -177,6 +177,33 @@ static void work_that_tells_nothing_has_its_seconds_counted(void **state)
     close(ends[0]);
 }
 
+/* The thread writes what the work said last, also while it says nothing. */
+static void the_bar_is_there_while_work_is_silent(void **state)
+{
+    static const char expected[] = "\r\033[Kworking [#########                     ]  30 %";
+    char text[sizeof expected] = "";
+    int ends[2];
+    progress line;
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    FILE *to = fdopen(ends[1], "w");
+    assert_non_null(to);
+    time_ns = 0;
+    progress_begin_on(&line, "working", to, fake_clock);
+    progress_count(&line);
+    assert_true(progress_show(&line, 0.3)); /* too early to be written */
+    time_ns = 2000 * MILLISECOND;
+    for (size_t got = 0; got < sizeof expected - 1;) {
+        ssize_t more = read(ends[0], text + got, sizeof expected - 1 - got);
+        assert_true(more > 0);
+        got += (size_t)more;
+    }
+    assert_string_equal(text, expected);
+    progress_end(&line);
+    fclose(to);
+    close(ends[0]);
+}
+
 static void lines_for_another_program_have_no_bar(void **state)
 {
     screen shown;
@@ -215,6 +242,7 @@ int main(void)
         cmocka_unit_test(it_is_not_written_more_often_than_people_read),
         cmocka_unit_test(without_an_end_in_sight_it_counts_seconds),
         cmocka_unit_test(work_that_tells_nothing_has_its_seconds_counted),
+        cmocka_unit_test(the_bar_is_there_while_work_is_silent),
         cmocka_unit_test(lines_for_another_program_have_no_bar),
         cmocka_unit_test(nobody_looking_means_nothing_written),
     };
