@@ -194,8 +194,8 @@ test.each(['Timeline', 'Table', 'Findings'].flatMap((name) => [[name, 'one recor
   expect(await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)).toBeLessThanOrEqual(0);
 });
 
-test('on a phone the rows of the table show where stacks of one line differ', async () => {
-  const { page } = await visit(recording('train_eval_phases.native'), { viewport: { width: 390, height: 844 } });
+test.each([390, 1280])('at %d pixels the rows of the table show where stacks of one line differ', async (width) => {
+  const { page } = await visit(recording('train_eval_phases.native'), { viewport: { width, height: 844 } });
   await show(page, 'Table');
   const inner = page.locator('.table-row .where .muted');
   await expect.poll(() => inner.allInnerTexts()).toContain(', in pytorch_utils.py:119 forward, from modeling_gpt2.py:239 forward');
@@ -210,6 +210,16 @@ test('on a phone the rows of the table show where stacks of one line differ', as
     }),
   );
   for (const { letter, cell } of ends) expect(letter).toBeLessThanOrEqual(cell + 1);
+  const cut = (all) => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.innerText);
+  expect(await page.locator('.table-row [role=cell]:nth-child(6)').evaluateAll(cut)).toEqual([]); // the category
+});
+
+test('with frames of libraries hidden, rows that would be the same are one', async () => {
+  const { page } = await visit(recording('train_eval_phases.native'), { hash: 'tab=table&frames=own' });
+  const rows = page.locator('.table-row > [role=row]');
+  await expect.poll(() => rows.count()).toBeGreaterThan(3);
+  const names = await rows.evaluateAll((all) => all.map((row) => [5, 6].map((i) => row.children[i].innerText).join(' ')));
+  expect(new Set(names).size).toBe(names.length);
 });
 
 test.each(['Segments', 'Table', 'What-if', 'Leaks'])('the table of %s is saved as CSV by a key', async (name) => {

@@ -116,6 +116,29 @@ describe('rows', () => {
   });
 });
 
+describe('rows with frames hidden', () => {
+  const lib = (line: number) => ({ functionName: 'forward', file: '/lib/torch/x.py', line });
+  const mine = { functionName: 'step', file: '/me/train.py', line: 20 };
+  const run = sampleRun({
+    lastInstant: 1,
+    blocks: [{ begin: 0, size: 2048, stack: 0 }, { begin: 0, size: 512, stack: 1 }, { begin: 0, size: 256, stack: 2 }, { begin: 0, size: 128 }],
+    stacks: [
+      { frames: [lib(1), mine], where: 1, library: [0], category: 'activations' },
+      { frames: [lib(2), mine], where: 1, library: [0], category: 'activations' },
+      { frames: [lib(3), mine], where: 1, library: [0], category: 'optimizer' },
+    ],
+  });
+  // Frames are numbered where they stand in the sample: the last of each stack is the same one.
+  const shown = { ...run.stacks.usersOnly(), frameIdsOf: (stack: number) => (stack < 3 ? Uint32Array.of(1) : new Uint32Array(0)) };
+  const usages = usageByStack(run.devices[0]!, run.stacks, 'cursor', 0);
+
+  it('are one where what is left is the same, and the category too', () => {
+    expect(groupRows(usages, run.stacks, 'stack').map((row) => row.bytes)).toEqual([2048, 512, 256, 128]);
+    const rows = groupRows(usages, run.stacks, 'stack', shown);
+    expect(rows.map((row) => [row.key, row.bytes])).toEqual([['0', 2560], ['2', 256], [String(NONE), 128]]);
+  });
+});
+
 describe('rows as text', () => {
   const row = (where: string): Row => ({ key: '', bytes: 1536, blocks: 1, largest: 1536, category: 'other', where, file: '/a b.py', usages: [] });
 

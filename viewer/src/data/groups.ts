@@ -73,10 +73,16 @@ export interface Row extends Total {
   readonly usages: readonly Usage[]; // most bytes first
 }
 
-function keyOf(stacks: Stacks, stack: number, grouping: Grouping, where: Frame | null): string {
+/** Stacks of the same category with the same frames are one where some frames are hidden. */
+function shownKeyOf(stacks: Stacks, shown: Stacks, stack: number): string {
+  const frames = shown.frameIdsOf(stack);
+  return shown === stacks || frames.length === 0 ? String(stack) : `${stacks.categoryOf(stack)}: ${frames.join()}`;
+}
+
+function keyOf(stacks: Stacks, shown: Stacks, stack: number, grouping: Grouping, where: Frame | null): string {
   switch (grouping) {
     case 'stack':
-      return String(stack);
+      return shownKeyOf(stacks, shown, stack);
     case 'where':
       return where === null ? '' : `${where.file}\n${where.line}\n${where.functionName}`;
     case 'function':
@@ -113,16 +119,17 @@ function nameOf(stacks: Stacks, usages: readonly Usage[], grouping: Grouping): s
   return common(usages.map((usage) => stacks.labelOf(usage.stack)), 'places');
 }
 
-export function groupRows(usages: readonly Usage[], stacks: Stacks, grouping: Grouping): Row[] {
+/** `shown`: the stacks with the frames that are not hidden. */
+export function groupRows(usages: readonly Usage[], stacks: Stacks, grouping: Grouping, shown: Stacks = stacks): Row[] {
   const members = new Map<string, Usage[]>();
   for (const usage of usages) {
-    const key = keyOf(stacks, usage.stack, grouping, stacks.whereOf(usage.stack)), known = members.get(key);
+    const key = keyOf(stacks, shown, usage.stack, grouping, stacks.whereOf(usage.stack)), known = members.get(key);
     if (known === undefined) members.set(key, [usage]);
     else known.push(usage);
   }
   return Array.from(members, ([key, group]): Row => ({
     ...totalOf(group),
-    key,
+    key: grouping === 'stack' ? String(group[0]!.stack) : key,
     largest: group.reduce((largest, usage) => Math.max(largest, usage.largest), 0),
     category: mostlyOf(stacks, group),
     where: nameOf(stacks, group, grouping),

@@ -15,7 +15,7 @@ function insides(stacks: ReturnType<typeof frame>[][], grouping: Grouping = 'sta
     stacks: stacks.map((frames) => ({ frames, where: frames.length - 1 })),
   });
   const rows = groupRows(usageByStack(run.devices[0]!, run.stacks, 'cursor', 0), run.stacks, grouping);
-  const inside = insideOf(rows, run.stacks);
+  const inside = insideOf(rows, run.stacks, grouping);
   return rows.map((row) => inside.get(row.key) ?? '');
 }
 
@@ -48,7 +48,7 @@ it('a line that is called from two places is told apart by them', () => {
     stacks: [{ frames: [mlp, step], where: 0 }, { frames: [mlp, frame('train.py', 60, 'evaluate')], where: 0 }],
   });
   const rows = groupRows(usageByStack(run.devices[0]!, run.stacks, 'cursor', 0), run.stacks, 'stack');
-  expect([...insideOf(rows, run.stacks).values()]).toEqual(['from train.py:50 step', 'from train.py:60 evaluate']);
+  expect([...insideOf(rows, run.stacks, 'stack').values()]).toEqual(['from train.py:50 step', 'from train.py:60 evaluate']);
 });
 
 it('rows of several stacks, and the same frames twice, have nothing to tell', () => {

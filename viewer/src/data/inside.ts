@@ -1,6 +1,6 @@
 // Rows of one line of the program: what tells them apart.
 
-import type { Row } from './groups';
+import type { Grouping, Row } from './groups';
 import type { Stacks } from './model';
 import { frameLabel } from './stacks';
 
@@ -36,9 +36,9 @@ function tellApart(paths: readonly Path[], depth: number, callers: Map<string, s
 
 /** By key, for rows of one stack: "in linear.py:125 forward", the innermost frame where that is not the
  * row's own line. Rows that are still the same also get the frame in which they differ: "from model.py:40 mlp". */
-export function insideOf(rows: readonly Row[], stacks: Stacks): ReadonlyMap<string, string> {
+export function insideOf(rows: readonly Row[], stacks: Stacks, grouping: Grouping): ReadonlyMap<string, string> {
   const paths = rows
-    .filter((row) => row.usages.length === 1)
+    .filter((row) => row.usages.length === 1 || grouping === 'stack') // whose frames are the same
     .map((row): Path => ({ key: row.key, where: row.where, labels: stacks.framesOf(row.usages[0]!.stack).map(frameLabel) }));
   const callers = new Map<string, string>();
   for (const group of groupsBy(paths, ({ where, labels }) => `${where}\n${labels[0] ?? ''}`).values()) tellApart(group, 1, callers);

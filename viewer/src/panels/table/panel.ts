@@ -79,16 +79,15 @@ class TablePanel implements Panel {
     const { app } = this, device = app.device(), { stacks } = app.run(), moment = momentOf(app);
     this.moments.set(moment);
     this.groupings.set(this.grouping);
-    const key = `${momentKey(app, state)} ${this.grouping} ${state.search}`;
+    const key = `${momentKey(app, state)} ${this.grouping} ${state.search} ${state.frames}`, shown = app.stacks();
     this.found = this.keptFound.get(key, () => {
       const search = parseSearch(state.search), all = usageByStack(device, stacks, moment, state.cursor);
       const usages = search === null ? all : usageByStack(device, stacks, moment, state.cursor, search);
-      return { rows: groupRows(usages, stacks, this.grouping), found: totalOf(usages), total: totalOf(all) };
+      return { rows: groupRows(usages, stacks, this.grouping, shown), found: totalOf(usages), total: totalOf(all) };
     });
     this.rows = this.keptRows.get(`${key} ${this.column} ${this.isFalling}`, () => sortRows(this.found.rows, this.column, this.isFalling));
     this.focused = Math.max(0, Math.min(this.focused, this.rows.length - 1));
-    const shown = app.stacks();
-    this.inside = this.keptInside.get(`${key} ${state.frames}`, () => insideOf(this.found.rows, shown));
+    this.inside = this.keptInside.get(key, () => insideOf(this.found.rows, shown, this.grouping));
     this.offsets = new Offsets(this.rows.map((row) => (this.open.has(row.key) ? rowHeight(row, shown, state.stack) : rowHeight(null, shown, null))));
     fill(this.said, this.words(state));
     this.drawHead();
