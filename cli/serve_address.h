@@ -31,7 +31,7 @@ typedef struct serve_address {
 } serve_address;
 
 #define SERVE_ADDRESS_EXPECTED                                                                     \
-    "a port, such as 8080, or an address and a port, such as 127.0.0.1:8080"
+    "a port up to 65535, such as 8080, or an address and a port, such as 127.0.0.1:8080"
 
 /* "8080", "127.0.0.1:8080", "[::1]:8080" or "localhost:8080"; NULL is localhost and port 0. false
  * for anything else, with `*out` untouched. */

@@ -329,7 +329,7 @@ class Running(FleetCase):
                         ("exporter", "--listen", "example.org:80")):
             result = self.vramwise(*command, *(("--", "echo") if command[0] == "run" else ()))
             self.assertEqual((result.returncode, result.stdout), (2, ""))
-            self.assertIn(f"{command[1]}: expected a port, such as 8080, or an address and a port",
+            self.assertIn(f"{command[1]}: expected a port up to 65535, such as 8080, or an address and a port",
                           result.stderr)
 
     def test_a_job_that_is_killed_while_it_is_asked_about_ends_as_it_would_have(self):

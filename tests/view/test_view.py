@@ -224,7 +224,7 @@ class GoingWrong(ViewCase):
         self.assert_refused("unknown option '--outptu'; did you mean '--output'", "a.xz", "--outptu")
         self.assert_refused("unknown version|.*9\\.99", "a.xz", "--torch", "9.99")
         for address in "", "65536", "host:80", "127.0.0.1", "::1:80", "[::1]":
-            self.assert_refused("--serve: expected a port, such as 8080, or an address",
+            self.assert_refused("--serve: expected a port up to 65535, such as 8080, or an address",
                                 "a.xz", f"--serve={address}")
         self.assertEqual(self.names(), ["a.xz"])
 
