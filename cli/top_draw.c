@@ -491,8 +491,7 @@ static const char *const keys[][2] = {
     {"t", "tree: the ranks of a job below it, or not"},
     {"p, space", "pause, and go on"},
     {"+, -", "look more often, or less"},
-    {"h, ?, F1", "this help"},
-    {"q, F10", "quit"},
+    {"h, ?, F1", "this help; q, F10: quit"},
 };
 
 static int draw_keys_help(const top_screen *screen, int line, int width)
@@ -529,7 +528,11 @@ static void draw_help(const top_screen *screen, const top_state *state)
         draw_columns_help(screen, state, 0, RIGHT_HALF);
     } else {
         int line = draw_keys_help(screen, 0, screen->columns);
-        draw_columns_help(screen, state, line + (screen->lines >= 24), 0);
+        int wanted = 1; /* lines: the heading, and the columns that are in sight */
+        for (top_column column = 0; column < TOP_COLUMN_COUNT; column++)
+            wanted += state->layout.widths[column] != 0;
+        line += line + 1 + wanted <= screen->lines - 1;
+        draw_columns_help(screen, state, line, 0);
     }
 }
 

@@ -467,14 +467,15 @@ class Screen(TopCase):
     def test_details_and_help_open_and_close(self) -> None:
         jobs = self.some_jobs()
         tmux = self.open()
-        tmux.wait("sim.py")
+        titles = re.findall(r"[A-Z]{3,}", re.search(r"(?m)^ +PID.*", tmux.wait("sim.py")).group())
         tmux.keys("Enter")
         screen = tmux.wait(f"train.py  process {jobs[0].pid}  rank 0  GPU 0 NVIDIA H200", "Esc Back")
         for fact in ("live           41.0G", "unseen         1.00G", "input wait     49% of a step",
                      "data loader    1 worker, not pinned"):
             self.assertIn(fact, screen)
         tmux.keys("h")
-        tmux.wait("keys", "columns", "sort by the next column")
+        screen = tmux.wait("keys", "columns", "sort by the next column")
+        self.assertEqual(re.findall(r"(?m)^ ([A-Z]{3,}) +\S", screen)[:len(titles)], titles)  # all that are seen
         tmux.keys("Escape")
         tmux.wait(f"process {jobs[0].pid}")
         tmux.keys("Down")
