@@ -35,6 +35,23 @@ test.each([
   for (const { policy } of results) expect(legend).toContain(policy);
 });
 
+test('on a phone what-if shows its peaks without scrolling, and explains its crosses', async () => {
+  const { page } = await visit(FRAGMENTED, { viewport: { width: 390, height: 844 } });
+  const panel = await show(page, 'What-if');
+  await expect.poll(() => panel.locator('tbody tr').count()).toBe(4);
+  const peaks = await panel.locator('td.number:nth-child(2)').evaluateAll((all) => all.map((one) => one.getBoundingClientRect().right));
+  for (const right of peaks) expect(right).toBeLessThanOrEqual(390);
+  expect(await panel.locator('.legend').innerText()).toContain('out of memory');
+});
+
+test('on a phone the lines of leaks have their whole names', async () => {
+  const { page } = await visit(LEAK, { viewport: { width: 390, height: 844 } });
+  const panel = await show(page, 'Leaks');
+  await expect.poll(() => panel.locator('.legend li').count()).toBeGreaterThan(1);
+  const cut = (all) => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.innerText);
+  expect(await panel.locator('.legend .name').evaluateAll(cut)).toEqual([]);
+});
+
 test('a card\'s size is compared with every policy', async () => {
   const { page } = await visit(recording('train_eval_phases.native'));
   const panel = await show(page, 'What-if');

@@ -136,12 +136,13 @@ export function makeWhatIf(app: App): Panel {
     );
   };
 
-  const drawLegend = (series: readonly ChartSeries[], levels: readonly ChartLevel[]): void => {
+  const drawLegend = ({ series, levels, marks }: ChartSpec): void => {
     numbers = series.map(() => h('span', { class: 'number' }));
     fill(
       legend,
       ...series.map((one, i) => h('li', {}, swatch(one.colour, one.width, one.dash, one.isFilled), one.name, numbers[i])),
       ...levels.map((level) => h('li', {}, swatch(level.colour, 1.5, [2, 2]), level.name)),
+      marks.length > 0 && h('li', {}, h('span', { class: 'cross danger', 'aria-hidden': 'true' }, '\u2715'), 'out of memory'),
     );
   };
 
@@ -182,7 +183,7 @@ export function makeWhatIf(app: App): Panel {
       xTicks: eventTicks(from, to, plot.width / TICK_PIXELS),
       xText: eventNumber,
     };
-    drawLegend(spec.series, levels);
+    drawLegend(spec);
     plot.show(spec);
     const typed = card.bytes();
     fit.textContent = typed === null ? '' : fitText(policies, typed);
