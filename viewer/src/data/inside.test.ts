@@ -55,3 +55,13 @@ it('rows of several stacks, and the same frames twice, have nothing to tell', ()
   expect(insides([[linear, step], [norm, step]], 'where')).toEqual(['']);
   expect(insides([[linear, step], [linear, step]])).toEqual(['in linear.py:9 forward', 'in linear.py:9 forward']);
 });
+
+it('many stacks that differ in their last frame are no trouble', () => {
+  const rows = Array.from({ length: 200_000 }, (_, i) => ({
+    key: String(i), bytes: 1, blocks: 1, largest: 1, category: 'other', where: 'a', file: '', usages: [{ stack: i, bytes: 1, blocks: 1, largest: 1 }],
+  }));
+  const { stacks } = sampleRun({ lastInstant: 1, blocks: [], stacks: [{ frames: [linear, call, step] }] });
+  const many = { ...stacks, frame: (id: number) => frame('x.py', id, 'f'), frameIdsOf: (stack: number) => Uint32Array.of(0, 1, stack) };
+  const inside = insideOf(rows, many, 'stack');
+  expect([inside.get('7'), inside.get('199999')]).toEqual(['in x.py f, from x.py:7 f', 'in x.py f, from x.py:199999 f']);
+});
