@@ -136,8 +136,7 @@ long long SavedStream::save(c10::TensorImpl *tensor, uint64_t now)
     }
     const vw_device_ptr address = address_of(storage->data_ptr().get());
     vw_block_place place{};
-    if (items_.size() == most_items ||
-        vw_pool_find(pool_of(device_), address, &place) != VW_OK ||
+    if (items_.size() == most_items || vw_pool_find(pool_of(device_), address, &place) != VW_OK ||
         place.block_address != address || place.private_id.first != 0 ||
         place.private_id.second != 0)
         return 0;

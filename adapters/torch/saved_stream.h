@@ -116,9 +116,9 @@ class SavedStream
     };
     struct Item {
         uint64_t size_bytes;
-        uint64_t from;     // the request of the step at which it was saved, or others let go of it
-        uint64_t until;    // at which it was wanted again; 0: it was not
-        bool is_kept;      // by others, up to then: to copy it frees nothing
+        uint64_t from;  // the request of the step at which it was saved, or others let go of it
+        uint64_t until; // at which it was wanted again; 0: it was not
+        bool is_kept;   // by others, up to then: to copy it frees nothing
     };
 
     Piece *find(uint64_t id) const;

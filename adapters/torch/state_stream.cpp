@@ -430,9 +430,10 @@ uint64_t StateStream::fetch(NamedTensor tensor)
     if (piece->place == away && (!is_due(lane, *piece, true) || !begin_return(lane, *piece)))
         return 0;
     piece->version = version;
-    bool is_filled = piece->is_ahead || (lane.copies.is_behind(*piece->device, lane.copies.in, piece->home) &&
-                                         lane.copies.is_behind(*piece->device, lane.copies.in, current) &&
-                                         copy(lane, *piece, false));
+    bool is_filled =
+        piece->is_ahead || (lane.copies.is_behind(*piece->device, lane.copies.in, piece->home) &&
+                            lane.copies.is_behind(*piece->device, lane.copies.in, current) &&
+                            copy(lane, *piece, false));
     if (!is_filled ||
         device.table->stream_wait_event(device.context, current, piece->copied) != VW_OK ||
         (current != piece->home &&
@@ -496,7 +497,8 @@ void StateStream::begin_returns(Lane &lane, const DevicePools &device)
         if (!begin_return(lane, *piece))
             return;
         // The block may be in use by work that is queued on its stream.
-        if (!lane.copies.is_behind(device, lane.copies.in, piece->home) || !copy(lane, *piece, false)) {
+        if (!lane.copies.is_behind(device, lane.copies.in, piece->home) ||
+            !copy(lane, *piece, false)) {
             drop_block(*piece);
             lane.return_from = UINT64_MAX; // not in this step
             return;

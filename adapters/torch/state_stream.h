@@ -144,13 +144,13 @@ class StateStream
         std::atomic<bool> has_ended{false}; // while it was bound to the host's copy
         bool is_fetched = false;            // returning, and the step's stream waits for it
         bool is_ahead = false;              // and it was copied before the step
-        bool is_in_step = false; // of its optimizer, or one that failed: no copy is to be trusted
-        bool is_due_out = false; // is to be copied out, or the rest of it
+        bool is_in_step = false;   // of its optimizer, or one that failed: no copy is to be trusted
+        bool is_due_out = false;   // is to be copied out, or the rest of it
         uint64_t copied_bytes = 0; // so far
         c10::VariableVersion counter;
-        uint32_t version = 0;    // of the tensor when it was copied out
-        vw_stream home = 0;      // on which its optimizer steps
-        void *host = nullptr;    // its copy; kept for the next time
+        uint32_t version = 0;         // of the tensor when it was copied out
+        vw_stream home = 0;           // on which its optimizer steps
+        void *host = nullptr;         // its copy; kept for the next time
         vw_device_ptr back = VW_NULL; // returning: the block that is being filled
         vw_device_event copied = 0;   // behind the newest copy
     };
@@ -169,7 +169,7 @@ class StateStream
         std::vector<uint64_t> back_bytes;
         uint64_t planned_per_mark = 1, planned_step_mark = 0;
         uint64_t return_from = 0; // requests before that begin no return: one was too early
-        size_t due_pieces = 0;      // to be copied out, from the next request on
+        size_t due_pieces = 0;    // to be copied out, from the next request on
         std::atomic<bool> is_pumping{false}; // that has come
         std::array<vw_device_event, 2> chunk_ends{};
 

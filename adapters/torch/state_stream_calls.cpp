@@ -157,13 +157,12 @@ void vramwise_torch_saved_note(int device, unsigned long long item)
 long long vramwise_torch_saved_fetch(int device, unsigned long long id, unsigned long long shell)
 {
     long long result = vramwise_torch::SavedStream::is_unknown;
-    with_device(device,
-                [&](vramwise_torch::StateStream &stream, vramwise_torch::DevicePools &pools) {
-                    result = stream.fetch_saved(
-                        pools, id,
-                        static_cast<c10::TensorImpl *>(vramwise_torch::pointer_to(shell)));
-                    return 0;
-                });
+    with_device(
+        device, [&](vramwise_torch::StateStream &stream, vramwise_torch::DevicePools &pools) {
+            result = stream.fetch_saved(
+                pools, id, static_cast<c10::TensorImpl *>(vramwise_torch::pointer_to(shell)));
+            return 0;
+        });
     return result;
 }
 
@@ -187,8 +186,8 @@ void vramwise_torch_saved_release(int device, unsigned long long id)
 
 unsigned long long vramwise_torch_saved_lacking(int device)
 {
-    return with_device(
-        device, [](vramwise_torch::StateStream &stream, vramwise_torch::DevicePools &pools) {
-            return stream.saved_lacking_bytes(pools);
-        });
+    return with_device(device,
+                       [](vramwise_torch::StateStream &stream, vramwise_torch::DevicePools &pools) {
+                           return stream.saved_lacking_bytes(pools);
+                       });
 }

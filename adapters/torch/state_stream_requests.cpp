@@ -70,8 +70,7 @@ void StateStream::pump_device(DevicePools &device)
         {
             SavedStream::Left left;
             std::lock_guard<std::timed_mutex> hold(lock_);
-            if ((ends[turn] == 0 &&
-                 gpu.table->event_create(gpu.context, &ends[turn]) != VW_OK) ||
+            if ((ends[turn] == 0 && gpu.table->event_create(gpu.context, &ends[turn]) != VW_OK) ||
                 !copy_due(lane, device, nullptr, left) ||
                 gpu.table->event_record(gpu.context, ends[turn], lane.copies.out) != VW_OK) {
                 lane.is_pumping = false;

@@ -101,9 +101,9 @@ VRAMWISE_TORCH_API void vramwise_torch_stream_answer(int is_worth_while);
  * saved_keep(): one that is saved, tensor._cdata. More than 0: it leaves, and whoever gets this id
  * lets go of the tensor. Less: it stays; saved_note() with -result - 1 when it is wanted again. 0:
  * it stays.
- * saved_fetch(): 0: `shell`, an empty tensor of bytes, has its storage now. More: so many bytes does
- * the tensor need that saved_fill() wants. -1: it was written to meanwhile. -2: it is not known.
- * saved_fill(): 1: its bytes are copied into `tensor`, in the order of the current stream.
+ * saved_fetch(): 0: `shell`, an empty tensor of bytes, has its storage now. More: so many bytes
+ * does the tensor need that saved_fill() wants. -1: it was written to meanwhile. -2: it is not
+ * known. saved_fill(): 1: its bytes are copied into `tensor`, in the order of the current stream.
  * saved_release(): nobody wants the id any more. May be called with Python's lock.
  * saved_lacking(): what the last step lacked even with the state away; 0: nothing has to leave. */
 VRAMWISE_TORCH_API long long vramwise_torch_saved_keep(unsigned long long tensor);

@@ -175,6 +175,42 @@ static void the_program_is_asked_for_room_before_anything_leaves(void **state)
     vw_test_patterns_close(&p);
 }
 
+static vw_status alloc_optionally(vw_test_patterns *p, uint64_t size_bytes, vw_device_ptr *out)
+{
+    const vw_alloc_request request = {
+        .struct_size = sizeof request, .size_bytes = size_bytes, .is_optional = true};
+    return vw_alloc_with(p->t.pool, &request, out);
+}
+
+/* Nothing is waited for, asked for or spilled for it, and its failure is nobody's error. */
+static void an_optional_request_takes_only_what_is_free(void **state)
+{
+    (void)state;
+    vw_test_patterns p;
+    movable its = {.p = &p};
+    vw_test_patterns_open(&p, &(vw_test_pool_setup){.engine = "vramwise",
+                                                    .capacity_bytes = 64 * MIB,
+                                                    .spill_bytes = 64 * MIB,
+                                                    .on_host = true,
+                                                    .make_room = move_away,
+                                                    .make_room_context = &its});
+    hold(&p, 40 * MIB);
+    vw_device_ptr block = VW_NULL, none = VW_NULL;
+    vw_test_ok(&p.t, alloc_optionally(&p, 20 * MIB, &block)); /* new memory */
+    assert_int_equal(alloc_optionally(&p, 20 * MIB, &none), VW_ERR_OUT_OF_MEMORY);
+    assert_int_equal(none, VW_NULL);
+    vw_test_ok(&p.t, vw_free(p.t.pool, block));
+    vw_test_ok(&p.t, alloc_optionally(&p, 10 * MIB, &block)); /* what became free */
+    vw_test_ok(&p.t, vw_free(p.t.pool, block));
+    vw_pool_stats stats = {.struct_size = sizeof stats};
+    vw_test_ok(&p.t, vw_pool_get_stats(p.t.pool, &stats));
+    assert_int_equal(stats.num_ooms + stats.num_alloc_retries, 0);
+    assert_int_equal(its.asked, 0);
+    assert_int_equal(spilled_bytes(&p), 0);
+    assert_nothing_is_lost(&p);
+    vw_test_patterns_close(&p);
+}
+
 /* A small block among large ones, and free memory between them: the handle leaves all the same. */
 static void free_bytes_of_what_left_serve_nobody(void **state)
 {
@@ -565,6 +601,7 @@ int main(void)
         cmocka_unit_test(pinned_blocks_and_those_of_graphs_stay),
         cmocka_unit_test(while_a_stream_is_captured_nothing_leaves),
         cmocka_unit_test(the_program_is_asked_for_room_before_anything_leaves),
+        cmocka_unit_test(an_optional_request_takes_only_what_is_free),
         cmocka_unit_test(free_bytes_of_what_left_serve_nobody),
         cmocka_unit_test(a_block_that_left_cannot_be_shared_and_one_that_is_shared_does_not_leave),
         cmocka_unit_test(cold_blocks_leave_first_and_hot_ones_last),

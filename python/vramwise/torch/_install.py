@@ -332,10 +332,10 @@ def install(allocator: str = "vramwise", *, fallback: str = "pytorch", gate: boo
                  full: the program goes on, slower, with the same addresses. Of all its GPUs together;
                  0: none, None: what `vramwise run --spill` said. More than the machine has is an
                  InstallError
-    `stream`     True: an optimizer's state leaves the GPU behind the forward pass and returns behind the
-                 backward pass, where it would not fit. Needs `spill`, whose host memory it uses. New, and
-                 not measured on a GPU yet: off unless asked for. None: what VRAMWISE_STREAM=1 says. See
-                 docs/guides/program.md for what it asks of a program
+    `stream`     True: where memory is short, an optimizer's state and then tensors that the forward pass
+                 saves leave the GPU behind the forward pass and return behind the backward pass. Needs
+                 `spill`, whose host memory it uses. Off unless asked for. None: what VRAMWISE_STREAM=1 says.
+                 See docs/guides/too-large.md for what it asks of a program
     `keep_free`  so much of each GPU, "2GiB", "5%" or a number of bytes, is left to other libraries
                  and processes: idle memory goes back to the driver, in the background, as soon as
                  less is free. 0: nothing, None: what `vramwise run --keep-free` said

@@ -108,7 +108,9 @@ class DataPtr
         : data_(data), context_(context, deleter), device_(device)
     {
     }
-    DataPtr(void *data, Device device) : DataPtr(data, nullptr, [](void *) {}, device)
+    DataPtr(void *data, Device device)
+        : DataPtr(
+              data, nullptr, [](void *) {}, device)
     {
     }
     void *get() const
