@@ -281,12 +281,15 @@ bool StateStream::copy_chunk(Lane &lane, Piece &piece, SavedStream::Left &left)
     return true;
 }
 
-// Begins copies of what is due: of one chunk, or up to the end of `last`. False: nothing was.
-bool StateStream::copy_due(Lane &lane, const DevicePools &device, const Piece *last,
+// Begins copies of what is due: of one chunk, or up to the end of `last`. False: nothing was, or
+// now is not the time, since a copy waits for a stream, which may be captured.
+bool StateStream::copy_due(Lane &lane, DevicePools &device, const Piece *last,
                            SavedStream::Left &left)
 {
+    if (is_parked_ || !is_served_now(device))
+        return false;
     for (auto &piece : pieces_) {
-        while (piece->device == &device && piece->is_due_out && !is_parked_) {
+        while (piece->device == &device && piece->is_due_out) {
             if (!copy_chunk(lane, *piece, left)) {
                 set_due(*piece, false);
                 if (piece->place == leaving)

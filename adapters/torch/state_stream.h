@@ -206,12 +206,12 @@ class StateStream
     bool begin_return(const Lane &lane, Piece &piece);
     void set_due(Piece &piece, bool is_due);
     bool copy_chunk(Lane &lane, Piece &piece, SavedStream::Left &left);
-    bool copy_due(Lane &lane, const DevicePools &device, const Piece *last,
-                  SavedStream::Left &left);
+    bool copy_due(Lane &lane, DevicePools &device, const Piece *last, SavedStream::Left &left);
     static void put_returns_off(Lane &lane);
     void drop_block(Piece &piece);
     void begin_returns(Lane &lane, const DevicePools &device);
     uint64_t drop_returns(const DevicePools &device);
+    void look_at_request(DevicePools &device, uint64_t size_bytes);
     void settle(Lane &lane);
     void pump_device(DevicePools &device);
     bool has_state_to_move(const DevicePools &device);

@@ -98,11 +98,19 @@ void StateStream::pump()
     }
 }
 
+// Nothing is thrown at a request: it can be served without us.
 void StateStream::note_request(DevicePools &device, uint64_t size_bytes)
 {
+    try {
+        if (size_bytes >= least_bytes && pool_of(device) != nullptr && is_served_now(device))
+            look_at_request(device, size_bytes);
+    } catch (...) { // no host memory: one mark less
+    }
+}
+
+void StateStream::look_at_request(DevicePools &device, uint64_t size_bytes)
+{
     Lane &lane = lane_of(device);
-    if (size_bytes < least_bytes || pool_of(device) == nullptr)
-        return;
     settle(lane);
     {
         std::unique_lock<std::timed_mutex> hold(lock_, a_moment);

@@ -329,6 +329,51 @@ static void small_and_foreign_tensors_are_left_alone(void **)
     assert_int_equal(vramwise_torch_saved_keep(captured->address()), 0);
 }
 
+// What is launched or waited for would be lost with the capture, and the capture with it.
+static void during_a_capture_nothing_is_copied_or_waited_for(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    train(adapter, 12);
+    end_step();
+    vw_device *device = opened_device(0);
+    assert_int_equal(vw_device_hold_streams(device, true), VW_OK);
+    Kept kept = save(made(adapter, 4 * part, 5)); // its copy never ends
+    assert_true(kept.number > 0);
+    adapter.beginAllocateToPool(0, {0, 1}, [](cudaStream_t) { return true; });
+    adapter.stream()->note_request(*adapter.opened_pools(0), 64 * part); // would wait for it
+    adapter.endAllocateToPool(0, {0, 1});
+    assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
+    auto tensor = restored(adapter, kept);
+    assert_true(tensor->is_filled_with(5));
+    vramwise_torch_saved_release(0, static_cast<unsigned long long>(kept.number));
+}
+
+// Of the calls that saving makes, each fails once: what could not leave stays.
+static void when_a_device_call_fails_while_tensors_leave_no_byte_is_lost(void **)
+{
+    for (uint64_t nth = 1; nth <= 24; nth++) {
+        Adapter &adapter = streaming_adapter();
+        train(adapter, 12);
+        end_step();
+        std::vector<std::unique_ptr<Tensor>> tensors;
+        for (int i = 0; i < 4; i++)
+            tensors.push_back(made(adapter, 4 * part, i + 1));
+        assert_int_equal(vw_device_fail_call(opened_device(0), nth, VW_ERR_DEVICE), VW_OK);
+        std::vector<Kept> kept;
+        for (auto &tensor : tensors)
+            kept.push_back(save(std::move(tensor)));
+        assert_int_equal(vw_device_fail_call(opened_device(0), 0, VW_OK), VW_OK);
+        for (int i = 4; i-- > 0;) {
+            Kept &one = kept[static_cast<size_t>(i)];
+            assert_true(restored(adapter, one)->is_filled_with(i + 1));
+            if (one.number > 0)
+                vramwise_torch_saved_release(0, static_cast<unsigned long long>(one.number));
+        }
+        end_step();
+        train(adapter, 12);
+    }
+}
+
 int main()
 {
     const struct CMUnitTest tests[] = {
@@ -342,6 +387,8 @@ int main()
         cmocka_unit_test(without_host_memory_nothing_leaves),
         cmocka_unit_test(steps_that_change_are_served),
         cmocka_unit_test(small_and_foreign_tensors_are_left_alone),
+        cmocka_unit_test(during_a_capture_nothing_is_copied_or_waited_for),
+        cmocka_unit_test(when_a_device_call_fails_while_tensors_leave_no_byte_is_lost),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
