@@ -40,6 +40,7 @@ before, after = [], []
 
 class Optimizer:
     def __init__(self, *numbers, **group):
+        torch.cuda.state["initialized"] = True  # for its weights
         self.numbers, self.state, self.param_groups = numbers, {}, []
         self.add_param_group(dict(group, params=[]))
     def add_param_group(self, group):
@@ -105,7 +106,7 @@ told()
 optimizer.step()
 told()
 """)
-        ended = "step 1; step 2; step 3; end 0; copy 1; copy 2"  # as much as was wanted
+        ended = "step 1; step 2; step 3; end 0; lacking 0; copy 1; copy 2"  # as much as was wanted
         self.assertEqual(lines, [f"start 1; add 1; add 2; add 3; {ended}",
                                  f"fetch 1; in 1; fetch 2; in 2; fetch 3; in 3; {ended}"])
 
@@ -120,20 +121,33 @@ told()
 print(request({has_lock}))
 told()
 """)
-            self.assertEqual(lines[1:3], ["1", "wait 1; out 1; wait 2; out 2; release 0"])
+            self.assertEqual(lines[1:3], ["1", "out 1; out 2; release 0"])
             # Nothing is on its way any more: new copies, once the device was waited for.
-            self.assertEqual(lines[3:], ["1", "look 1; look 2; release 0; at_once 1; at_once 2; wait 1; out 1; "
-                                              "wait 2; out 2; release 0"])
+            self.assertEqual(lines[3:], ["1", "look 1; look 2; release 0; at_once 1; at_once 2; out 1; out 2; "
+                                              "release 0"])
 
-    def test_what_is_to_leave_goes_in_portions(self):
-        lines = self.lines("""
-optimizer = Optimizer(*range(1, 13))
+    def test_a_request_waits_for_what_it_needs_and_takes_what_is_complete(self):
+        for slowly, expected in ((None, "out 1; out 2; out 3; out 4; release 0"),
+                                 ("1", "early 1; wait 1; out 1; early 2; wait 2; out 2; early 3; early 4; release 0")):
+            lines = self.lines("""
+optimizer = Optimizer(1, 2, 3, 4)
 optimizer.step()
-seen = len(vramwise.torch.stats()["streamed"])
+told()
 request(1)
 told()
-""", wanted="12000")
-        self.assertEqual(lines[0].count("out"), 3)  # a quarter of twelve, and more than the request
+""", wanted="4000", FAKE_ADAPTER_COPIES_SLOWLY=slowly)
+            self.assertEqual(lines[1], expected)
+
+    def test_copies_have_a_thread_until_the_end(self):
+        lines = self.lines("""
+library = ctypes.CDLL(State.adapter._name)
+optimizer = Optimizer(1)
+optimizer.step()
+print(library.fake_stream_wait_for_pump(1))
+library.vramwise_torch_stream_stop()
+print(library.fake_stream_wait_for_pump(0))
+""", install="spill='1GiB', stream=True, quiet=True")
+        self.assertEqual(lines, ["1", "1"])
 
     def test_what_somebody_holds_is_not_bound_elsewhere(self):
         lines = self.lines("""
@@ -149,9 +163,9 @@ del held, view
 print(request(1))
 told()
 """)
-        self.assertIn("not out 1; wait 2; not out 2;", lines[2])
+        self.assertTrue(lines[2].startswith("not out 1; wait 1; not out 1; not out 2; wait 2; not out 2; look"))
         self.assertTrue(lines[3].startswith("fetch 1; not in 1; fetch 2; not in 2; step 1"))
-        self.assertEqual(lines[4:], ["1", "wait 1; out 1; wait 2; out 2; release 0"])
+        self.assertEqual(lines[4:], ["1", "out 1; out 2; release 0"])
 
     def test_new_state_is_seen_and_old_state_forgotten(self):
         lines = self.lines("""
@@ -171,9 +185,9 @@ request(0)
 told()
 """, wanted="0")
         self.assertEqual(lines[1], "release 0; release 0")
-        self.assertEqual(lines[2], "add 11; add 12; add 13; step 11; step 12; step 13; end 0")
+        self.assertEqual(lines[2], "add 11; add 12; add 13; step 11; step 12; step 13; end 0; lacking 0")
         self.assertEqual(lines[3], "fetch 11; in 11; fetch 12; in 12; fetch 13; in 13; add 4; step 11; "
-                                   "step 12; step 13; step 4; end 0")
+                                   "step 12; step 13; step 4; end 0; lacking 0")
         self.assertEqual(lines[4], "release 0; release 0")
 
     def test_of_several_optimizers_the_first_ends_steps(self):
@@ -184,8 +198,9 @@ for _ in range(2):
     second.step()
 told()
 """, wanted="1000")
-        self.assertEqual(lines[0], "start 1; add 1; step 1; end 0; copy 1; add 2; step 2; plan 0; copy 2; "
-                                   "fetch 1; in 1; step 1; end 0; copy 1; fetch 2; in 2; step 2; plan 0; copy 2")
+        self.assertEqual(lines[0], "start 1; add 1; step 1; end 0; lacking 0; copy 1; add 2; step 2; plan 0; copy 2; "
+                                   "fetch 1; in 1; step 1; end 0; lacking 0; copy 1; "
+                                   "fetch 2; in 2; step 2; plan 0; copy 2")
 
     def test_a_step_that_fails_or_is_left_out_is_not_noted_and_the_next_is(self):
         lines = self.lines("""
@@ -202,8 +217,8 @@ optimizer.step(closure=lambda: request(1))  # which asks in the middle of it
 told()
 """)
         self.assertEqual(lines[1], "fetch 1; in 1")
-        self.assertEqual(lines[2], "fetch 1; in 1; look 1; release 0; at_once 1; wait 1; out 1; release 0; "
-                                   "step 1; end 0; copy 1")
+        self.assertEqual(lines[2], "fetch 1; in 1; look 1; release 0; at_once 1; out 1; release 0; "
+                                   "step 1; end 0; lacking 0; copy 1")
 
     def test_what_cannot_be_streamed_is_left_alone(self):
         lines = self.lines("""
@@ -231,7 +246,25 @@ optimizer.state = {1: {"step": 5, "all": [Subclass(9), odd(is_cuda=False), odd(r
 optimizer.step()
 told()
 """)
-        self.assertEqual(lines, ["start 1"])
+        # No tensor of theirs is taken in. Steps end all the same, by the first optimizer that is still there.
+        self.assertEqual(lines, ["start 1; end 0; lacking 0; end 0; lacking 0"])
+
+    def test_a_step_ends_on_the_gpus_of_the_state_and_on_the_current_one(self):
+        lines = self.lines("""
+optimizer, beside = Optimizer(1, 2), Optimizer(3)
+torch.cuda.state["initialized"] = False
+optimizer.step()
+told("without CUDA:")
+torch.cuda.state["initialized"] = True
+torch.cuda.current_device = lambda: 3
+optimizer.state[2]["exp_avg"].device = types.SimpleNamespace(type="cuda", index=1)
+optimizer.step()
+beside.step()
+torch.cuda.current_device = lambda: 0  # whose statistics are asked for
+told()
+""", wanted="0")
+        self.assertEqual(lines, ["without CUDA:", "start 1; add 1; add 2; step 1; step 2; end 0; lacking 0; "
+                                                  "end 1; lacking 1; end 3; lacking 3; add 3; step 3; plan 0"])
 
     def test_a_failure_is_told_once_and_what_is_away_still_comes_back(self):
         output, errors = self.run_code("""

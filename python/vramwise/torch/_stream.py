@@ -81,7 +81,7 @@ class Streamer:
     def _end(self, reason: str) -> None:
         self._is_at_work = False
         if self._can_save:
-            self._saved.take_away()
+            self._saved.end()
         if self._is_started:
             self._without.vramwise_torch_stream_stop()
         say(f"no optimizer's state is streamed to host memory any more: {reason}", quiet=self._quiet)
@@ -102,6 +102,8 @@ class Streamer:
 
     def _after_safely(self, optimizer: Any) -> None:
         if not self._is_at_work:
+            if self._can_save:
+                self._saved.take_away()  # the end may have come in another thread
             return
         try:
             self._after(optimizer)

@@ -16,11 +16,13 @@
 #define HAS_RUNTIME (CUDART_VERSION >= 13000)
 #endif
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <set>
 
 #include <vramwise_torch.h> // copied beside this file
 
@@ -106,6 +108,8 @@ static std::condition_variable need_changed;
 static int need; // 0: none, 1: posted, 2: taken, 3: answered
 static int need_answer;
 static bool is_streaming;
+static bool is_pumping;
+static std::set<unsigned> copied; // numbers of tensors whose copy was waited for
 
 static void note_stream(const char *what, long long number)
 {
@@ -160,15 +164,24 @@ extern "C" unsigned long long vramwise_torch_stream_move(unsigned long long tens
     const bool is_held = !is_alone(tensor, object);
     if (what == VRAMWISE_TORCH_IS_ALONE)
         return !is_held;
+    const unsigned number = reinterpret_cast<FakeTensor *>(tensor)->number;
+    if (what == VRAMWISE_TORCH_COPY_OUT || what == VRAMWISE_TORCH_COPY_AT_ONCE)
+        copied.erase(number);
+    if (what == VRAMWISE_TORCH_BIND_OUT && std::getenv("FAKE_ADAPTER_COPIES_SLOWLY") != nullptr &&
+        copied.count(number) == 0) {
+        note_stream("early", number);
+        return 0;
+    }
     char text[32];
     std::snprintf(text, sizeof text, "%s%s",
                   is_held && what >= VRAMWISE_TORCH_BIND_OUT ? "not " : "", names[what]);
-    note_stream(text, reinterpret_cast<FakeTensor *>(tensor)->number);
+    note_stream(text, number);
     return is_held && what >= VRAMWISE_TORCH_BIND_OUT ? 0 : 1000;
 }
 
 extern "C" void vramwise_torch_stream_wait(unsigned long long tensor, unsigned long long)
 {
+    copied.insert(reinterpret_cast<FakeTensor *>(tensor)->number);
     note_stream("wait", reinterpret_cast<FakeTensor *>(tensor)->number);
 }
 
@@ -196,6 +209,24 @@ extern "C" void vramwise_torch_stream_answer(int is_worth_while)
     need_changed.notify_all();
 }
 
+extern "C" void vramwise_torch_stream_pump(void)
+{
+    std::unique_lock<std::mutex> hold(need_lock);
+    is_pumping = true;
+    need_changed.notify_all();
+    need_changed.wait(hold, [] { return !is_streaming; });
+    is_pumping = false;
+    need_changed.notify_all();
+}
+
+// Waits until a thread is in stream_pump(), or none is any more. 0: that did not come.
+extern "C" int fake_stream_wait_for_pump(int is_wanted)
+{
+    std::unique_lock<std::mutex> hold(need_lock);
+    return need_changed.wait_for(hold, std::chrono::minutes(2),
+                                 [&] { return is_pumping == (is_wanted != 0); });
+}
+
 // A request that finds no room, of a thread with Python's lock or without it.
 extern "C" int fake_stream_request(int has_lock)
 {
@@ -206,6 +237,60 @@ extern "C" int fake_stream_request(int has_lock)
     need_changed.notify_all();
     need_changed.wait(hold, [] { return need == 3 || !is_streaming; });
     return need_answer;
+}
+
+// Saved tensors, among the others. What is answered, the test says.
+static long long told_number(const char *name, long long otherwise)
+{
+    const char *told = std::getenv(name);
+    return told != nullptr ? std::strtoll(told, nullptr, 10) : otherwise;
+}
+
+static void note_saved(const char *what, int device, unsigned long long number)
+{
+    char text[64];
+    std::snprintf(text, sizeof text, "%s %d", what, device);
+    note_stream(text, static_cast<long long>(number));
+}
+
+extern "C" long long vramwise_torch_saved_keep(unsigned long long tensor)
+{
+    note_stream("keep", reinterpret_cast<FakeTensor *>(tensor)->number);
+    return told_number("FAKE_ADAPTER_KEEPS", 0);
+}
+
+extern "C" void vramwise_torch_saved_note(int device, unsigned long long item)
+{
+    note_saved("used", device, item);
+}
+
+extern "C" long long vramwise_torch_saved_fetch(int device, unsigned long long id,
+                                                unsigned long long shell)
+{
+    note_saved("fetched", device, id);
+    const long long found = told_number("FAKE_ADAPTER_FETCHES", 0);
+    if (found == 0) // its storage is that of the tensor that left
+        reinterpret_cast<FakeTensor *>(shell)->number = static_cast<unsigned>(100 + id);
+    return found;
+}
+
+extern "C" int vramwise_torch_saved_fill(int device, unsigned long long id,
+                                         unsigned long long tensor)
+{
+    note_saved("filled", device, id);
+    reinterpret_cast<FakeTensor *>(tensor)->number = static_cast<unsigned>(200 + id);
+    return static_cast<int>(told_number("FAKE_ADAPTER_FILLS", 1));
+}
+
+extern "C" void vramwise_torch_saved_release(int device, unsigned long long id)
+{
+    note_saved("released", device, id);
+}
+
+extern "C" unsigned long long vramwise_torch_saved_lacking(int device)
+{
+    note_stream("lacking", device);
+    return static_cast<unsigned long long>(told_number("FAKE_ADAPTER_LACKS", 0));
 }
 
 // What was asked, in the order in which it came; the first tries find no moment.
