@@ -365,9 +365,9 @@ class Subclass(Tensor):
     pass
 weight, frozen = Tensor(1, is_leaf=True), Parameter(1, requires_grad=False)
 for tensor in (weight, Tensor(2, _base=weight), Parameter(3), frozen, Tensor(4, _base=frozen), Subclass(5),
-               Tensor(6, shape=(512, 511)), Tensor(7, is_cuda=False), Tensor(8, layout="sparse"),
-               Tensor(9, dtype=torch.complex64), Tensor(10, is_negative=True), Tensor(11, is_nested=True),
-               Tensor(12, is_quantized=True)):
+               Subclass(5, _base=Tensor(0)), Tensor(6, shape=(512, 511)), Tensor(7, is_cuda=False),
+               Tensor(8, layout="sparse"), Tensor(9, dtype=torch.complex64), Tensor(10, is_negative=True),
+               Tensor(11, is_nested=True), Tensor(12, is_quantized=True)):
     assert want(save(tensor)).numbers is tensor.numbers
 told("odd")
 for tensor in (Tensor(20), Tensor(21, is_leaf=True, requires_grad=False), Tensor(22, _base=Tensor(23))):
