@@ -129,10 +129,9 @@ long long SavedStream::save(c10::TensorImpl *tensor, uint64_t now)
     c10::StorageImpl *storage = tensor->unsafe_storage().unsafeGetStorageImpl();
     auto known = by_storage_.find(storage);
     if (known != by_storage_.end()) {
-        const uint32_t version = find(known->second)->version;
-        return version == tensor->version_counter().current_version()
-                   ? static_cast<long long>(known->second)
-                   : 0;
+        const Piece &piece = *find(known->second);
+        const bool is_same = piece.version == tensor->version_counter().current_version();
+        return is_same && !piece.is_released ? static_cast<long long>(known->second) : 0;
     }
     const vw_device_ptr address = address_of(storage->data_ptr().get());
     vw_block_place place{};

@@ -201,6 +201,23 @@ static void tensors_with_one_storage_are_one_item(void **)
     end_step();
 }
 
+// Its id ends as soon as the copy is complete: nobody may get it any more.
+static void what_was_released_while_it_leaves_is_not_taken_again(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    train(adapter, 12);
+    end_step();
+    vw_device *device = opened_device(0);
+    assert_int_equal(vw_device_hold_streams(device, true), VW_OK); // the copy is under way
+    auto tensor = made(adapter, 4 * part, 5);
+    const long long number = vramwise_torch_saved_keep(tensor->address());
+    assert_true(number > 0);
+    vramwise_torch_saved_release(0, static_cast<unsigned long long>(number));
+    assert_int_equal(vramwise_torch_saved_keep(tensor->address()), 0);
+    assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
+    assert_true(vramwise_torch_saved_keep(tensor->address()) > number); // it is over
+}
+
 static void a_tensor_that_is_wanted_before_it_has_left_keeps_its_memory(void **)
 {
     Adapter &adapter = streaming_adapter();
@@ -380,6 +397,7 @@ int main()
         cmocka_unit_test(where_everything_fits_nothing_leaves),
         cmocka_unit_test(what_does_not_fit_leaves_and_returns_with_its_bytes),
         cmocka_unit_test(tensors_with_one_storage_are_one_item),
+        cmocka_unit_test(what_was_released_while_it_leaves_is_not_taken_again),
         cmocka_unit_test(a_tensor_that_is_wanted_before_it_has_left_keeps_its_memory),
         cmocka_unit_test(what_others_hold_is_copied_once_and_then_stays),
         cmocka_unit_test(a_tensor_that_was_written_to_is_refused),
