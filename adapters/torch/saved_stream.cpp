@@ -264,7 +264,7 @@ void SavedStream::drop_block(Piece &piece)
 {
     if (piece.place != returning)
         return;
-    // Reused when the copy into it is over. Where it is used, its stream waits for that anyway.
+    // It is reused when the copy into it is over; if nobody can tell when, never.
     if (vw_record_stream(pool_of(device_), piece.block, lane_.in) == VW_OK)
         vw_free(pool_of(device_), piece.block);
     piece.block = VW_NULL;

@@ -547,7 +547,7 @@ long long StateStream::save(c10::TensorImpl *tensor)
 
 void StateStream::note_saved_use(const DevicePools &device, uint64_t item)
 {
-    std::unique_lock<std::timed_mutex> hold(lock_, std::try_to_lock); // or it stays where it is
+    std::unique_lock<std::timed_mutex> hold(lock_, std::try_to_lock); // else it stays next time
     if (hold.owns_lock())
         lane_of(device).saved->note_use(item, lane_of(device).requests);
 }

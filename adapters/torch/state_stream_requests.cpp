@@ -3,6 +3,7 @@
 // Requests of a MiB and more are marks of the step: how much was live at each decides what leaves
 // after the next (vw_schedule_stream()). One that finds no room waits for Python, which alone may
 // bind storages elsewhere: in its own thread if that has Python's lock, else in one that takes it.
+// From the first request of a step on, a thread copies out what is due (pump()).
 #include "adapter.h"
 
 #include <algorithm>

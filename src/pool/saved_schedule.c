@@ -1,13 +1,13 @@
 /* saved_schedule.c - which saved tensors leave the device in a step, and when they may return.
  *
  * The forward pass saves tensors that the backward pass uses in the opposite order. Where they do
- * not all fit, some are copied to the host in between. Which ones, the last step says: at each mark
- * that lacks room, of what is there and can leave, that goes first which is used last. It was saved
- * first, as a rule, so its copy has the most time before the peak, and its return the most after
- * it. A later peak, as with gradient accumulation, finds its own items.
+ * not all fit, some are copied to the host in between. The last step says which: at each mark that
+ * lacks room, the item leaves that is used last. As a rule it was saved first, so its copy has the
+ * most time before the peak, and its return the most time after it. A later peak, as with gradient
+ * accumulation, finds its own items.
  *
- * Everything returns as early as there is room for it at all marks up to its use, those that are
- * used first before the others: they are served in that order, too, by one stream of copies.
+ * An item returns as early as it fits at every mark up to its use. Items that are used first come
+ * first: one stream copies them in that order.
  *
  * What we did not do: weigh sizes, to leave as little as possible over. An item too much costs one
  * copy each way.
@@ -67,17 +67,15 @@ static void bring_back(uint64_t *on_device_bytes, uint64_t room_bytes, vw_saved_
     }
 }
 
-/* The item that leaves, is used at `after` or later, and is used first of those. */
-static vw_saved_item *used_next(vw_saved_item *items, size_t item_count, uint32_t after,
-                                uint32_t *used)
+/* Moves `*used` on to the next mark at which an item that leaves is used. False: there is none. */
+static bool find_next_use(const vw_saved_item *items, size_t item_count, uint32_t *used)
 {
-    vw_saved_item *next = NULL;
+    uint32_t next = UINT32_MAX;
     for (size_t i = 0; i < item_count; i++)
-        if (items[i].leaves && items[i].until_mark > after &&
-            (next == NULL || items[i].until_mark < next->until_mark))
-            next = &items[i];
-    *used = next != NULL ? next->until_mark : after;
-    return next;
+        if (items[i].leaves && items[i].until_mark > *used && items[i].until_mark < next)
+            next = items[i].until_mark;
+    *used = next;
+    return next != UINT32_MAX;
 }
 
 uint64_t vw_schedule_saved(const uint64_t *live_bytes, const uint64_t *away_bytes,
@@ -99,7 +97,7 @@ uint64_t vw_schedule_saved(const uint64_t *live_bytes, const uint64_t *away_byte
     }
     choose(scratch, mark_count, room_bytes, items, item_count);
     uint32_t used = 0;
-    while (used_next(items, item_count, used, &used) != NULL)
+    while (find_next_use(items, item_count, &used))
         for (size_t i = 0; i < item_count; i++)
             if (items[i].leaves && items[i].until_mark == used)
                 bring_back(scratch, room_bytes, &items[i]);

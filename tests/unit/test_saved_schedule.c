@@ -69,6 +69,18 @@ static void every_peak_finds_its_own_items(void **state)
     assert_false(items[2].leaves);
 }
 
+static void the_larger_of_two_that_are_used_together_leaves(void **state)
+{
+    (void)state;
+    const uint64_t live[4] = {1000, 3500, 3500, 1000};
+    vw_saved_item items[2] = {{.size_bytes = 300, .from_mark = 1, .until_mark = 3},
+                              {.size_bytes = 500, .from_mark = 1, .until_mark = 3}};
+    uint64_t scratch[4];
+    assert_int_equal(vw_schedule_saved(live, NULL, 4, LIMIT, items, 2, scratch), 500);
+    assert_true(items[1].leaves);
+    assert_false(items[0].leaves);
+}
+
 static void what_is_never_used_again_or_at_once_cannot_leave(void **state)
 {
     (void)state;
@@ -133,6 +145,7 @@ int main(void)
         cmocka_unit_test(what_is_used_last_leaves_first),
         cmocka_unit_test(state_that_is_away_makes_room_too),
         cmocka_unit_test(every_peak_finds_its_own_items),
+        cmocka_unit_test(the_larger_of_two_that_are_used_together_leaves),
         cmocka_unit_test(what_is_never_used_again_or_at_once_cannot_leave),
         cmocka_unit_test(every_promise_holds_for_steps_of_any_shape),
     };
