@@ -18,7 +18,8 @@ bool CopyLane::open(const DevicePools &device, vw_pinned_budget *budget)
     options.conf = "pinned_max_round_threshold_mb:1"; // else to a power of two
     options.torch_version = "2.15";
     options.budget = budget;
-    return (out != 0 || table.stream_create(context, &out) == VW_OK) &&
+    return (state_out != 0 || table.stream_create(context, &state_out) == VW_OK) &&
+           (saved_out != 0 || table.stream_create(context, &saved_out) == VW_OK) &&
            (in != 0 || table.stream_create(context, &in) == VW_OK) &&
            (tail_ != 0 || table.event_create(context, &tail_) == VW_OK) &&
            (host != nullptr || vw_pinned_pool_create(device.device, &options, &host) == VW_OK);
@@ -31,7 +32,14 @@ bool CopyLane::is_behind(const DevicePools &pools, vw_stream copies, vw_stream w
            device.table->stream_wait_event(device.context, copies, tail_) == VW_OK;
 }
 
-void *CopyLane::take_host(uint64_t size_bytes) const
+bool CopyLane::is_behind_all(DevicePools &pools, vw_stream waiting)
+{
+    const vw_device &device = *pools.device;
+    return record_all(pools, tail_) &&
+           device.table->stream_wait_event(device.context, waiting, tail_) == VW_OK;
+}
+
+void *CopyLane::take_host(uint64_t size_bytes, vw_stream out) const
 {
     void *taken = nullptr;
     if (vw_pinned_alloc(host, size_bytes, &taken) != VW_OK)
@@ -74,13 +82,36 @@ uint64_t limit_bytes_of(const DevicePools &device)
     return std::min(stats.limit_bytes, held_bytes - paged.spilled_bytes + free_bytes);
 }
 
-bool is_served_now(DevicePools &device)
+namespace
+{
+
+// Under its lock.
+bool is_served(const DevicePools &device)
 {
     vw_paged_stats stats{};
     stats.struct_size = sizeof stats;
-    std::lock_guard<std::mutex> hold(device.lock);
     return device.scopes.empty() && vw_pool_get_paged_stats(pool_of(device), &stats) == VW_OK &&
            stats.parked_bytes == 0;
+}
+
+} // namespace
+
+bool is_served_now(DevicePools &device)
+{
+    std::lock_guard<std::mutex> hold(device.lock);
+    return is_served(device);
+}
+
+// A capture begins with a scope, which takes the lock.
+bool record_all(DevicePools &device, vw_device_event event)
+{
+    const vw_device_table &table = *device.device->table;
+    constexpr size_t known_bytes =
+        offsetof(vw_device_table, event_record_all) + sizeof table.event_record_all;
+    if (table.struct_size < known_bytes || table.event_record_all == nullptr)
+        return false;
+    std::lock_guard<std::mutex> hold(device.lock);
+    return is_served(device) && table.event_record_all(device.device->context, event) == VW_OK;
 }
 
 bool take_block(DevicePools &device, uint64_t room_bytes, uint64_t size_bytes, vw_stream stream,
@@ -93,6 +124,21 @@ bool take_block(DevicePools &device, uint64_t room_bytes, uint64_t size_bytes, v
     request.is_optional = true;
     return live_bytes_of(device) + size_bytes <= room_bytes && is_served_now(device) &&
            vw_alloc_with(pool_of(device), &request, block) == VW_OK;
+}
+
+// If nobody can tell when the copy is over, the block is not freed.
+void free_behind_copy(const DevicePools &pools, vw_device_ptr block, vw_device_event copied,
+                      vw_stream copies)
+{
+    const vw_device &device = *pools.device;
+    vw_pool *pool = pool_of(pools);
+    vw_block_place place{};
+    const bool is_ordered =
+        vw_pool_find(pool, block, &place) == VW_OK &&
+        device.table->stream_wait_event(device.context, place.stream, copied) == VW_OK &&
+        vw_unrecord_stream(pool, block, copies) == VW_OK;
+    if (is_ordered || vw_record_stream(pool, block, copies) == VW_OK)
+        vw_free(pool, block);
 }
 
 } // namespace vramwise_torch

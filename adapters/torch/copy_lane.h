@@ -1,7 +1,8 @@
 // copy_lane.h - the streams and the host memory through which one GPU's data leaves and returns.
 //
-// One lane serves an optimizer's state (state_stream.h) and saved tensors (saved_stream.h): copies
-// of one direction follow each other in the order in which they were wanted.
+// One lane serves an optimizer's state (state_stream.h) and saved tensors (saved_stream.h). Copies
+// back follow each other in the order in which they were wanted. Those out have a stream each: a
+// saved tensor's copy waits for the kernel that makes it, which state must not wait for.
 #pragma once
 
 #include "device_pools.h"
@@ -11,7 +12,7 @@ namespace vramwise_torch
 {
 
 struct CopyLane {
-    vw_stream out = 0, in = 0;
+    vw_stream state_out = 0, saved_out = 0, in = 0;
     vw_pinned_pool *host = nullptr;
     uint64_t limit_bytes = 0; // what the pool can hold on its GPU, at the last step's end
 
@@ -25,12 +26,18 @@ struct CopyLane {
     bool open(const DevicePools &device, vw_pinned_budget *budget);
     // Has `copies` wait for what is queued on `work`.
     bool is_behind(const DevicePools &device, vw_stream copies, vw_stream work);
-    // Page-locked memory for copies on both streams; null: there is none.
-    void *take_host(uint64_t size_bytes) const;
+    // Has `waiting` wait for all that is queued on the GPU. False: nothing was done.
+    bool is_behind_all(DevicePools &device, vw_stream waiting);
+    // Page-locked memory for copies on `out` and back; null: there is none.
+    void *take_host(uint64_t size_bytes, vw_stream out) const;
 
   private:
     vw_device_event tail_ = 0; // of the stream that a copy waits for
 };
+
+// Records `event` behind all that is queued on the GPU, on whichever stream. False: the driver
+// cannot, or a stream may be capturing, which would not bear it.
+bool record_all(DevicePools &device, vw_device_event event);
 
 inline vw_pool *pool_of(const DevicePools &device)
 {
@@ -44,6 +51,9 @@ uint64_t limit_bytes_of(const DevicePools &device);
 // A block to bring data back into, if there is room for it now.
 bool take_block(DevicePools &device, uint64_t room_bytes, uint64_t size_bytes, vw_stream stream,
                 vw_device_ptr *block);
+// Frees a block of which `copied` marks the end of a copy on `copies`: its stream waits for it.
+void free_behind_copy(const DevicePools &device, vw_device_ptr block, vw_device_event copied,
+                      vw_stream copies);
 // False: requests go to a private pool, a stream may be capturing, or memory is parked.
 bool is_served_now(DevicePools &device);
 

@@ -78,11 +78,11 @@ bool SavedStream::is_to_leave(uint64_t index, uint64_t size_bytes) const
 bool SavedStream::copy_out(Piece &piece)
 {
     const vw_device &device = *device_.device;
-    return lane_.is_behind(device_, lane_.out, piece.home) &&
+    return lane_.is_behind(device_, lane_.saved_out, piece.home) &&
            device.table->copy(device.context, address_of(piece.host),
                               address_of(piece.storage->data_ptr().get()), piece.size_bytes,
-                              lane_.out) == VW_OK &&
-           device.table->event_record(device.context, piece.copied, lane_.out) == VW_OK;
+                              lane_.saved_out) == VW_OK &&
+           device.table->event_record(device.context, piece.copied, lane_.saved_out) == VW_OK;
 }
 
 bool SavedStream::begin_leaving(c10::TensorImpl *tensor, uint64_t index)
@@ -105,7 +105,7 @@ bool SavedStream::begin_leaving(c10::TensorImpl *tensor, uint64_t index)
         return false;
     }
     events_.reserve(events_.size() + 1); // where it goes back to
-    piece->host = lane_.take_host(piece->size_bytes);
+    piece->host = lane_.take_host(piece->size_bytes, lane_.saved_out);
     if (piece->host == nullptr || !copy_out(*piece)) {
         if (piece->host != nullptr)
             vw_pinned_free(lane_.host, piece->host);
@@ -164,27 +164,58 @@ void SavedStream::note_gone(Piece &piece)
     put(piece, place);
 }
 
+// The copy of `id` is complete, or whoever gets its memory waits for it.
+void SavedStream::let_go(uint64_t id, Piece &piece, Left &left)
+{
+    left.strong.reserve(left.strong.size() + 1);
+    late_.reserve(late_.size() + 1);
+    put(piece, away);
+    left.strong.push_back(piece.storage);
+    if (uses_of(piece.storage) == 1)
+        note_gone(piece);
+    else
+        late_.push_back(id);
+    if (piece.is_released)
+        end(id, left);
+}
+
+SavedStream::Piece *SavedStream::oldest_leaving()
+{
+    for (; !leaving_.empty(); leaving_.pop_front()) {
+        Piece *piece = find(leaving_.front());
+        if (piece != nullptr && piece->place == leaving)
+            return piece;
+        // It was wanted again before it had left.
+    }
+    return nullptr;
+}
+
 void SavedStream::settle_leaving(Left &left)
 {
     const vw_device &device = *device_.device;
-    for (; !leaving_.empty(); leaving_.pop_front()) {
-        const uint64_t id = leaving_.front();
-        Piece *piece = find(id);
-        if (piece == nullptr || piece->place != leaving)
-            continue; // it was wanted again before it had left
+    while (Piece *piece = oldest_leaving()) {
         if (device.table->event_query(device.context, piece->copied) != VW_OK)
             return;
-        left.strong.reserve(left.strong.size() + 1);
-        late_.reserve(late_.size() + 1);
-        put(*piece, away);
-        left.strong.push_back(piece->storage);
-        if (uses_of(piece->storage) == 1)
-            note_gone(*piece);
-        else
-            late_.push_back(id);
-        if (piece->is_released)
-            end(id, left);
+        const uint64_t id = leaving_.front();
+        leaving_.pop_front();
+        let_go(id, *piece, left);
     }
+}
+
+bool SavedStream::give_up_oldest(Left &left)
+{
+    const vw_device &device = *device_.device;
+    Piece *piece = oldest_leaving();
+    vw_block_place place{};
+    if (piece == nullptr ||
+        vw_pool_find(pool_of(device_), address_of(piece->storage->data_ptr().get()), &place) !=
+            VW_OK ||
+        device.table->stream_wait_event(device.context, place.stream, piece->copied) != VW_OK)
+        return false;
+    const uint64_t id = leaving_.front();
+    leaving_.pop_front();
+    let_go(id, *piece, left);
+    return true;
 }
 
 void SavedStream::settle_late(uint64_t now)
@@ -227,16 +258,6 @@ void SavedStream::settle(uint64_t now, Left &left)
         settle_late(now);
 }
 
-vw_device_event SavedStream::oldest_copy() const
-{
-    for (uint64_t id : leaving_) {
-        const Piece *piece = find(id);
-        if (piece != nullptr && piece->place == leaving)
-            return piece->copied;
-    }
-    return 0;
-}
-
 void SavedStream::release(uint64_t id)
 {
     std::lock_guard<std::mutex> hold(released_lock_);
@@ -264,9 +285,7 @@ void SavedStream::drop_block(Piece &piece)
 {
     if (piece.place != returning)
         return;
-    // It is reused when the copy into it is over; if nobody can tell when, never.
-    if (vw_record_stream(pool_of(device_), piece.block, lane_.in) == VW_OK)
-        vw_free(pool_of(device_), piece.block);
+    free_behind_copy(device_, piece.block, piece.copied, lane_.in);
     piece.block = VW_NULL;
     put(piece, away);
 }
@@ -289,8 +308,9 @@ void SavedStream::begin_returns(uint64_t now)
         if (!take_block(device_, lane_.room_bytes(), piece->size_bytes, piece->home, &piece->block))
             return;
         put(*piece, returning);
-        // The block may be in use by work that is queued on its stream.
+        // The block may be in use by work that is queued on its stream, and the copy out under way.
         if (!lane_.is_behind(device_, lane_.in, piece->home) ||
+            device.table->stream_wait_event(device.context, lane_.in, piece->copied) != VW_OK ||
             device.table->copy(device.context, piece->block, address_of(piece->host),
                                piece->size_bytes, lane_.in) != VW_OK ||
             device.table->event_record(device.context, piece->copied, lane_.in) != VW_OK) {
@@ -349,7 +369,7 @@ long long SavedStream::fetch(uint64_t id, c10::StorageImpl *shell, uint64_t now,
         // The copy may still read its memory, which others may free from now on.
         const c10::Device place = piece->storage->data_ptr().device();
         if (vw_record_stream(pool_of(device_), address_of(piece->storage->data_ptr().get()),
-                             lane_.out) != VW_OK)
+                             lane_.saved_out) != VW_OK)
             return is_unknown;
         left.strong.push_back(piece->storage);
         if (uses_of(piece->storage) == 1) { // nobody else has it: its memory goes on

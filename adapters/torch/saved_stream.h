@@ -75,8 +75,9 @@ class SavedStream
 
     // Gives up what was copied out meanwhile, or is not wanted any more.
     void settle(uint64_t now, Left &left);
-    // The event of the copy that left first and is not complete; 0: there is none.
-    vw_device_event oldest_copy() const;
+    // The same for what left first, before its copy is complete: the stream of its memory waits for
+    // that. False: nothing leaves.
+    bool give_up_oldest(Left &left);
     // Begins to copy back what is due.
     void begin_returns(uint64_t now);
     // Planned returns that were not begun: they come before those of state, which is used later.
@@ -129,6 +130,8 @@ class SavedStream
     bool copy_out(Piece &piece);
     void put(Piece &piece, Place place);
     void note_gone(Piece &piece);
+    void let_go(uint64_t id, Piece &piece, Left &left);
+    Piece *oldest_leaving();
     void settle_released(Left &left);
     void settle_leaving(Left &left);
     void settle_late(uint64_t now);

@@ -2,16 +2,18 @@
 //
 // What is copied when, and what makes each move right:
 //
-//   out   The copy waits for what is queued on the optimizer's stream, which wrote the state. Until
-//         it is complete the storage is bound to the device's block. It is bound to the host's copy
-//         only if the tensor's version is what it was when the copy began.
+//   out   The copy waits for all that was queued when the optimizer's step ended, which wrote the
+//         state, and for nothing later: the host runs ahead of the GPU. Until it is complete the
+//         storage is bound to the device's block. It is bound to the host's copy only if the
+//         tensor's version is what it was at the step's end.
 //   in    The copy waits for the stream whose memory the new block was. The step's stream waits for
 //         the copy before the storage is bound to the block. If the version is not what it was when
 //         the state left, the copy is made again. What the optimizer's own step writes needs no
 //         version: fetch() before the step ends every other copy, and none begins until
 //         note_step(). A step that fails is not noted: its state stays where it is up to the next.
 //   free  A block that a storage was bound to may still be read by work on any stream, queued while
-//         it was: it is freed when the whole device was waited for.
+//         it was. It is freed when the stream that gets its memory waits for all of that. The host
+//         waits only where the driver has no event for it.
 //
 // A version does not see what is written by raw address, or through tensor.data. Such writes to a
 // state outside of its optimizer's step are lost where they meet a copy; docs/design/010-spill.md
@@ -199,7 +201,7 @@ bool StateStream::prepare(Lane &lane, Piece &piece)
         return false;
     if (piece.host != nullptr)
         return true;
-    piece.host = lane.copies.take_host(piece.size_bytes);
+    piece.host = lane.copies.take_host(piece.size_bytes, lane.copies.state_out);
     return piece.host != nullptr;
 }
 
@@ -210,7 +212,7 @@ bool StateStream::copy(Lane &lane, Piece &piece, bool is_out)
     const vw_device &device = *piece.device->device;
     const vw_device_ptr on_host = address_of(piece.host);
     const vw_device_ptr there = is_out ? address_of(piece.storage->data_ptr().get()) : piece.back;
-    const vw_stream stream = is_out ? lane.copies.out : lane.copies.in;
+    const vw_stream stream = is_out ? lane.copies.state_out : lane.copies.in;
     return vw_record_stream(pool_of(*piece.device), there, stream) == VW_OK &&
            device.table->copy(device.context, is_out ? on_host : there, is_out ? there : on_host,
                               piece.size_bytes, stream) == VW_OK &&
@@ -251,8 +253,22 @@ void StateStream::set_due(Piece &piece, bool is_due)
     piece.is_due_out = is_due;
 }
 
-// One chunk of a piece that is due; with the first, the piece waits for its optimizer's stream. Its
-// storage is held meanwhile: its owner may end.
+// Has the copies of a piece wait for all that was queued when its optimizer's step ended. Where it
+// was written since, or nobody can tell, for what is queued now.
+bool StateStream::begin_copy(Lane &lane, Piece &piece)
+{
+    const vw_device &device = *piece.device->device;
+    const vw_stream copies = lane.copies.state_out;
+    const uint32_t version = piece.counter.current_version(); // before what it vouches for
+    const bool is_as_stepped = version == piece.version && lane.has_step_end;
+    piece.version = version;
+    return is_as_stepped
+               ? device.table->stream_wait_event(device.context, copies, lane.step_end) == VW_OK
+               : lane.copies.is_behind_all(*piece.device, copies) ||
+                     lane.copies.is_behind(*piece.device, copies, piece.home);
+}
+
+// One chunk of a piece that is due. Its storage is held meanwhile: its owner may end.
 bool StateStream::copy_chunk(Lane &lane, Piece &piece, SavedStream::Left &left)
 {
     const vw_device &device = *piece.device->device;
@@ -262,21 +278,20 @@ bool StateStream::copy_chunk(Lane &lane, Piece &piece, SavedStream::Left &left)
     left.strong.push_back(piece.storage);
     const vw_device_ptr from = address_of(piece.storage->data_ptr().get());
     if (piece.copied_bytes == 0) {
-        piece.version = piece.counter.current_version();
-        if (piece.place != on_device ||
-            !lane.copies.is_behind(*piece.device, lane.copies.out, piece.home) ||
-            vw_record_stream(pool_of(*piece.device), from, lane.copies.out) != VW_OK)
+        if (piece.place != on_device || !begin_copy(lane, piece) ||
+            vw_record_stream(pool_of(*piece.device), from, lane.copies.state_out) != VW_OK)
             return false;
         put(piece, leaving);
     }
     const uint64_t size_bytes = std::min(chunk_bytes, piece.size_bytes - piece.copied_bytes);
     if (device.table->copy(device.context, address_of(piece.host) + piece.copied_bytes,
-                           from + piece.copied_bytes, size_bytes, lane.copies.out) != VW_OK)
+                           from + piece.copied_bytes, size_bytes, lane.copies.state_out) != VW_OK)
         return false;
     piece.copied_bytes += size_bytes;
     if (piece.copied_bytes == piece.size_bytes) {
         set_due(piece, false);
-        return device.table->event_record(device.context, piece.copied, lane.copies.out) == VW_OK;
+        return device.table->event_record(device.context, piece.copied, lane.copies.state_out) ==
+               VW_OK;
     }
     return true;
 }
@@ -304,25 +319,20 @@ bool StateStream::copy_due(Lane &lane, DevicePools &device, const Piece *last,
     return false;
 }
 
-uint64_t StateStream::look_at(NamedTensor tensor)
-{
-    std::lock_guard<std::timed_mutex> hold(lock_);
-    Piece *piece = find(tensor);
-    if (piece == nullptr || piece->place != on_device || piece->is_in_step)
-        return 0;
-    piece->version = version_of(tensor);
-    return piece->size_bytes;
-}
-
 uint64_t StateStream::copy_out_at_once(NamedTensor tensor)
 {
     std::lock_guard<std::timed_mutex> hold(lock_);
     Piece *piece = find(tensor);
-    if (piece == nullptr || piece->place != on_device || piece->is_in_step || !is_on() ||
-        piece->version != version_of(tensor))
+    if (piece == nullptr || piece->place != on_device || piece->is_in_step || is_parked_ ||
+        !is_on())
         return 0;
     Lane &lane = lane_of(*piece->device);
-    if (!prepare(lane, *piece) || !copy(lane, *piece, true))
+    const vw_device &device = *piece->device->device;
+    piece->version = version_of(tensor); // before what it vouches for
+    if (!prepare(lane, *piece) ||
+        (!lane.copies.is_behind_all(*piece->device, lane.copies.state_out) &&
+         device.table->synchronize(device.context) != VW_OK) ||
+        !copy(lane, *piece, true))
         return 0;
     set_due(*piece, false);
     put_returns_off(lane); // not planned: nobody knows when there is room again
@@ -370,24 +380,48 @@ uint64_t StateStream::bind_out(NamedTensor tensor)
     return piece->size_bytes;
 }
 
+// Has the streams whose memory the blocks are wait for all that is queued, on whichever stream:
+// work that reads them may be anywhere. The copies out are complete: bind_out() has seen it.
+bool StateStream::is_reuse_ordered(Lane &lane, DevicePools &pools,
+                                   const std::vector<c10::DataPtr> &blocks, uint64_t *freed_bytes)
+{
+    std::vector<vw_stream> streams;
+    for (const c10::DataPtr &block : blocks) {
+        const vw_device_ptr address = address_of(block.get());
+        vw_block_place place{};
+        if (vw_pool_find(pool_of(pools), address, &place) != VW_OK)
+            return false;
+        *freed_bytes += place.block_bytes;
+        if (std::find(streams.begin(), streams.end(), place.stream) == streams.end())
+            streams.push_back(place.stream);
+    }
+    for (vw_stream stream : streams)
+        if (!lane.copies.is_behind_all(pools, stream))
+            return false;
+    for (const c10::DataPtr &block : blocks)
+        if (vw_unrecord_stream(pool_of(pools), address_of(block.get()), lane.copies.state_out) !=
+            VW_OK)
+            return false;
+    return true;
+}
+
 uint64_t StateStream::release(DevicePools &pools)
 {
-    std::vector<c10::DataPtr> freed;
+    const vw_device &device = *pools.device;
+    std::vector<c10::DataPtr> freed; // ends without the lock
+    uint64_t freed_bytes = 0;
+    bool is_ordered = false;
     {
         std::lock_guard<std::timed_mutex> hold(lock_);
-        freed.swap(lane_of(pools).left);
+        Lane &lane = lane_of(pools);
+        freed.swap(lane.left);
+        is_ordered = is_reuse_ordered(lane, pools, freed, &freed_bytes);
     }
-    const vw_device &device = *pools.device;
-    uint64_t freed_bytes = 0;
-    const bool is_idle = device.table->synchronize(device.context) == VW_OK;
-    for (c10::DataPtr &block : freed) {
-        vw_block_place place{};
-        if (!is_idle)
-            block.release_context(); // a device that failed: nobody knows who still uses it
-        else if (vw_pool_find(pool_of(pools), address_of(block.get()), &place) == VW_OK)
-            freed_bytes += place.block_bytes;
-    }
-    return freed_bytes;
+    if (is_ordered || device.table->synchronize(device.context) == VW_OK)
+        return freed_bytes;
+    for (c10::DataPtr &block : freed)
+        block.release_context(); // a device that failed: nobody knows who still uses it
+    return 0;
 }
 
 // ---- coming back -------------------------------------------------------------------------------
@@ -405,7 +439,7 @@ void StateStream::drop_block(Piece &piece)
 {
     if (piece.place != returning)
         return;
-    vw_free(pool_of(*piece.device), piece.back); // reused when the copy into it is over
+    free_behind_copy(*piece.device, piece.back, piece.copied, lane_of(*piece.device).copies.in);
     piece.back = VW_NULL;
     piece.is_fetched = false;
     put(piece, away);
@@ -445,6 +479,8 @@ uint64_t StateStream::fetch(NamedTensor tensor)
         return 0;
     }
     piece->is_fetched = true;
+    if (current == piece->home) // which is behind the copy now
+        vw_unrecord_stream(pool_of(*piece->device), piece->back, lane.copies.in);
     return piece->size_bytes;
 }
 

@@ -14,8 +14,8 @@
 //
 // A storage is bound elsewhere with Python's lock held, and only where nobody but the optimizer can
 // have it in hand (is_alone()). So no thread is between reading its address and using it. All views
-// share the storage: none is left behind. The memory it was bound to is free only when the whole
-// device has come past that moment.
+// share the storage: none is left behind. Work on its old memory may be queued anywhere; whoever
+// gets that memory is behind all of it, in the order of streams.
 //
 // Tensors that the forward pass saves go the same way by other means (saved_stream.h), through the
 // same streams and by the same marks, so their calls come by here too.
@@ -110,9 +110,8 @@ class StateStream
     // pump()s: copies go through one engine in the order in which they are queued, and so a small
     // one of the program's, such as that of a loss, waits for few bytes only.
     uint64_t copy_out(NamedTensor tensor);
-    // The same at once, in two parts between which the caller waits for the device (release()):
-    // what was written before is in the copy, and what was written since shows in the version.
-    uint64_t look_at(NamedTensor tensor);
+    // The same at once, behind all that is queued: what was written before is in the copy, and what
+    // was written since shows in the version.
     uint64_t copy_out_at_once(NamedTensor tensor);
     // Before the optimizer's step, on the current stream: which then waits for the copy into the
     // block that bind_in() binds it to. Its bytes; 0: it is on the device, or has to stay away.
@@ -121,7 +120,7 @@ class StateStream
     void wait(NamedTensor tensor); // for its copy
     // Begins copies chunk by chunk, until stop().
     void pump();
-    // Waits for the device, and frees the blocks that pieces were bound to. Their bytes.
+    // Frees the blocks that pieces were bound to, behind all that is queued. Their bytes.
     uint64_t release(DevicePools &device);
     // Saved tensors, as in saved_stream.h; `shell` and `tensor` have storages of their own.
     long long save(c10::TensorImpl *tensor);
@@ -148,8 +147,8 @@ class StateStream
         bool is_due_out = false;   // is to be copied out, or the rest of it
         uint64_t copied_bytes = 0; // so far
         c10::VariableVersion counter;
-        uint32_t version = 0;         // of the tensor when it was copied out
-        vw_stream home = 0;           // on which its optimizer steps
+        uint32_t version = 0;         // of the tensor, that its newest copy has
+        vw_stream home = 0;           // on which its optimizer steps, and of its memory
         void *host = nullptr;         // its copy; kept for the next time
         vw_device_ptr back = VW_NULL; // returning: the block that is being filled
         vw_device_event copied = 0;   // behind the newest copy
@@ -172,6 +171,9 @@ class StateStream
         size_t due_pieces = 0;    // to be copied out, from the next request on
         std::atomic<bool> is_pumping{false}; // that has come
         std::array<vw_device_event, 2> chunk_ends{};
+        // Behind all that was queued when the newest step ended whose state is to leave.
+        vw_device_event step_end = 0;
+        bool has_step_end = false;
 
         std::vector<c10::DataPtr> left; // blocks that nothing is bound to, until release()
         StreamCounts counts;
@@ -205,9 +207,12 @@ class StateStream
     bool is_due(const Lane &lane, const Piece &piece, bool is_for_step) const;
     bool begin_return(const Lane &lane, Piece &piece);
     void set_due(Piece &piece, bool is_due);
+    bool begin_copy(Lane &lane, Piece &piece);
     bool copy_chunk(Lane &lane, Piece &piece, SavedStream::Left &left);
     bool copy_due(Lane &lane, DevicePools &device, const Piece *last, SavedStream::Left &left);
     static void put_returns_off(Lane &lane);
+    bool is_reuse_ordered(Lane &lane, DevicePools &pools, const std::vector<c10::DataPtr> &blocks,
+                          uint64_t *freed_bytes);
     void drop_block(Piece &piece);
     void begin_returns(Lane &lane, const DevicePools &device);
     uint64_t drop_returns(const DevicePools &device);
@@ -216,7 +221,7 @@ class StateStream
     void pump_device(DevicePools &device);
     bool has_state_to_move(const DevicePools &device);
     uint64_t shortfall_bytes(DevicePools &device, uint64_t size_bytes, bool is_missed);
-    uint64_t wait_for_saved(DevicePools &device, uint64_t wanted_bytes);
+    uint64_t give_up_saved(DevicePools &device, uint64_t wanted_bytes);
     bool ask_python(const DevicePools &device, uint64_t size_bytes);
 
     DevicePools *devices_;

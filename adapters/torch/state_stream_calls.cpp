@@ -78,8 +78,6 @@ unsigned long long vramwise_torch_stream_move(unsigned long long tensor, unsigne
             return 0;
         case VRAMWISE_TORCH_COPY_OUT:
             return stream.copy_out(state);
-        case VRAMWISE_TORCH_LOOK_AT:
-            return stream.look_at(state);
         case VRAMWISE_TORCH_COPY_AT_ONCE:
             return stream.copy_out_at_once(state);
         case VRAMWISE_TORCH_BIND_OUT:

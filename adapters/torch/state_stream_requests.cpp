@@ -73,7 +73,7 @@ void StateStream::pump_device(DevicePools &device)
             std::lock_guard<std::timed_mutex> hold(lock_);
             if ((ends[turn] == 0 && gpu.table->event_create(gpu.context, &ends[turn]) != VW_OK) ||
                 !copy_due(lane, device, nullptr, left) ||
-                gpu.table->event_record(gpu.context, ends[turn], lane.copies.out) != VW_OK) {
+                gpu.table->event_record(gpu.context, ends[turn], lane.copies.state_out) != VW_OK) {
                 lane.is_pumping = false;
                 return;
             }
@@ -157,7 +157,13 @@ uint64_t StateStream::plan(DevicePools &device, bool is_step_end)
     }
     const uint64_t out_bytes =
         lane.bytes_in[leaving] + lane.bytes_in[away] + lane.bytes_in[returning];
-    return lane.leave_bytes > out_bytes ? lane.leave_bytes - out_bytes : 0;
+    if (lane.leave_bytes <= out_bytes)
+        return 0;
+    const vw_device &gpu = *device.device;
+    lane.has_step_end =
+        (lane.step_end != 0 || gpu.table->event_create(gpu.context, &lane.step_end) == VW_OK) &&
+        record_all(device, lane.step_end);
+    return lane.leave_bytes - out_bytes;
 }
 
 StreamCounts StateStream::counts(const DevicePools &device)
@@ -187,24 +193,19 @@ uint64_t StateStream::shortfall_bytes(DevicePools &device, uint64_t size_bytes, 
     return std::min(size_bytes, wanted_bytes - limit_bytes + slack_bytes);
 }
 
-// Waits for saved tensors that are being copied out, the oldest first, and lets go of them. The
-// bytes that became free.
-uint64_t StateStream::wait_for_saved(DevicePools &device, uint64_t wanted_bytes)
+// Lets go of saved tensors that are being copied out, the oldest first: whoever gets their memory
+// waits for the copies, and the host does not. The bytes that became free.
+uint64_t StateStream::give_up_saved(DevicePools &device, uint64_t wanted_bytes)
 {
     Lane &lane = lane_of(device);
     const uint64_t before_bytes = live_bytes_of(device);
     uint64_t freed_bytes = 0;
-    while (freed_bytes < wanted_bytes) {
-        vw_device_event oldest = 0;
+    for (bool is_more = true; is_more && freed_bytes < wanted_bytes;) {
         {
+            SavedStream::Left left;                                   // ends without the lock
             std::unique_lock<std::timed_mutex> hold(lock_, a_moment); // it may have Python's
-            if (hold.owns_lock())
-                oldest = lane.saved->oldest_copy();
+            is_more = hold.owns_lock() && !is_parked_ && lane.saved->give_up_oldest(left);
         }
-        const vw_device &gpu = *device.device;
-        if (oldest == 0 || gpu.table->event_synchronize(gpu.context, oldest) != VW_OK)
-            break;
-        settle(lane);
         freed_bytes = before_bytes - std::min(before_bytes, live_bytes_of(device));
     }
     return freed_bytes;
@@ -226,7 +227,7 @@ bool StateStream::make_room(DevicePools &device, uint64_t size_bytes, bool is_mi
     const uint64_t wanted_bytes = shortfall_bytes(device, size_bytes, is_missed);
     if (wanted_bytes == 0)
         return false;
-    uint64_t freed_bytes = wait_for_saved(device, wanted_bytes);
+    uint64_t freed_bytes = give_up_saved(device, wanted_bytes);
     if (freed_bytes < wanted_bytes)
         freed_bytes += drop_returns(device);
     bool is_worth_while = freed_bytes != 0;

@@ -67,18 +67,17 @@ VRAMWISE_TORCH_API int vramwise_torch_mark_step(char *message, size_t capacity);
  * is a new schedule.
  * stream_move(): one of the below.
  * stream_wait(): waits for a copy out.
- * stream_release(): waits for the GPU, and frees what was bound out. Its bytes.
+ * stream_release(): frees what was bound out, behind all that is queued on the GPU. Its bytes.
  * stream_pump(): copies out what is due, in a thread of its own; returns after stream_stop().
  * stream_next_need(): waits for a request without room; 0: there will be no more. Then
  * stream_answer(). */
 #define VRAMWISE_TORCH_NOTE_STEP 0    /* its optimizer has stepped, on the current stream */
 #define VRAMWISE_TORCH_COPY_OUT 1     /* it is to be copied out from the next request on; bytes */
-#define VRAMWISE_TORCH_LOOK_AT 2      /* before stream_release() and COPY_AT_ONCE; bytes */
-#define VRAMWISE_TORCH_COPY_AT_ONCE 3 /* begins to copy it out; bytes */
-#define VRAMWISE_TORCH_FETCH 4        /* before a step on the current stream; bytes to BIND_IN */
-#define VRAMWISE_TORCH_BIND_OUT 5     /* with the lock, behind stream_wait(); bytes; 0: it stays */
-#define VRAMWISE_TORCH_BIND_IN 6      /* with the lock, behind FETCH; 1: it is on the GPU */
-#define VRAMWISE_TORCH_IS_ALONE 7     /* with the lock; 1: held like the tensor of stream_start() */
+#define VRAMWISE_TORCH_COPY_AT_ONCE 2 /* begins to copy it out; bytes */
+#define VRAMWISE_TORCH_FETCH 3        /* before a step on the current stream; bytes to BIND_IN */
+#define VRAMWISE_TORCH_BIND_OUT 4     /* with the lock, behind stream_wait(); bytes; 0: it stays */
+#define VRAMWISE_TORCH_BIND_IN 5      /* with the lock, behind FETCH; 1: it is on the GPU */
+#define VRAMWISE_TORCH_IS_ALONE 6     /* with the lock; 1: held like the tensor of stream_start() */
 VRAMWISE_TORCH_API unsigned long long
 vramwise_torch_stream_move(unsigned long long tensor, unsigned long long object, int what);
 VRAMWISE_TORCH_API int

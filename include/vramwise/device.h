@@ -178,6 +178,11 @@ typedef struct vw_device_table {
      * piece, or in one mapping with access. NULL or VW_ERR_UNSUPPORTED without has_dma_buf. */
     vw_status (*export_dma_buf)(void *context, vw_device_ptr address, uint64_t size_bytes,
                                 int *file_descriptor);
+
+    /* As event_record(), behind all that this process has queued on the device so far, on every
+     * stream. A stream that waits for the event is behind all of that, and nobody else waits. NULL
+     * or VW_ERR_UNSUPPORTED where the driver is older than CUDA 12.5. */
+    vw_status (*event_record_all)(void *context, vw_device_event event);
 } vw_device_table;
 
 /* A device. Filled by whoever makes it; read-only afterwards. */

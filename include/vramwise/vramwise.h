@@ -239,6 +239,10 @@ VW_API vw_status vw_free(vw_pool *pool, vw_device_ptr address);
 VW_API VW_MUST_CHECK vw_status vw_record_stream(vw_pool *pool, vw_device_ptr address,
                                                 vw_stream stream);
 
+/* Takes vw_record_stream() back: that work is done, or the block's own stream waits for it. Uses
+ * that are part of a captured graph stay. VW_ERR_UNKNOWN_ADDRESS */
+VW_API vw_status vw_unrecord_stream(vw_pool *pool, vw_device_ptr address, vw_stream stream);
+
 /* Tells the pool that others can see the block at `address`: an IPC peer, a network card, a graph
  * made elsewhere. Its pages stay mapped where they are until vw_pool_unpin(), even after the block
  * was freed; they still serve requests then. Calls nest.

@@ -96,8 +96,8 @@ typedef struct vw__cuda_access {
 /* X(name, newest symbol, fallback or NULL, is it required, parameters). Every function returns
  * vw__cuda_result. Not required: what came with CUDA 10.0 (cuStreamIsCapturing,
  * cuGraphNodeGetDependencies), 10.1 (cuThreadExchangeStreamCaptureMode), 10.2 (virtual
- * memory), 11.3 (cuStreamGetCaptureInfo; its other versions have other parameters) and 11.7
- * (cuMemGetHandleForAddressRange). */
+ * memory), 11.3 (cuStreamGetCaptureInfo; its other versions have other parameters), 11.7
+ * (cuMemGetHandleForAddressRange) and 12.5 (cuCtxRecordEvent). */
 #define VW__CUDA_SYMBOL_LIST(X)                                                                    \
     X(cuInit, "cuInit", NULL, true, (unsigned flags))                                              \
     X(cuDriverGetVersion, "cuDriverGetVersion", NULL, true, (int *version))                        \
@@ -147,6 +147,8 @@ typedef struct vw__cuda_access {
     X(cuEventCreate, "cuEventCreate", NULL, true, (vw__cuda_event * event, unsigned flags))        \
     X(cuEventDestroy, "cuEventDestroy_v2", NULL, true, (vw__cuda_event event))                     \
     X(cuEventRecord, "cuEventRecord", NULL, true, (vw__cuda_event event, vw__cuda_stream stream))  \
+    X(cuCtxRecordEvent, "cuCtxRecordEvent", NULL, false,                                           \
+      (vw__cuda_context context, vw__cuda_event event))                                            \
     X(cuEventQuery, "cuEventQuery", NULL, true, (vw__cuda_event event))                            \
     X(cuEventSynchronize, "cuEventSynchronize", NULL, true, (vw__cuda_event event))                \
     X(cuStreamIsCapturing, "cuStreamIsCapturing", NULL, false,                                     \

@@ -280,6 +280,11 @@ static vw_status stand_in_event_record(void *context, vw_device_event event, vw_
     COUNTED(EVENT_RECORD, 1, 0, vw__streams_event_record(&device->streams, event, stream));
 }
 
+static vw_status stand_in_event_record_all(void *context, vw_device_event event)
+{
+    COUNTED(EVENT_RECORD, 1, 0, vw__streams_event_record_all(&device->streams, event));
+}
+
 static vw_status stand_in_event_query(void *context, vw_device_event event)
 {
     COUNTED(EVENT_QUERY, 1, 0, vw__streams_event_query(&device->streams, event));
@@ -532,6 +537,7 @@ static const vw_device_table stand_in_table = {
     .create_on_host = stand_in_create_on_host,
     .stream_capture_nodes = stand_in_stream_capture_nodes,
     .graph_node_parents = stand_in_graph_node_parents,
+    .event_record_all = stand_in_event_record_all,
 };
 
 /* ---- making and ending ----------------------------------------------------------------------- */

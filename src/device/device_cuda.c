@@ -165,6 +165,15 @@ static vw_status event_record(void *context, vw_device_event event, vw_stream st
                     "cuEventRecord(event %#" PRIx64 ", stream %#" PRIx64 ")", event, stream);
 }
 
+static vw_status event_record_all(void *context, vw_device_event event)
+{
+    const vw__cuda_gpu *device = context;
+    if (device->driver->cuCtxRecordEvent == NULL)
+        return vw__fail(VW_ERR_UNSUPPORTED, "this driver has no event for all streams together");
+    VW__CUDA_RETURN(device, VW_ERR_DEVICE, cuCtxRecordEvent(device->primary, event_of(event)),
+                    "cuCtxRecordEvent(event %#" PRIx64 ")", event);
+}
+
 static vw_status event_query(void *context, vw_device_event event)
 {
     vw__cuda_gpu *device = context;
@@ -336,6 +345,7 @@ static const vw_device_table cuda_table = {
     .stream_capture_nodes = stream_capture_nodes,
     .graph_node_parents = graph_node_parents,
     .export_dma_buf = vw__cuda_export_dma_buf,
+    .event_record_all = event_record_all,
 };
 
 const vw_device_table *vw__cuda_device_table(void)

@@ -45,6 +45,9 @@ enum { FIRST_EVENT_CAPACITY = 64 };
 #define FIRST_STREAM_NUMBER UINT64_C(0x10000)
 #define STREAM_NUMBER_STEP UINT64_C(0x100)
 
+/* A stream of our own that only waits for others, for events behind all of them. */
+#define ALL_STREAMS UINT64_MAX
+
 void vw__streams_init(vw__streams *streams, bool is_held)
 {
     memset(streams, 0, sizeof *streams);
@@ -366,13 +369,9 @@ vw_status vw__streams_event_synchronize(vw__streams *streams, vw_device_event ev
     return VW_OK;
 }
 
-vw_status vw__streams_wait_event(vw__streams *streams, vw_stream stream, vw_device_event event)
+static vw_status wait_for_point(vw__streams *streams, vw_stream stream, vw_stream awaited,
+                                uint64_t point)
 {
-    vw__streams_event *slot = find_event(streams, event);
-    if (slot == NULL)
-        return unknown_event("stream_wait_event", event);
-    if (is_complete(streams, slot) || slot->stream == stream)
-        return VW_OK; /* a stream's own order does the rest */
     stream_record *record = find_or_make_record(streams, stream);
     stream_wait *wait = vw__host_alloc(sizeof *wait);
     if (record == NULL || wait == NULL) {
@@ -380,12 +379,39 @@ vw_status vw__streams_wait_event(vw__streams *streams, vw_stream stream, vw_devi
         return vw__fail_host_memory(sizeof *record + sizeof *wait, "a stream that waits");
     }
     record->queued = ++streams->latest_point;
-    *wait = (stream_wait){NULL, record->queued, slot->stream, slot->point};
+    *wait = (stream_wait){NULL, record->queued, awaited, point};
     if (record->last_wait != NULL)
         record->last_wait->next = wait;
     else
         record->first_wait = wait;
     record->last_wait = wait;
+    return VW_OK;
+}
+
+vw_status vw__streams_wait_event(vw__streams *streams, vw_stream stream, vw_device_event event)
+{
+    vw__streams_event *slot = find_event(streams, event);
+    if (slot == NULL)
+        return unknown_event("stream_wait_event", event);
+    if (is_complete(streams, slot) || slot->stream == stream)
+        return VW_OK; /* a stream's own order does the rest */
+    return wait_for_point(streams, stream, slot->stream, slot->point);
+}
+
+vw_status vw__streams_event_record_all(vw__streams *streams, vw_device_event event)
+{
+    if (find_event(streams, event) == NULL)
+        return unknown_event("event_record_all", event);
+    for (const stream_record *record = first_record(streams); record != NULL;
+         record = record_after(streams, record))
+        if (record->number != ALL_STREAMS && record->reached < record->queued)
+            VW__TRY(wait_for_point(streams, ALL_STREAMS, record->number, record->queued));
+    VW__TRY(vw__streams_event_record(streams, event, ALL_STREAMS));
+    stream_record *all = find_record(streams, ALL_STREAMS);
+    if (all != NULL) {
+        all->told = streams->latest_point; /* it has no work of its own that anybody completes */
+        advance_all(streams);
+    }
     return VW_OK;
 }
 

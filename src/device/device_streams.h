@@ -75,6 +75,7 @@ vw_status vw__streams_wait_event(vw__streams *streams, vw_stream stream, vw_devi
 vw_status vw__streams_event_create(vw__streams *streams, vw_device_event *out);
 vw_status vw__streams_event_destroy(vw__streams *streams, vw_device_event event);
 vw_status vw__streams_event_record(vw__streams *streams, vw_device_event event, vw_stream stream);
+vw_status vw__streams_event_record_all(vw__streams *streams, vw_device_event event);
 vw_status vw__streams_event_query(vw__streams *streams, vw_device_event event);
 vw_status vw__streams_event_synchronize(vw__streams *streams, vw_device_event event);
 

@@ -160,6 +160,12 @@ VW__POOL_NAMED_CALL vw_status vw_alloc(vw_pool *pool, uint64_t size_bytes, vw_st
                : serve_when_woken(pool, &request, caller, out, NULL);
 }
 
+__attribute__((cold, noinline)) vw_status vw__pool_not_live(vw_device_ptr address)
+{
+    return vw__fail(VW_ERR_UNKNOWN_ADDRESS,
+                    "%#" PRIx64 " is not the start of a live block of this pool", address);
+}
+
 /* ---- the way back ---------------------------------------------------------------------------- */
 
 static __attribute__((cold, noinline)) vw_status unknown_address(vw_device_ptr address)

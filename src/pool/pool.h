@@ -113,6 +113,9 @@ static inline vw_status vw__pool_enter(const vw_pool *pool)
     return VW_OK;
 }
 
+/* Refuses an address. */
+vw_status vw__pool_not_live(vw_device_ptr address);
+
 static inline void vw__pool_lock(const vw_pool *pool)
 {
     vw__mutex_lock((vw__mutex *)(uintptr_t)&pool->lock);

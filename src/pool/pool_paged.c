@@ -4,15 +4,7 @@
  * it succeeds, and a program need not know which engine it runs on. */
 #include "pool/pool.h"
 
-#include <inttypes.h>
-
 #include "base/struct_size.h"
-
-static vw_status not_live(vw_device_ptr address)
-{
-    return vw__fail(VW_ERR_UNKNOWN_ADDRESS,
-                    "%#" PRIx64 " is not the start of a live block of this pool", address);
-}
 
 vw_status vw_pool_pin(vw_pool *pool, vw_device_ptr address)
 {
@@ -24,7 +16,7 @@ vw_status vw_pool_pin(vw_pool *pool, vw_device_ptr address)
     if (block != NULL && table->pin != NULL)
         status = table->pin(pool->engine, block);
     vw__pool_unlock(pool);
-    return block != NULL ? status : not_live(address);
+    return block != NULL ? status : vw__pool_not_live(address);
 }
 
 vw_status vw_pool_unpin(vw_pool *pool, vw_device_ptr address)
@@ -51,7 +43,7 @@ vw_status vw_advise(vw_pool *pool, vw_device_ptr address, vw_advice advice)
     if (block != NULL && table->advise != NULL)
         table->advise(pool->engine, block, advice);
     vw__pool_unlock(pool);
-    return block != NULL ? VW_OK : not_live(address);
+    return block != NULL ? VW_OK : vw__pool_not_live(address);
 }
 
 VW__POOL_NAMED_CALL vw_status vw_pool_mark_step(vw_pool *pool)

@@ -97,8 +97,7 @@ static vw_status find_to_share(vw_pool *pool, vw_device_ptr address, vw__block *
 {
     *out = vw__block_map_get(&pool->live, address);
     if (*out == NULL)
-        return vw__fail(VW_ERR_UNKNOWN_ADDRESS,
-                        "%#" PRIx64 " is not the start of a live block of this pool", address);
+        return vw__pool_not_live(address);
     if (!pool->is_shareable)
         return vw__fail(VW_ERR_UNSUPPORTED, "the pool was not made with is_shareable");
     return VW_OK;

@@ -31,6 +31,12 @@ static vw__stream_order_use *find_use(const vw__block *block, vw_stream stream)
     return use;
 }
 
+static void recycle(vw__stream_order *order, vw__stream_order_use *use)
+{
+    use->next = order->spare;
+    order->spare = use;
+}
+
 /* Makes sure that a spare use and the stream's queue exist. Without the lock: it takes memory and
  * calls the driver. Another thread may have the use when the caller looks again. */
 static vw_status prepare_use(vw_pool *pool, vw_stream stream)
@@ -97,12 +103,30 @@ vw_status vw_record_stream(vw_pool *pool, vw_device_ptr address, vw_stream strea
             block != NULL && (vw__block_stream(block) == stream || add_use(pool, block, stream));
         vw__pool_unlock(pool);
         if (block == NULL)
-            return vw__fail(VW_ERR_UNKNOWN_ADDRESS,
-                            "%#" PRIx64 " is not the start of a live block of this pool", address);
+            return vw__pool_not_live(address);
         if (is_done)
             return VW_OK;
         VW__TRY(prepare_use(pool, stream));
     }
+}
+
+vw_status vw_unrecord_stream(vw_pool *pool, vw_device_ptr address, vw_stream stream)
+{
+    VW__TRY(vw__pool_enter(pool));
+    if (address == VW_NULL)
+        return VW_OK;
+    vw__pool_lock(pool);
+    vw__block *block = vw__block_map_get(&pool->live, address);
+    vw__stream_order_use **link = block != NULL ? &block->uses : NULL;
+    while (link != NULL && *link != NULL && (*link)->stream != stream)
+        link = &(*link)->next;
+    if (link != NULL && *link != NULL && !(*link)->is_from_capture) {
+        vw__stream_order_use *use = *link;
+        *link = use->next;
+        recycle(&pool->order, use);
+    }
+    vw__pool_unlock(pool);
+    return block != NULL ? VW_OK : vw__pool_not_live(address);
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */
@@ -117,12 +141,6 @@ static void enqueue(vw__stream_order *order, vw__stream_order_use *use)
     else
         queue->first = use;
     queue->last = use;
-}
-
-static void recycle(vw__stream_order *order, vw__stream_order_use *use)
-{
-    use->next = order->spare;
-    order->spare = use;
 }
 
 static vw_status record(const vw_pool *pool, vw__stream_order_use *uses)

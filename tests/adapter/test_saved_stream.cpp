@@ -183,6 +183,36 @@ static void what_does_not_fit_leaves_and_returns_with_its_bytes(void **)
     assert_int_equal(adapter.getDeviceStats(0).allocated_bytes[0].current, 0);
 }
 
+// The stream that gets the memory waits for the copy, not the host.
+static void a_request_gets_memory_whose_copy_is_under_way(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    train(adapter, 12);
+    end_step();
+    vw_device *device = opened_device(0);
+    assert_int_equal(vw_device_hold_streams(device, true), VW_OK);
+    std::vector<Kept> kept;
+    for (int i = 0; i < 3; i++)
+        kept.push_back(save(made(adapter, 4 * part, i + 1)));
+    assert_true(kept[0].number > 0);
+    vw_device_calls before{}, after{};
+    assert_int_equal(vw_device_get_calls(device, &before), VW_OK);
+    void *crowd = adapter.raw_alloc(28 * part);
+    assert_int_equal(vw_device_get_calls(device, &after), VW_OK);
+    assert_int_equal(after.count[VW_DEVICE_CALL_SYNCHRONIZE],
+                     before.count[VW_DEVICE_CALL_SYNCHRONIZE]);
+    vw_device_event user = 0;
+    const vw_device_table &table = *device->table;
+    assert_int_equal(table.event_create(device->context, &user), VW_OK);
+    assert_int_equal(table.event_record(device->context, user, 0), VW_OK);
+    assert_int_equal(vw_device_complete(device, 0), VW_OK);
+    assert_int_equal(table.event_query(device->context, user), VW_ERR_NOT_READY);
+    assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
+    adapter.raw_delete(crowd);
+    for (int i = 3; i-- > 0;)
+        assert_true(restored(adapter, kept[static_cast<size_t>(i)])->is_filled_with(i + 1));
+}
+
 // Several tensors share a storage: it leaves once.
 static void tensors_with_one_storage_are_one_item(void **)
 {
@@ -404,6 +434,7 @@ int main()
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(where_everything_fits_nothing_leaves),
         cmocka_unit_test(what_does_not_fit_leaves_and_returns_with_its_bytes),
+        cmocka_unit_test(a_request_gets_memory_whose_copy_is_under_way),
         cmocka_unit_test(tensors_with_one_storage_are_one_item),
         cmocka_unit_test(what_was_released_while_it_leaves_is_not_taken_again),
         cmocka_unit_test(a_tensor_that_is_wanted_before_it_has_left_keeps_its_memory),

@@ -77,11 +77,6 @@ static int move_out(int device, unsigned long long size_bytes)
     unsigned long long moved_bytes = 0;
     asked++;
     for (bool is_new : {false, true}) { // copies under way first, then new ones
-        for (State *state : movable)
-            if (is_new && moved_bytes < size_bytes)
-                move(*state, VRAMWISE_TORCH_LOOK_AT);
-        if (is_new && moved_bytes < size_bytes)
-            vramwise_torch_stream_release(device);
         for (State *state : movable) {
             if (moved_bytes >= size_bytes)
                 break;
@@ -271,6 +266,90 @@ static void what_is_due_is_copied_beside_the_program(void **)
     assert_true(state.is_filled_with(3));
 }
 
+// Work on a held stream, which ends when it is told to, or somebody waits for it.
+static vw_device_event work_on(vw_device *device, vw_stream stream)
+{
+    vw_device_event end = 0;
+    assert_int_equal(device->table->event_create(device->context, &end), VW_OK);
+    assert_int_equal(device->table->event_record(device->context, end, stream), VW_OK);
+    return end;
+}
+
+static bool is_over(vw_device *device, vw_device_event end)
+{
+    return device->table->event_query(device->context, end) == VW_OK;
+}
+
+// A step's forward pass is queued long before the GPU comes to it.
+static void a_copy_waits_for_its_step_and_for_nothing_later(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State state(adapter.allocate(8 * part));
+    state.fill(1);
+    end_step({&state});
+    pass(adapter, 7); // what the schedule is made of
+    assert_true(begin_step(state));
+    vw_device *device = opened_device(0);
+    assert_int_equal(vw_device_hold_streams(device, true), VW_OK);
+    const vw_device_event step = work_on(device, 0), beside = work_on(device, 9);
+    end_step({&state});
+    const vw_device_event later = work_on(device, 0);
+    finish_copy(adapter, state);
+    assert_true(is_over(device, step) && is_over(device, beside));
+    assert_false(is_over(device, later));
+    assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 8 * part);
+    assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
+    vramwise_torch_stream_release(0);
+    assert_true(state.is_filled_with(1));
+}
+
+static void a_copy_of_what_was_written_since_the_step_waits_for_the_write(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State state(adapter.allocate(8 * part));
+    state.fill(1);
+    end_step({&state});
+    pass(adapter, 7);
+    assert_true(begin_step(state));
+    vw_device *device = opened_device(0);
+    assert_int_equal(vw_device_hold_streams(device, true), VW_OK);
+    end_step({&state});
+    const vw_device_event write = work_on(device, 9); // on a stream of its own
+    state.impl.version.bump();
+    finish_copy(adapter, state);
+    assert_true(is_over(device, write));
+    assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 8 * part);
+    assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
+    vramwise_torch_stream_release(0);
+}
+
+// Whoever reads the state may have queued it on any stream.
+static void its_memory_is_used_again_behind_all_that_is_queued_and_nobody_waits(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State state(adapter.allocate(8 * part));
+    end_step({&state});
+    assert_int_equal(move(state, VRAMWISE_TORCH_COPY_OUT), 8 * part);
+    finish_copy(adapter, state);
+    vw_device *device = opened_device(0);
+    assert_int_equal(vw_device_hold_streams(device, true), VW_OK);
+    const vw_device_event reader = work_on(device, 9);
+    assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 8 * part);
+    vw_device_calls before{}, after{};
+    assert_int_equal(vw_device_get_calls(device, &before), VW_OK);
+    assert_int_equal(vramwise_torch_stream_release(0), 8 * part);
+    assert_int_equal(adapter.getDeviceStats(0).active_bytes[0].current, 0); // it does not wait
+    assert_int_equal(vw_device_get_calls(device, &after), VW_OK);
+    assert_int_equal(after.count[VW_DEVICE_CALL_SYNCHRONIZE],
+                     before.count[VW_DEVICE_CALL_SYNCHRONIZE]);
+    const vw_device_event user = work_on(device, 0);
+    assert_int_equal(vw_device_complete(device, 0), VW_OK);
+    assert_false(is_over(device, user));
+    assert_int_equal(vw_device_complete(device, 9), VW_OK);
+    assert_true(is_over(device, reader) && is_over(device, user));
+    assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
+}
+
 static void a_write_while_it_leaves_keeps_it_on_the_device(void **)
 {
     Adapter &adapter = streaming_adapter();
@@ -429,7 +508,6 @@ static void nothing_leaves_during_a_step_or_after_one_that_failed(void **)
     assert_true(begin_step(state)); // the copy is worth nothing now
     assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 0);
     assert_int_equal(move(state, VRAMWISE_TORCH_COPY_OUT), 0);
-    assert_int_equal(move(state, VRAMWISE_TORCH_LOOK_AT), 0);
     assert_int_equal(move(state, VRAMWISE_TORCH_COPY_AT_ONCE), 0);
     state.fill(2);
     void *crowd = adapter.raw_alloc(28 * part); // a closure, or the pass after a failed step
@@ -478,7 +556,7 @@ static void a_storage_that_was_given_other_memory_is_left_alone(void **)
             adapter.raw_delete(adapter.raw_alloc(28 * part));
         assert_int_equal(is_on_device(adapter, state), !is_away);
         state.storage->set_data_ptr({other, other, [](void *) {}, State::place()});
-        for (int what : {VRAMWISE_TORCH_COPY_OUT, VRAMWISE_TORCH_LOOK_AT, VRAMWISE_TORCH_FETCH,
+        for (int what : {VRAMWISE_TORCH_COPY_OUT, VRAMWISE_TORCH_COPY_AT_ONCE, VRAMWISE_TORCH_FETCH,
                          VRAMWISE_TORCH_BIND_OUT, VRAMWISE_TORCH_BIND_IN})
             assert_int_equal(move(state, what), 0);
         assert_ptr_equal(state.bytes(), other);
@@ -618,6 +696,9 @@ int main()
         cmocka_unit_test(whoever_looks_meanwhile_finds_the_bytes),
         cmocka_unit_test(copies_go_ahead_of_need_and_nobody_has_to_want_them),
         cmocka_unit_test(what_is_due_is_copied_beside_the_program),
+        cmocka_unit_test(a_copy_waits_for_its_step_and_for_nothing_later),
+        cmocka_unit_test(a_copy_of_what_was_written_since_the_step_waits_for_the_write),
+        cmocka_unit_test(its_memory_is_used_again_behind_all_that_is_queued_and_nobody_waits),
         cmocka_unit_test(a_write_while_it_leaves_keeps_it_on_the_device),
         cmocka_unit_test(what_others_hold_stays_where_it_is),
         cmocka_unit_test(a_return_gives_way_to_whoever_wants_the_room),

@@ -428,6 +428,14 @@ static void an_event_is_complete_after_each_kind_of_synchronize(void **state)
         assert_ok(table->event_record(device->context, event, both[i]));
         assert_ok(table->synchronize(device->context));
         assert_ok(table->event_query(device->context, event));
+        vw_status of_all = VW_ERR_UNSUPPORTED;
+        if (VW__DEVICE_TABLE_HAS(table, event_record_all))
+            of_all = table->event_record_all(device->context, event);
+        if (of_all != VW_ERR_UNSUPPORTED)
+            assert_ok(of_all);
+        assert_ok(table->stream_wait_event(device->context, both[i], event));
+        assert_ok(table->stream_synchronize(device->context, both[i]));
+        assert_ok(table->event_query(device->context, event));
     }
     assert_ok(table->event_destroy(device->context, event));
     assert_ok(table->stream_destroy(device->context, stream));

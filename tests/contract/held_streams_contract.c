@@ -100,6 +100,48 @@ static void an_event_that_is_not_ready_leaves_the_last_error_alone(void **state)
     assert_string_equal(vw_last_error(), before);
 }
 
+static void an_event_of_all_streams_completes_with_the_last_of_them(void **state)
+{
+    vw_device *device = *state;
+    need_script(device);
+    const vw_device_table *table = device->table;
+    for (int last = 0; last < 2; last++) {
+        vw_device_event events[EVENTS], all = 0;
+        assert_ok(table->event_create(device->context, &all));
+        record_on_held_streams(device, events);
+        assert_ok(table->event_record_all(device->context, all));
+        assert_ok(vw_device_complete(device, 0));
+        assert_ok(table->event_record(device->context, events[1], 0)); /* later: not awaited */
+        assert_ok(vw_device_complete(device, last == 0 ? 7 : 9));
+        assert_status(VW_ERR_NOT_READY, table->event_query(device->context, all));
+        assert_ok(vw_device_complete(device, last == 0 ? 9 : 7));
+        assert_ok(table->event_query(device->context, all));
+        assert_ready(device, events, "101111");
+        assert_ok(table->event_destroy(device->context, all));
+    }
+}
+
+static void a_stream_waits_for_all_streams_by_one_event(void **state)
+{
+    vw_device *device = *state;
+    need_script(device);
+    const vw_device_table *table = device->table;
+    vw_device_event events[EVENTS], all = 0, behind = 0;
+    assert_ok(table->event_create(device->context, &all));
+    assert_ok(table->event_create(device->context, &behind));
+    record_on_held_streams(device, events);
+    assert_ok(table->event_record_all(device->context, all));
+    assert_ok(table->stream_wait_event(device->context, 0, all));
+    assert_ok(table->event_record(device->context, behind, 0));
+    assert_ok(vw_device_complete(device, 0));
+    assert_ok(vw_device_complete(device, 7));
+    assert_status(VW_ERR_NOT_READY, table->event_query(device->context, behind));
+    assert_ok(table->event_synchronize(device->context, behind)); /* runs what it waits for */
+    assert_ready(device, events, "111111");
+    assert_ok(table->event_destroy(device->context, all));
+    assert_ok(table->event_destroy(device->context, behind));
+}
+
 /* ---- waiting for another stream -------------------------------------------------------------- */
 
 /* The tests below speak of streams 1, 2 and 3. */
@@ -352,6 +394,8 @@ int vw_test_held_streams_contract(const vw_test_device_factory *factory)
     const struct CMUnitTest tests[] = {
         check(held_events_complete_with_their_stream_an_event_or_the_device),
         check(recording_an_event_again_moves_it),
+        check(an_event_of_all_streams_completes_with_the_last_of_them),
+        check(a_stream_waits_for_all_streams_by_one_event),
         check(an_event_that_is_not_ready_leaves_the_last_error_alone),
         check(what_follows_a_wait_completes_only_when_the_event_does),
         check(waits_lead_from_stream_to_stream),

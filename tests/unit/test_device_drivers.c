@@ -405,6 +405,7 @@ static void every_refusal_is_reported_and_keeps_the_outputs(void **state)
     REFUSED("cuEventCreate", "hipEventCreateWithFlags", event_create(context, &number));
     REFUSED("cuEventDestroy_v2", "hipEventDestroy", event_destroy(context, 1));
     REFUSED("cuEventRecord", "hipEventRecord", event_record(context, 1, 1));
+    REFUSED("cuCtxRecordEvent", NULL, event_record_all(context, 1));
     REFUSED("cuEventQuery", "hipEventQuery", event_query(context, 1));
     REFUSED("cuEventSynchronize", "hipEventSynchronize", event_synchronize(context, 1));
     REFUSED("cuCtxSynchronize", "hipDeviceSynchronize", synchronize(context));

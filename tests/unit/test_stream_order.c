@@ -128,6 +128,34 @@ static void a_stream_named_twice_is_waited_for_once(void **state)
     vw_test_pool_close(&t);
 }
 
+static void a_use_that_is_taken_back_is_not_waited_for(void **state)
+{
+    (void)state;
+    vw_test_pool t;
+    open_on(&t, NULL);
+    vw_device_ptr a = vw_test_alloc(&t, 4096), b = vw_test_alloc(&t, 4096);
+    for (vw_stream stream = 1; stream <= 3; stream++) {
+        use(&t, a, stream);
+        use(&t, b, stream);
+    }
+    vw_test_ok(&t, vw_unrecord_stream(t.pool, VW_NULL, 1));
+    vw_test_refused(&t, vw_unrecord_stream(t.pool, a + 512, 1), VW_ERR_UNKNOWN_ADDRESS);
+    vw_test_ok(&t, vw_unrecord_stream(t.pool, a, 7)); /* which never used it */
+    vw_test_ok(&t, vw_unrecord_stream(t.pool, a, 2)); /* from the middle */
+    vw_test_free(&t, a);
+    complete(&t, 1);
+    expect_none_completed(&t);
+    complete(&t, 3);
+    expect_completed(&t, a);
+    for (vw_stream stream = 1; stream <= 3; stream++)
+        vw_test_ok(&t, vw_unrecord_stream(t.pool, b, stream));
+    vw_test_forget_events(&t);
+    vw_test_free(&t, b);
+    vw_test_expect_events(&t, {VW_ACTION_FREE_REQUESTED, b, 4096},
+                          {VW_ACTION_FREE_COMPLETED, b, 4096});
+    vw_test_pool_close(&t);
+}
+
 static void events_are_used_again(void **state)
 {
     (void)state;
@@ -447,6 +475,7 @@ static void a_block_freed_after_the_capture_waits_for_uses_from_within(void **st
     vw_device_ptr a = vw_test_alloc(&t, 512);
     use(&t, a, 1);
     end(&t, first_pool);
+    vw_test_ok(&t, vw_unrecord_stream(t.pool, a, 1)); /* the graph may run again */
     vw_test_free(&t, a);
     assert_int_equal(count_of(&t, VW_DEVICE_CALL_EVENT_RECORD), 1);
     expect_none_completed(&t);
@@ -662,6 +691,7 @@ int main(void)
         cmocka_unit_test(only_live_blocks_can_be_announced),
         cmocka_unit_test(a_stream_named_twice_is_waited_for_once),
         cmocka_unit_test(events_are_used_again),
+        cmocka_unit_test(a_use_that_is_taken_back_is_not_waited_for),
         cmocka_unit_test(a_block_is_not_reused_before_the_other_stream_is_done),
         cmocka_unit_test(a_block_waits_for_all_of_its_streams),
         cmocka_unit_test(frees_of_one_stream_complete_in_their_order),

@@ -32,7 +32,7 @@ from ._spill import _tensors_in
 from ._state import ROOM_MAKER, bound_stream
 
 # What vramwise_torch_stream_move() does.
-_NOTE_STEP, _COPY_OUT, _LOOK_AT, _COPY_AT_ONCE, _FETCH, _BIND_OUT, _BIND_IN, _IS_ALONE = range(8)
+_NOTE_STEP, _COPY_OUT, _COPY_AT_ONCE, _FETCH, _BIND_OUT, _BIND_IN, _IS_ALONE = range(7)
 
 
 class _Piece:
@@ -223,24 +223,22 @@ class Streamer:
             self._moving.release()
 
     def _move_out(self, pieces: List[_Piece], device: int, size: int) -> bool:
-        move, release = self._without.vramwise_torch_stream_move, self._without.vramwise_torch_stream_release
-        leaving = [piece for piece in pieces if piece.is_leaving]
-        moved = self._bind_out(leaving, size)
+        moved = self._bind_out([piece for piece in pieces if piece.is_leaving], size)
         if moved < size:  # more than was planned, or nothing was
-            chosen: List[_Piece] = []
+            begun: List[_Piece] = []
+            lacking = size - moved
             for piece in pieces:
-                if sum(other.size for other in chosen) < size - moved and _ask(move, piece.tensor, _LOOK_AT):
-                    chosen.append(piece)
-            release(device)
-            for piece in chosen:
-                piece.is_leaving = _ask(move, piece.tensor, _COPY_AT_ONCE) > 0
-            moved += self._bind_out([piece for piece in chosen if piece.is_leaving], size)
-        release(device)
+                if lacking > 0 and _ask(self._without.vramwise_torch_stream_move, piece.tensor, _COPY_AT_ONCE):
+                    piece.is_leaving = True
+                    lacking -= piece.size
+                    begun.append(piece)
+            moved += self._bind_out(begun, size - moved)
+        self._without.vramwise_torch_stream_release(device)
         return moved > 0
 
     def _bind_out(self, pieces: List[_Piece], wanted: int) -> int:
-        """Waits for copies until that many bytes are bound; those that are complete by then are bound as well, since
-        each time the GPU is waited for."""
+        """Waits for copies until that many bytes are bound; those that are complete by then are bound as well, so that
+        few requests ask."""
         moved, move = 0, self._with_lock.vramwise_torch_stream_move
         for piece in pieces:
             bound = _ask(move, piece.tensor, _BIND_OUT)

@@ -725,6 +725,15 @@ DRIVER(cuEventRecord, (vw__cuda_event event, vw__cuda_stream stream))
     return owner != NULL && owner == context_of_stream(stream) ? SUCCESS : INVALID_HANDLE;
 }
 
+#if !defined(FAKE_CUDA_OLD) && !defined(FAKE_HIP)
+DRIVER(cuCtxRecordEvent, (vw__cuda_context context, vw__cuda_event event))
+{
+    OBEY_ORDERS();
+    REFUSE_DURING_CAPTURE();
+    return context != NULL && owner_of(&events, event) == context ? SUCCESS : INVALID_HANDLE;
+}
+#endif
+
 DRIVER(cuEventQuery, (vw__cuda_event event))
 {
     OBEY_ORDERS_IN_CONTEXT();

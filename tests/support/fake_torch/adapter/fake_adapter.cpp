@@ -160,7 +160,7 @@ extern "C" unsigned long long vramwise_torch_stream_plan(int device, int is_step
 extern "C" unsigned long long vramwise_torch_stream_move(unsigned long long tensor,
                                                          unsigned long long object, int what)
 {
-    static const char *const names[] = {"step", "copy", "look", "at_once", "fetch", "out", "in"};
+    static const char *const names[] = {"step", "copy", "at_once", "fetch", "out", "in"};
     const bool is_held = !is_alone(tensor, object);
     if (what == VRAMWISE_TORCH_IS_ALONE)
         return !is_held;
