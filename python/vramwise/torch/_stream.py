@@ -26,6 +26,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from .. import _steps
 from .._library import VramwiseError
+from ._parts import StepInParts
 from ._saved import SavedTensors
 from ._say import say
 from ._spill import _tensors_in
@@ -65,6 +66,7 @@ class Streamer:
         self._moving = threading.Lock()
         self._saved = SavedTensors(torch, self._with_lock, self._without)
         self._can_save = False  # PyTorch has the hooks for it
+        self._parts = StepInParts(torch)
         self._room_maker = ROOM_MAKER(self._make_room)  # the adapter has its address
 
     def begin(self) -> None:
@@ -77,9 +79,10 @@ class Streamer:
         else:
             os.register_at_fork(after_in_child=self._leave_to_parent)
             self._can_save = self._saved.begin()
+            self._parts.begin()
 
     def _end(self, reason: str) -> None:
-        self._is_at_work = False
+        self._is_at_work = self._parts.is_wanted = False
         if self._can_save:
             self._saved.end()
         if self._is_started:
@@ -133,6 +136,7 @@ class Streamer:
         is_lacking = False
         for device in sorted(devices):
             wanted = self._without.vramwise_torch_stream_plan(device, is_step_end)
+            self._parts.is_wanted |= wanted > 0  # and from then on
             is_lacking |= is_step_end and self._without.vramwise_torch_saved_lacking(device) > 0
             for piece in pieces:
                 if wanted > 0 and piece.device == device:
