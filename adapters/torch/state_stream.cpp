@@ -103,7 +103,7 @@ void StateStream::stop()
 
 void StateStream::set_parked(bool is_parked)
 {
-    std::lock_guard<std::timed_mutex> hold(lock_); // whoever is copying has launched
+    std::lock_guard<YieldingMutex> hold(lock_); // whoever is copying has launched
     is_parked_ = is_parked;
 }
 
@@ -162,7 +162,7 @@ uint64_t StateStream::add(NamedTensor tensor)
 {
     c10::StorageImpl *storage = storage_of(tensor);
     const c10::DataPtr &data = storage->data_ptr();
-    std::lock_guard<std::timed_mutex> hold(lock_);
+    std::lock_guard<YieldingMutex> hold(lock_);
     if (const Piece *known = find(tensor))
         return known->size_bytes;
     const size_t size_bytes = storage->nbytes();
@@ -222,7 +222,7 @@ bool StateStream::copy(Lane &lane, Piece &piece, bool is_out)
 // From now on the host's copy of a piece that stayed away is what the step left there.
 void StateStream::note_step(NamedTensor tensor)
 {
-    std::lock_guard<std::timed_mutex> hold(lock_);
+    std::lock_guard<YieldingMutex> hold(lock_);
     Piece *piece = find(tensor);
     if (piece == nullptr)
         return;
@@ -234,7 +234,7 @@ void StateStream::note_step(NamedTensor tensor)
 
 uint64_t StateStream::copy_out(NamedTensor tensor)
 {
-    std::lock_guard<std::timed_mutex> hold(lock_);
+    std::lock_guard<YieldingMutex> hold(lock_);
     Piece *piece = find(tensor);
     if (piece == nullptr || piece->place != on_device || piece->is_in_step || !is_on() ||
         !prepare(lane_of(*piece->device), *piece))
@@ -321,7 +321,7 @@ bool StateStream::copy_due(Lane &lane, DevicePools &device, const Piece *last,
 
 uint64_t StateStream::copy_out_at_once(NamedTensor tensor)
 {
-    std::lock_guard<std::timed_mutex> hold(lock_);
+    std::lock_guard<YieldingMutex> hold(lock_);
     Piece *piece = find(tensor);
     if (piece == nullptr || piece->place != on_device || piece->is_in_step || is_parked_ ||
         !is_on())
@@ -346,7 +346,7 @@ void StateStream::wait(NamedTensor tensor)
     const vw_device *device = nullptr;
     {
         SavedStream::Left left;
-        std::lock_guard<std::timed_mutex> hold(lock_);
+        std::lock_guard<YieldingMutex> hold(lock_);
         if (const Piece *piece = find(tensor)) {
             copy_due(lane_of(*piece->device), *piece->device, piece, left); // at full speed
             event = piece->copied;
@@ -359,7 +359,7 @@ void StateStream::wait(NamedTensor tensor)
 
 uint64_t StateStream::bind_out(NamedTensor tensor)
 {
-    std::unique_lock<std::timed_mutex> hold(lock_, a_moment);
+    std::unique_lock<YieldingMutex> hold(lock_, a_moment);
     Piece *piece = hold.owns_lock() ? find(tensor) : nullptr;
     if (piece == nullptr || piece->place != leaving || piece->is_due_out)
         return 0;
@@ -412,7 +412,7 @@ uint64_t StateStream::release(DevicePools &pools)
     uint64_t freed_bytes = 0;
     bool is_ordered = false;
     {
-        std::lock_guard<std::timed_mutex> hold(lock_);
+        std::lock_guard<YieldingMutex> hold(lock_);
         Lane &lane = lane_of(pools);
         freed.swap(lane.left);
         is_ordered = is_reuse_ordered(lane, pools, freed, &freed_bytes);
@@ -447,7 +447,7 @@ void StateStream::drop_block(Piece &piece)
 
 uint64_t StateStream::fetch(NamedTensor tensor)
 {
-    std::lock_guard<std::timed_mutex> hold(lock_);
+    std::lock_guard<YieldingMutex> hold(lock_);
     Piece *piece = find(tensor);
     if (piece == nullptr)
         return 0;
@@ -486,7 +486,7 @@ uint64_t StateStream::fetch(NamedTensor tensor)
 
 bool StateStream::bind_in(NamedTensor tensor)
 {
-    std::unique_lock<std::timed_mutex> hold(lock_, a_moment);
+    std::unique_lock<YieldingMutex> hold(lock_, a_moment);
     Piece *piece = hold.owns_lock() ? find(tensor) : nullptr;
     if (piece == nullptr || piece->place != returning || !piece->is_fetched)
         return false;
@@ -547,7 +547,7 @@ void StateStream::begin_returns(Lane &lane, const DevicePools &device)
 
 uint64_t StateStream::drop_returns(const DevicePools &device)
 {
-    std::unique_lock<std::timed_mutex> hold(lock_, a_moment); // it may have Python's
+    std::unique_lock<YieldingMutex> hold(lock_, a_moment); // it may have Python's
     if (!hold.owns_lock())
         return 0;
     Lane &lane = lane_of(device);
@@ -574,7 +574,7 @@ long long StateStream::save(c10::TensorImpl *tensor)
     if (pool_of(device) == nullptr || device.second.load() != nullptr || !is_served_now(device))
         return 0;
     SavedStream::Left left;
-    std::lock_guard<std::timed_mutex> hold(lock_);
+    std::lock_guard<YieldingMutex> hold(lock_);
     if (is_parked_)
         return 0;
     lanes_[index].saved->settle(lanes_[index].requests, left);
@@ -583,7 +583,7 @@ long long StateStream::save(c10::TensorImpl *tensor)
 
 void StateStream::note_saved_use(const DevicePools &device, uint64_t item)
 {
-    std::unique_lock<std::timed_mutex> hold(lock_, std::try_to_lock); // else it stays next time
+    std::unique_lock<YieldingMutex> hold(lock_, std::try_to_lock); // else it stays next time
     if (hold.owns_lock())
         lane_of(device).saved->note_use(item, lane_of(device).requests);
 }
@@ -592,7 +592,7 @@ long long StateStream::fetch_saved(const DevicePools &device, uint64_t id, c10::
 {
     Lane &lane = lane_of(device);
     SavedStream::Left left;
-    std::lock_guard<std::timed_mutex> hold(lock_);
+    std::lock_guard<YieldingMutex> hold(lock_);
     lane.saved->settle(lane.requests, left);
     return lane.saved->fetch(id, shell->unsafe_storage().unsafeGetStorageImpl(), lane.requests,
                              left);
@@ -600,7 +600,7 @@ long long StateStream::fetch_saved(const DevicePools &device, uint64_t id, c10::
 
 bool StateStream::fill_saved(const DevicePools &device, uint64_t id, c10::TensorImpl *tensor)
 {
-    std::lock_guard<std::timed_mutex> hold(lock_);
+    std::lock_guard<YieldingMutex> hold(lock_);
     return lane_of(device).saved->fill(id, tensor->unsafe_storage().unsafeGetStorageImpl());
 }
 
@@ -611,7 +611,7 @@ void StateStream::release_saved(const DevicePools &device, uint64_t id)
 
 uint64_t StateStream::saved_lacking_bytes(const DevicePools &device)
 {
-    std::lock_guard<std::timed_mutex> hold(lock_);
+    std::lock_guard<YieldingMutex> hold(lock_);
     return lane_of(device).saved->lacking_bytes();
 }
 

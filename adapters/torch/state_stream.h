@@ -37,6 +37,7 @@
 #include <c10/core/TensorImpl.h>
 
 #include "saved_stream.h"
+#include "yielding_mutex.h"
 
 namespace vramwise_torch
 {
@@ -233,7 +234,7 @@ class StateStream
     RoomMaker room_maker_ = nullptr;
     LockCheck has_lock_ = nullptr;
 
-    std::timed_mutex lock_; // what follows
+    YieldingMutex lock_; // what follows
     bool is_parked_ = false;
     std::vector<Lane> lanes_;
     std::vector<std::unique_ptr<Piece>> pieces_; // in the order in which they came

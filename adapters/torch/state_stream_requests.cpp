@@ -49,7 +49,7 @@ void StateStream::mark(Lane &lane, uint64_t live_bytes)
 void StateStream::settle(Lane &lane)
 {
     SavedStream::Left left;
-    std::unique_lock<std::timed_mutex> hold(lock_, a_moment); // it may have Python's
+    std::unique_lock<YieldingMutex> hold(lock_, a_moment); // it may have Python's
     if (!hold.owns_lock())
         return;
     lane.saved->settle(lane.requests, left);
@@ -70,7 +70,8 @@ void StateStream::pump_device(DevicePools &device)
     for (size_t turn = 0;; turn = 1 - turn) {
         {
             SavedStream::Left left;
-            std::lock_guard<std::timed_mutex> hold(lock_);
+            lock_.lock_last();
+            std::lock_guard<YieldingMutex> hold(lock_, std::adopt_lock);
             if ((ends[turn] == 0 && gpu.table->event_create(gpu.context, &ends[turn]) != VW_OK) ||
                 !copy_due(lane, device, nullptr, left) ||
                 gpu.table->event_record(gpu.context, ends[turn], lane.copies.state_out) != VW_OK) {
@@ -114,7 +115,7 @@ void StateStream::look_at_request(DevicePools &device, uint64_t size_bytes)
     Lane &lane = lane_of(device);
     settle(lane);
     {
-        std::unique_lock<std::timed_mutex> hold(lock_, a_moment);
+        std::unique_lock<YieldingMutex> hold(lock_, a_moment);
         if (!hold.owns_lock() || lane.copies.limit_bytes == 0) // one mark less; no step has ended
             return;
         if (!is_parked_)
@@ -132,7 +133,7 @@ void StateStream::look_at_request(DevicePools &device, uint64_t size_bytes)
 
 uint64_t StateStream::plan(DevicePools &device, bool is_step_end)
 {
-    std::lock_guard<std::timed_mutex> hold(lock_);
+    std::lock_guard<YieldingMutex> hold(lock_);
     Lane &lane = lane_of(device);
     if (is_step_end) {
         forget_dead();
@@ -168,7 +169,7 @@ uint64_t StateStream::plan(DevicePools &device, bool is_step_end)
 
 StreamCounts StateStream::counts(const DevicePools &device)
 {
-    std::lock_guard<std::timed_mutex> hold(lock_);
+    std::lock_guard<YieldingMutex> hold(lock_);
     StreamCounts counts = lane_of(device).counts;
     counts.away_bytes = lane_of(device).bytes_in[away] + lane_of(device).bytes_in[returning];
     counts.saved = lane_of(device).saved->counts();
@@ -184,7 +185,7 @@ uint64_t StateStream::shortfall_bytes(DevicePools &device, uint64_t size_bytes, 
     const uint64_t wanted_bytes = live_bytes_of(device) + size_bytes;
     const uint64_t slack_bytes = limit_bytes / slack_share;
     {
-        std::unique_lock<std::timed_mutex> hold(lock_, a_moment);
+        std::unique_lock<YieldingMutex> hold(lock_, a_moment);
         if (hold.owns_lock())
             lane_of(device).copies.limit_bytes = limit_bytes;
     }
@@ -202,8 +203,8 @@ uint64_t StateStream::give_up_saved(DevicePools &device, uint64_t wanted_bytes)
     uint64_t freed_bytes = 0;
     for (bool is_more = true; is_more && freed_bytes < wanted_bytes;) {
         {
-            SavedStream::Left left;                                   // ends without the lock
-            std::unique_lock<std::timed_mutex> hold(lock_, a_moment); // it may have Python's
+            SavedStream::Left left;                                // ends without the lock
+            std::unique_lock<YieldingMutex> hold(lock_, a_moment); // it may have Python's
             is_more = hold.owns_lock() && !is_parked_ && lane.saved->give_up_oldest(left);
         }
         freed_bytes = before_bytes - std::min(before_bytes, live_bytes_of(device));
@@ -213,7 +214,7 @@ uint64_t StateStream::give_up_saved(DevicePools &device, uint64_t wanted_bytes)
 
 bool StateStream::has_state_to_move(const DevicePools &device)
 {
-    std::unique_lock<std::timed_mutex> hold(lock_, a_moment);
+    std::unique_lock<YieldingMutex> hold(lock_, a_moment);
     const Lane &lane = lane_of(device);
     return hold.owns_lock() && lane.bytes_in[on_device] + lane.bytes_in[leaving] != 0;
 }
@@ -234,7 +235,7 @@ bool StateStream::make_room(DevicePools &device, uint64_t size_bytes, bool is_mi
     if (freed_bytes < wanted_bytes && has_state_to_move(device))
         is_worth_while |= ask_python(device, wanted_bytes - freed_bytes);
     const auto wait = std::chrono::steady_clock::now() - begin;
-    std::unique_lock<std::timed_mutex> hold(lock_, std::try_to_lock);
+    std::unique_lock<YieldingMutex> hold(lock_, std::try_to_lock);
     if (hold.owns_lock()) {
         StreamCounts &counts = lane_of(device).counts;
         counts.asked++;

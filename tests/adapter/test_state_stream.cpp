@@ -350,6 +350,32 @@ static void its_memory_is_used_again_behind_all_that_is_queued_and_nobody_waits(
     assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
 }
 
+// However late it wakes up.
+static void a_thread_that_waits_has_the_lock_before_the_one_that_copies(void **)
+{
+    vramwise_torch::YieldingMutex lock;
+    for (bool is_timed : {false, true}) {
+        bool has_had_it = false;
+        lock.lock();
+        std::thread waiting([&] {
+            std::unique_lock<vramwise_torch::YieldingMutex> hold(lock, std::defer_lock);
+            if (is_timed)
+                while (!hold.try_lock_for(std::chrono::hours(1))) {
+                }
+            else
+                hold.lock();
+            has_had_it = true;
+        });
+        while (lock.waiting() == 0)
+            std::this_thread::yield();
+        lock.unlock();
+        lock.lock_last();
+        assert_true(has_had_it);
+        lock.unlock();
+        waiting.join();
+    }
+}
+
 static void a_write_while_it_leaves_keeps_it_on_the_device(void **)
 {
     Adapter &adapter = streaming_adapter();
@@ -699,6 +725,7 @@ int main()
         cmocka_unit_test(a_copy_waits_for_its_step_and_for_nothing_later),
         cmocka_unit_test(a_copy_of_what_was_written_since_the_step_waits_for_the_write),
         cmocka_unit_test(its_memory_is_used_again_behind_all_that_is_queued_and_nobody_waits),
+        cmocka_unit_test(a_thread_that_waits_has_the_lock_before_the_one_that_copies),
         cmocka_unit_test(a_write_while_it_leaves_keeps_it_on_the_device),
         cmocka_unit_test(what_others_hold_stays_where_it_is),
         cmocka_unit_test(a_return_gives_way_to_whoever_wants_the_room),
