@@ -350,10 +350,12 @@ static const command commands[] = {
                  "  --record FILE     save the whole history in FILE at the end; rank 3 writes to\n"
                  "                    FILE with .rank3 before its ending\n"
                  "  --spill SIZE      where a GPU is full, let so much live data go to host\n"
-                 "                    memory: slower, but no error. With --allocator vramwise\n",
+                 "                    memory: slower, but no error. With --allocator vramwise\n"
+                 "  --stream          with --spill: optimizer state, then saved tensors, leave\n"
+                 "                    and return beside the computation\n",
         .examples = "  vramwise run python train.py\n"
                     "  vramwise run --record run.pickle torchrun --nproc-per-node 8 train.py\n"
-                    "  vramwise run --allocator vramwise --spill 32GiB python train.py\n",
+                    "  vramwise run --allocator vramwise --spill 32GiB --stream python train.py\n",
         .run = command_run,
         .runs_another = true,
     },

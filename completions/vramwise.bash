@@ -70,7 +70,7 @@ _vramwise() {
     replay) options='--card --conf --device --empty-cache --color --csv --help --json --max-memory --policy
         --smallest-card --spill --torch' ;;
     report) options='--color --csv --help --jobs --json --max-memory --merge --output --share --state --top --torch' ;;
-    run) options='--allocator --color --help --history --keep-free --metrics --on-leak --record --spill' ;;
+    run) options='--allocator --color --help --history --keep-free --metrics --on-leak --record --spill --stream' ;;
     stats) options='--color --csv --help --json --max-memory --no-summary --stacks --top --torch' ;;
     top) options='--color --csv --help --interval --json --once' ;;
     tune) options='--all --card --device --color --csv --help --json --max-memory --merge --share --state --top --torch' ;;
