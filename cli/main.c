@@ -277,6 +277,7 @@ static const command commands[] = {
                  "  --smallest-card   also find the smallest card on which each run completes\n"
                  "  --spill SIZE      let live memory go to so much host memory rather than fail:\n"
                  "                    how much would move, how often, what a step would cost\n"
+                 "  --stream          with --spill: data leaves and returns beside the work\n"
                  "  --empty-cache W   call empty_cache() at every step, phase, or N-th step; or\n"
                  "                    never: leave out the calls that were recorded\n"
                  "  --torch VERSION   use the rules of that version, such as 2.4\n"

@@ -56,7 +56,8 @@ static vw_status try_on_card(const vw__doctor_facts *facts, vw__replay_work *wor
 {
     vw__replay_card card = facts->trials->card;
     vw_replay_result result;
-    VW__TRY(vw__replay_work_add_spill_by(work, &facts->timeline, &facts->steps, &facts->roles));
+    VW__TRY(
+        vw__replay_work_add_spill_by(work, &facts->timeline, &facts->steps, &facts->roles, false));
     VW__TRY(run(work, card, VW__PLAYER_ENDLESS_BYTES, &result));
     if (!result.is_complete || result.spills == 0)
         return VW_OK;
