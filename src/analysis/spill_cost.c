@@ -24,7 +24,6 @@
  * No state and no locks: safe from any thread. */
 #include "analysis/spill_cost.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/checked_math.h"
@@ -64,13 +63,14 @@ uint64_t vw__spill_cost_budget(uint64_t bytes)
     return vw__align_up_u64(vw__max_u64(bytes, 1), unit_bytes, &rounded) ? rounded : bytes;
 }
 
-const char *vw__spill_cost_command(uint64_t bytes, char text[VW__SPILL_COST_COMMAND_BYTES])
+const char *vw__spill_cost_command(uint64_t bytes, bool has_streams,
+                                   char text[VW__SPILL_COST_COMMAND_BYTES])
 {
     uint64_t budget_bytes = vw__spill_cost_budget(bytes);
     bool is_whole = budget_bytes % GIB == 0;
     (void)snprintf(text, VW__SPILL_COST_COMMAND_BYTES,
-                   "vramwise run --allocator vramwise --spill %llu%s -- python train.py",
+                   "vramwise run --allocator vramwise --spill %llu%s%s -- python train.py",
                    (unsigned long long)(budget_bytes / (is_whole ? GIB : MIB)),
-                   is_whole ? "GiB" : "MiB");
+                   is_whole ? "GiB" : "MiB", has_streams ? " --stream" : "");
     return text;
 }

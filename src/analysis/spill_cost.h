@@ -2,6 +2,7 @@
 #ifndef VW_ANALYSIS_SPILL_COST_H
 #define VW_ANALYSIS_SPILL_COST_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The time by which a step gets longer if it reads and writes so many bytes once, and they are in
@@ -25,8 +26,9 @@ uint64_t vw__spill_cost_map_ns(uint64_t bytes);
  * */
 uint64_t vw__spill_cost_budget(uint64_t bytes);
 
-/* What to type for it. Returns `text`. */
+/* What to type for it, or for streams with it. Returns `text`. */
 #define VW__SPILL_COST_COMMAND_BYTES 96
-const char *vw__spill_cost_command(uint64_t bytes, char text[VW__SPILL_COST_COMMAND_BYTES]);
+const char *vw__spill_cost_command(uint64_t bytes, bool has_streams,
+                                   char text[VW__SPILL_COST_COMMAND_BYTES]);
 
 #endif /* VW_ANALYSIS_SPILL_COST_H */
