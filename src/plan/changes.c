@@ -218,7 +218,7 @@ static const char *spill_code(vw__arena *arena, const vw_plan_model *model,
         return NULL;
     return vw__arena_format(
         arena, "%s",
-        vw__spill_cost_command(peaks.pageable_bytes, false, command));
+        vw__spill_cost_command(peaks.pageable_bytes, vw__plan_spill_streams(to), command));
 }
 
 static const char *code_of(vw__arena *arena, vw__plan_change change, const vw__remedy *remedy,
