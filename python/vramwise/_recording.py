@@ -108,6 +108,8 @@ class Recording:
         can, which is then the default. `stream`: with `spill`, data leaves and returns beside the
         computation.
         """
+        if stream and spill is None:
+            raise ValueError("stream=True needs spill=SIZE: the host memory that data may go to")
         when, every = _empty_cache_of(empty_cache)
         runs = [_library.ReplayRun(_library.encoded(name), None) for name in _as_list(policy)]
         runs += [_library.ReplayRun(b"conf", _library.encoded(string)) for string in _as_list(conf)]

@@ -233,10 +233,11 @@ static void note_copies(replay_call *call)
 /* Streams that the recording does not show enough for. */
 static void note_unknown_streams(replay_call *call)
 {
-    vw__notes_add(&call->notes,
-                  "What streams move is not known: the recording shows no step between two others "
-                  "with an optimizer's state or saved tensors, by their stacks. What it would "
-                  "take without them is shown.");
+    vw__notes_add(
+        &call->notes,
+        "What streams move is not known: it takes a step after the first, with times, and an "
+        "optimizer's state or saved tensors by their stacks. What it would take without streams "
+        "is shown.");
 }
 
 static void note_streams(replay_call *call)

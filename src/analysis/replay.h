@@ -70,6 +70,7 @@ VW_MUST_CHECK vw_status vw__replay_tell(const vw__replay_progress *progress, dou
 /* What streams of data can move, in a step of the recording that is like the others. */
 typedef struct vw__replay_stream {
     vw__stream_steps_one model; /* owned; the step that needs most; mark_count 0: there is none */
+    bool has_times;             /* the recording shows how long a step takes */
     uint8_t *kinds;             /* owned; by operation: vw__replay_stream_kind */
 } vw__replay_stream;
 

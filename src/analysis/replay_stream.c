@@ -49,6 +49,7 @@ static vw_status fill(const vw__script *script, const vw__stream_steps *all,
                       vw__replay_stream *stream)
 {
     size_t highest = vw__stream_steps_highest(all);
+    stream->has_times = all->step_ns != VW_UNKNOWN;
     stream->kinds = vw__host_alloc_zeroed(script->op_count + 1, sizeof *stream->kinds);
     if (stream->kinds == NULL)
         return vw__fail_host_memory(script->op_count, "blocks that can leave");
@@ -88,7 +89,8 @@ void vw__replay_stream_free(vw__replay_stream *stream)
 bool vw__replay_stream_is_known(const vw__replay_stream *stream)
 {
     const vw__stream_cost_step *step = &stream->model.step;
-    return step->mark_count != 0 && (step->state_bytes != 0 || step->item_count != 0);
+    return stream->has_times && step->mark_count != 0 &&
+           (step->state_bytes != 0 || step->item_count != 0);
 }
 
 /* ---- the plan, in its order ------------------------------------------------------------------ */

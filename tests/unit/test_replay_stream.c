@@ -95,6 +95,22 @@ static void a_block_that_is_away_can_be_freed(void **state)
     assert_int_equal(run.live_bytes, 88 * MIB);
 }
 
+/* While it was away nothing on the device waits for the other stream. */
+static void a_block_that_is_away_can_be_freed_later(void **state)
+{
+    (void)state;
+    hand_begin(&hand);
+    hand_alloc(&hand, 0, 40 * MIB);
+    hand_alloc(&hand, 1, 40 * MIB);
+    hand_free_later(&hand, 0, 0);
+    hand_alloc(&hand, 2, 40 * MIB);
+    hand_complete(&hand, 0);
+    const vw__player_move moves[] = {{1, 0, VW__PLAYER_MOVE_OUT}};
+    moved_run run = play_with(moves, 1, 90 * MIB);
+    assert_int_equal(run.status, VW_OK);
+    assert_int_equal(run.live_bytes, 80 * MIB);
+}
+
 /* ---- recordings ------------------------------------------------------------------------------ */
 
 static const vw_recording *record_steps(made_up_run *run, int count)
@@ -245,6 +261,24 @@ static void what_streams_cost_is_unknown_where_nothing_shows_it(void **state)
     run_dispose(&run, NULL);
 }
 
+/* What is copied beside the computation depends on how long that takes. */
+static void without_times_the_cost_is_unknown(void **state)
+{
+    (void)state;
+    made_up_run run;
+    vw_replay_options options = options_of(200 * RUN_MIB);
+    run_begin(&run, true);
+    for (int i = 0; i < 5; i++) {
+        run.small.time_us = VW__MODEL_UNKNOWN_TIME;
+        run_step(&run, LAYER_BYTES);
+    }
+    vw_replay_result result = replay(run_end(&run), &options);
+    assert_true(result.is_complete);
+    assert_int_equal(result.step_ns, VW_UNKNOWN);
+    assert_int_equal(result.step_cost_ns, VW_UNKNOWN);
+    run_dispose(&run, NULL);
+}
+
 static void streams_need_host_memory(void **state)
 {
     (void)state;
@@ -304,6 +338,7 @@ int main(void)
         cmocka_unit_test(a_block_that_leaves_makes_room_and_comes_back),
         cmocka_unit_test(what_finds_no_room_stays_away_unless_it_must_come),
         cmocka_unit_test(a_block_that_is_away_can_be_freed),
+        cmocka_unit_test(a_block_that_is_away_can_be_freed_later),
         cmocka_unit_test(where_everything_fits_nothing_moves),
         cmocka_unit_test(streams_take_the_place_of_spill),
         cmocka_unit_test(host_memory_is_what_both_take),
@@ -311,6 +346,7 @@ int main(void)
         cmocka_unit_test(a_smaller_card_is_found_with_streams_too),
         cmocka_unit_test(a_replay_says_the_same_each_time),
         cmocka_unit_test(what_streams_cost_is_unknown_where_nothing_shows_it),
+        cmocka_unit_test(without_times_the_cost_is_unknown),
         cmocka_unit_test(streams_need_host_memory),
         cmocka_unit_test(more_moves_than_a_program_can_have_are_refused),
         cmocka_unit_test(running_out_of_host_memory_anywhere_leaves_nothing_behind),
