@@ -102,14 +102,15 @@ void vw__stream_cost_plan_deinit(vw__stream_cost_plan *plan)
 
 /* ---- the step under way ---------------------------------------------------------------------- */
 
-enum { MOST_STEPS = 16 };
+enum { MOST_STEPS = 16 }; /* that are played; two or three are the rule */
 
 /* Where a saved tensor is. */
 typedef enum saved_place { ON_DEVICE, QUEUED, AWAY, RETURNING } saved_place;
 
 typedef struct saved_copy {
     const vw_saved_item *item;
-    uint64_t end_ns; /* of the newest copy */
+    uint64_t ready_ns; /* when it could be copied out */
+    uint64_t end_ns;   /* of its copy back */
     saved_place place;
 } saved_copy;
 
@@ -168,12 +169,19 @@ static bool is_saved_next(playing *play)
     return play->queue_begin < play->queue_end;
 }
 
+/* When the copy of the next saved tensor will be complete. */
+static uint64_t saved_end_ns(const playing *play)
+{
+    const saved_copy *copy = &play->copies[play->queue_begin];
+    return vw__max_u64(play->out_ns, copy->ready_ns) +
+           vw__spill_cost_copy_ns(copy->item->size_bytes);
+}
+
 /* Copies the next saved tensor to its end, even if that is after now. */
 static void copy_saved(playing *play)
 {
+    play->out_ns = saved_end_ns(play);
     saved_copy *copy = &play->copies[play->queue_begin++];
-    play->out_ns += vw__spill_cost_copy_ns(copy->item->size_bytes);
-    copy->end_ns = play->out_ns;
     copy->place = AWAY;
     play->saved_away_bytes += copy->item->size_bytes;
     play->cost.saved_bytes += copy->item->size_bytes;
@@ -193,14 +201,12 @@ static void copy_state(playing *play, uint64_t bytes)
 static void work_out(playing *play)
 {
     while (play->out_ns < play->now_ns) {
-        uint64_t time_ns = play->now_ns - play->out_ns;
         if (is_saved_next(play)) {
-            uint64_t size_bytes = play->copies[play->queue_begin].item->size_bytes;
-            if (vw__spill_cost_copy_ns(size_bytes) > time_ns)
+            if (saved_end_ns(play) > play->now_ns)
                 return;
             copy_saved(play);
         } else {
-            copy_state(play, copied_in(time_ns));
+            copy_state(play, copied_in(play->now_ns - play->out_ns));
             play->out_ns = play->now_ns; /* idle, if nothing is due */
         }
     }
@@ -314,6 +320,7 @@ static void queue_saved(playing *play, size_t mark)
            play->copies[play->queue_end].item->from_mark <= mark;
          play->queue_end++) {
         play->copies[play->queue_end].place = QUEUED;
+        play->copies[play->queue_end].ready_ns = play->now_ns;
         play->gone_count++;
     }
 }

@@ -10,9 +10,8 @@
 
 /* The assumptions in words, for reports. */
 #define VW__STREAM_COST_WORDS                                                                      \
-    "one step is scheduled as production does; copies take 20 ms a GiB each way, beside a "        \
-    "forward "                                                                                     \
-    "pass of a third of the step and a backward pass of two"
+    "one step is scheduled as in a running program; copies take 20 ms a GiB each way, beside a "   \
+    "forward pass of a third of the step and a backward pass of the rest"
 
 /* The forward pass's part of both passes: the backward pass makes two matrix products for one. */
 #define VW__STREAM_COST_FORWARD_SHARE (1.0 / 3)

@@ -16,9 +16,11 @@
  *   - The backward pass takes twice as long as the forward pass: two matrix products for one. On an
  *     H200 it was 35 and 70 ms for GPT-2 in float32, 21 and 31 for a llama of a billion parameters
  *     in bfloat16. By requested bytes it would be 1.5 and 2.1 times as long.
- *   - Inside of a pass time goes with the bytes that are asked for. Layers are alike and take
- * turns, so any measure serves those; the head of a language model, a third of GPT-2's products,
- * asks for a third of its bytes too.
+ *   - Inside of a pass time goes with the bytes that are asked for. Any measure serves for layers,
+ *     which are alike. The head of GPT-2 makes a third of its products, and asks for a third of its
+ *     bytes.
+ *
+ * A pass that is computed again (checkpointing) counts as forward, and its part is then too short.
  *
  * The length of a step is the median: the first ones take memory, and a program that had fallen
  * behind catches up. */
@@ -148,7 +150,7 @@ size_t vw__stream_steps_highest(const vw__stream_steps *all)
 typedef struct reading {
     const vw__stream_steps *all;
     uint32_t begin, end;      /* events */
-    uint32_t optimizer_event; /* the first request of the optimizer's last step; or `end` */
+    uint32_t optimizer_event; /* the first of the optimizer's step; or `end` */
     uint32_t *requests;       /* owned; events */
     size_t request_count;
     uint64_t forward_bytes, backward_bytes; /* asked for before optimizer_event */
@@ -174,7 +176,7 @@ static bool is_request(const reading *read, uint32_t event)
            one->size_bytes != VW__MODEL_UNKNOWN_BYTES;
 }
 
-/* The optimizer asks for nothing behind the last pass that is not its own. */
+/* Returns the first event of the optimizer's step, if that is the last pass; else `end`. */
 static uint32_t find_optimizer(const reading *read)
 {
     const vw__roles *roles = read->all->roles;
