@@ -142,6 +142,7 @@ int command_replay(int argc, char **argv)
         {.name = "policy", .value = &policies},
         {.name = "smallest-card", .is_given = &order.options.find_smallest_card},
         {.name = "spill", .value = &spill},
+        {.name = "stream", .is_given = &order.options.stream},
         {.name = "torch", .value = &order.options.torch_version},
     };
     const char *path = NULL;
@@ -156,6 +157,11 @@ int command_replay(int argc, char **argv)
         (spill != NULL &&
          !recording_command_read_size(argv[0], "spill", spill, &order.options.spill_bytes)))
         return EXIT_WRONG_USAGE;
+    if (order.options.stream && spill == NULL) {
+        arguments_refuse(argv[0], "--stream needs --spill SIZE: the host memory that data may go "
+                                  "to");
+        return EXIT_WRONG_USAGE;
+    }
     add_confs(&order, &confs);
     order.options.runs = order.options.run_count > 0 ? order.runs : NULL;
     return show_replay(argv[0], path, &order);

@@ -115,6 +115,11 @@ static bool are_wishes_sound(const char *command_name, run_wishes *wishes)
         return false;
     if (wishes->spill != NULL && !is_spill_sound(command_name, wishes))
         return false;
+    if (wishes->stream && wishes->spill == NULL) {
+        arguments_refuse(command_name, "--stream needs --spill SIZE: the host memory that data may "
+                                       "go to");
+        return false;
+    }
     if (wishes->keep_free != NULL && !is_keep_free_sound(command_name, wishes))
         return false;
     if (wishes->history != NULL && !arguments_read_number(wishes->history, &history)) {
@@ -203,7 +208,8 @@ static int find_end_of_options(int argc, char **argv)
 {
     int i = 1;
     while (i < argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0) {
-        bool has_value = strchr(argv[i], '=') != NULL; /* every option of ours has one */
+        /* Every option of ours has a value, but for one. */
+        bool has_value = strchr(argv[i], '=') != NULL || strcmp(argv[i], "--stream") == 0;
         i++;
         if (!has_value && i < argc && strcmp(argv[i], "--") != 0)
             i++;
@@ -226,6 +232,7 @@ int command_run(int argc, char **argv)
         {.name = "metrics", .value = &metrics_text},
         {.name = "on-leak", .value = &leak_word},
         {.name = "spill", .value = &wishes.spill},
+        {.name = "stream", .is_given = &wishes.stream},
     };
     int end = find_end_of_options(argc, argv), first_operand = end;
     if (!arguments_parse(options, sizeof options / sizeof options[0], end, argv, &first_operand))

@@ -277,6 +277,7 @@ static const command commands[] = {
                  "  --smallest-card   also find the smallest card on which each run completes\n"
                  "  --spill SIZE      let live memory go to so much host memory rather than fail:\n"
                  "                    how much would move, how often, what a step would cost\n"
+                 "  --stream          with --spill: data leaves and returns beside the work\n"
                  "  --empty-cache W   call empty_cache() at every step, phase, or N-th step; or\n"
                  "                    never: leave out the calls that were recorded\n"
                  "  --torch VERSION   use the rules of that version, such as 2.4\n"
@@ -350,10 +351,12 @@ static const command commands[] = {
                  "  --record FILE     save the whole history in FILE at the end; rank 3 writes to\n"
                  "                    FILE with .rank3 before its ending\n"
                  "  --spill SIZE      where a GPU is full, let so much live data go to host\n"
-                 "                    memory: slower, but no error. With --allocator vramwise\n",
+                 "                    memory: slower, but no error. With --allocator vramwise\n"
+                 "  --stream          with --spill: optimizer state, then saved tensors, leave\n"
+                 "                    and return beside the computation\n",
         .examples = "  vramwise run python train.py\n"
                     "  vramwise run --record run.pickle torchrun --nproc-per-node 8 train.py\n"
-                    "  vramwise run --allocator vramwise --spill 32GiB python train.py\n",
+                    "  vramwise run --allocator vramwise --spill 32GiB --stream python train.py\n",
         .run = command_run,
         .runs_another = true,
     },

@@ -75,6 +75,7 @@ static const vw_mcp_parameter replay_parameters[] = {
     CARD(false),
     {"smallest_card", VW_MCP_SWITCH, false, "Also find the smallest card for each setting."},
     {"spill", VW_MCP_TEXT, false, "Let live memory go to so much host memory: 32GiB."},
+    {"stream", VW_MCP_SWITCH, false, "With spill: data leaves and returns beside the computation."},
     {"empty_cache", VW_MCP_TEXT, false,
      "Call empty_cache() at every step, phase, or N-th step; or never: leave out recorded calls."},
     TORCH,

@@ -226,6 +226,7 @@ bool run_environment_set(const char *hook, const char *run_folder_path, const ru
            set_or_unset("VRAMWISE_RUN_HISTORY", wishes->history) &&
            set_or_unset("VRAMWISE_KEEP_FREE", wishes->keep_free) &&
            set_or_unset("VRAMWISE_SPILL", wishes->spill) &&
+           (!wishes->stream || setenv("VRAMWISE_STREAM", "1", 1) == 0) && /* users set it, too */
            set_or_unset("VRAMWISE_RUN_RECORD", place) && set_files_folder(place) &&
            set_library_folder();
 }

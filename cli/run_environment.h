@@ -6,13 +6,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What was asked for on the command line. NULL where it was not. Borrowed from argv. */
+/* What was asked for on the command line. NULL, or false, where it was not. Borrowed from argv. */
 typedef struct run_wishes {
     const char *allocator; /* a name of an allocator; checked */
     const char *record;    /* where the recording goes */
     const char *history;   /* events to keep; checked: a number */
     const char *keep_free; /* of each GPU, for others; checked: a size or a share, not 0 */
     const char *spill;     /* host memory that live data may go to; checked: a size, not 0 */
+    bool stream;           /* data takes turns on the GPU; checked: with `spill` */
 } run_wishes;
 
 /* Has the user switched everything off (VRAMWISE_DISABLE=1)? */

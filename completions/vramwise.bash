@@ -68,9 +68,9 @@ _vramwise() {
         --model --offload --optimizer --padding --precision --qlora --seq --seq-now --share --static-cache --step --steps --top --trace --traced --without-loss --write-trace
         --zero' ;;
     replay) options='--card --conf --device --empty-cache --color --csv --help --json --max-memory --policy
-        --smallest-card --spill --torch' ;;
+        --smallest-card --spill --stream --torch' ;;
     report) options='--color --csv --help --jobs --json --max-memory --merge --output --share --state --top --torch' ;;
-    run) options='--allocator --color --help --history --keep-free --metrics --on-leak --record --spill' ;;
+    run) options='--allocator --color --help --history --keep-free --metrics --on-leak --record --spill --stream' ;;
     stats) options='--color --csv --help --json --max-memory --no-summary --stacks --top --torch' ;;
     top) options='--color --csv --help --interval --json --once' ;;
     tune) options='--all --card --device --color --csv --help --json --max-memory --merge --share --state --top --torch' ;;

@@ -275,6 +275,11 @@ typedef struct vw_replay_options {
      * `runs` is NULL. Replay marks the steps, advises an optimizer's state as cold and the trained
      * weights as hot, as far as the recording shows them, and grants safe points. */
     uint64_t spill_bytes;
+
+    /* With spill_bytes: an optimizer's state, and where that is not enough what the forward pass
+     * saves, leaves and returns beside the computation, as with install(stream=True) under PyTorch.
+     * Scheduled by vw_schedule_stream() and vw_schedule_saved(). */
+    bool stream;
 } vw_replay_options;
 
 /* Numbers of driver calls, by kind. */
@@ -329,13 +334,25 @@ typedef struct vw_replay_result {
     /* How much longer a step takes: the time to move memory, and to read and write once, over the
      * bus as measured, what was spilled and did not come back within the step. The average from the
      * third step after memory first left (host memory is made in the first ones), or from the first
-     * if there are no more. VW_UNKNOWN without spill_bytes, or if no step ended after that. */
+     * if there are no more. VW_UNKNOWN without spill_bytes, or if no step ended after that. With
+     * streams, what these cost as well; VW_UNKNOWN if the recording does not show what they move.
+     */
     uint64_t step_cost_ns;
     bool is_step_cost_settled; /* average of the third step and later */
 
     /* A card that is enough as well, though not every larger one up to smallest_card_bytes is;
      * smallest_card_bytes where there is none. */
     uint64_t first_card_bytes;
+
+    /* With spill_bytes: the time from one step to the next, as recorded (the median). VW_UNKNOWN
+     * where the recording does not show it. */
+    uint64_t step_ns;
+
+    /* With streams: what leaves the device in a step, of the optimizer's state and of what the
+     * forward pass saves; the state that is in host memory all the time, where the optimizer uses
+     * it; and how long the GPU waits for copies. 0 without. */
+    uint64_t stream_state_bytes, stream_saved_bytes, stream_stayed_bytes;
+    uint64_t stream_wait_ns;
 } vw_replay_result;
 
 typedef struct vw_replay_report {
@@ -350,11 +367,13 @@ typedef struct vw_replay_report {
     size_t result_count;
     const char *const *notes; /* what was assumed or left out: a cut ring, several devices ... */
     size_t note_count;
+    bool stream; /* from the options */
 } vw_replay_report;
 
 /* VW_ERR_CORRUPT_FILE      the recording has no trace
  * VW_ERR_BAD_SETTING       a conf cannot be used; vw_last_error() names it
- * VW_ERR_INVALID_ARGUMENT  unknown policy, version or device; spill_bytes with a policy of PyTorch
+ * VW_ERR_INVALID_ARGUMENT  unknown policy, version or device; spill_bytes with a policy of PyTorch;
+ *                          stream without spill_bytes
  * VW_ERR_UNSUPPORTED       empty_cache by steps or phases, but the recording shows none */
 VW_API VW_MUST_CHECK vw_status vw_recording_replay(const vw_recording *recording,
                                                    const vw_replay_options *options,

@@ -87,7 +87,8 @@ class ReplayOptions(ctypes.Structure):
                 ("device", ctypes.c_int), ("card_bytes", ctypes.c_uint64),
                 ("find_smallest_card", ctypes.c_bool), ("empty_cache", ctypes.c_int),
                 ("empty_cache_every", ctypes.c_uint64), ("progress", ctypes.c_void_p),
-                ("progress_context", ctypes.c_void_p), ("spill_bytes", ctypes.c_uint64)]
+                ("progress_context", ctypes.c_void_p), ("spill_bytes", ctypes.c_uint64),
+                ("stream", ctypes.c_bool)]
 
 
 class TuneOptions(ctypes.Structure):

@@ -98,15 +98,18 @@ class Recording:
                conf: Union[None, str, Iterable[str]] = None, card: Optional[Size] = None,
                smallest_card: bool = False, torch: Optional[str] = None,
                device: int = _library.BUSIEST_DEVICE, empty_cache: Union[str, int] = "recorded",
-               spill: Optional[Size] = None) -> Replayed:
+               spill: Optional[Size] = None, stream: bool = False) -> Replayed:
         """The same requests under other settings: `vramwise replay --json`.
 
         `policy`: "recorded", "native", "expandable", "vramwise", "vramwise:rescue",
         "vramwise:tight", one or several; `conf`: option strings, each one run more. Neither: the
         first four. `empty_cache`: as "recorded", "never", at every "step" or "phase", or a number: at
         every so-many-th step. `spill`: so much host memory may live memory go to; only "vramwise..."
-        can, which is then the default.
+        can, which is then the default. `stream`: with `spill`, data leaves and returns beside the
+        computation.
         """
+        if stream and spill is None:
+            raise ValueError("stream=True needs spill=SIZE: the host memory that data may go to")
         when, every = _empty_cache_of(empty_cache)
         runs = [_library.ReplayRun(_library.encoded(name), None) for name in _as_list(policy)]
         runs += [_library.ReplayRun(b"conf", _library.encoded(string)) for string in _as_list(conf)]
@@ -116,7 +119,7 @@ class Recording:
             torch_version=_library.encoded(torch), device=_library.device_index(device),
             card_bytes=_library.card_bytes(card), find_smallest_card=smallest_card,
             empty_cache=when, empty_cache_every=every,
-            spill_bytes=_library.memory_bytes("spill", spill))
+            spill_bytes=_library.memory_bytes("spill", spill), stream=stream)
         result = _library.made_by("vw_recording_replay", self._open_handle(), ctypes.byref(options))
         return _library.result_of(Replayed, "vw_report_replay", "vw_replay_report_free", result,
                                   file=self.name)

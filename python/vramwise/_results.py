@@ -193,6 +193,11 @@ class ReplayRun(Fields):
     step_cost_us: Optional[float]
     step_cost_settled: bool
     first_card_bytes: Optional[int]
+    step_us: Optional[float]
+    stream_state_bytes: int
+    stream_saved_bytes: int
+    stream_stayed_bytes: int
+    stream_wait_us: float
 
 
 class Replayed(Result):
@@ -208,6 +213,7 @@ class Replayed(Result):
     spill_bytes: Optional[int]
     results: Tuple[ReplayRun, ...]
     notes: Texts
+    stream: bool
 
     def _picture(self) -> str:
         return _pictures.of_replayed(self)

@@ -147,7 +147,12 @@ static vw_status make_pool(vw__player *player, const vw__player_options *options
 vw_status vw__player_init(vw__player *player, const vw__script *script,
                           const vw__player_options *options)
 {
-    *player = (vw__player){.script = script, .listener = options->listener};
+    *player = (vw__player){
+        .script = script,
+        .listener = options->listener,
+        .moves = options->moves,
+        .move_count = options->move_count,
+    };
     vw_status status = make_tables(player);
     if (status == VW_OK)
         status = make_device(player, options);
@@ -172,11 +177,12 @@ void vw__player_deinit(vw__player *player)
 
 static vw_status free_later(vw__player *player, const vw__script_op *op)
 {
-    vw_device_ptr address = player->addresses[op->slot];
+    vw_device_ptr address = player->addresses[op->slot]; /* VW_NULL: it has left the device */
     uint32_t number = player->idle_stream_count != 0
                           ? player->idle_streams[player->idle_stream_count - 1]
                           : player->stream_count;
-    VW__TRY(vw_record_stream(player->pool, address, VW__PLAYER_FIRST_USER_STREAM + number));
+    if (address != VW_NULL)
+        VW__TRY(vw_record_stream(player->pool, address, VW__PLAYER_FIRST_USER_STREAM + number));
     player->user_streams[op->user] = number;
     if (player->idle_stream_count != 0)
         player->idle_stream_count--;
@@ -379,6 +385,60 @@ static vw_status play_in_one_go(vw__player *player, size_t first, size_t end, si
     return status;
 }
 
+static vw_status ask_back(vw__player *player, const vw__player_move *move)
+{
+    const vw__script_op *op = &player->script->ops[move->request_op];
+    const vw_alloc_request request = {
+        .struct_size = sizeof request,
+        .size_bytes = op->size_bytes,
+        .stream = player->script->model->streams[op->stream],
+        .is_optional = move->kind == VW__PLAYER_MOVE_TRY_BACK,
+    };
+    vw_status status = vw_alloc_with(player->pool, &request, &player->addresses[op->slot]);
+    if (status == VW_ERR_OUT_OF_MEMORY && request.is_optional)
+        return VW_OK;
+    uint8_t advice = player->advice != NULL ? player->advice[move->request_op] : VW_ADVISE_NORMAL;
+    return status == VW_OK && advice != VW_ADVISE_NORMAL
+               ? vw_advise(player->pool, player->addresses[op->slot], (vw_advice)advice)
+               : status;
+}
+
+/* Makes the moves before `op`, and no more than once. */
+static vw_status move_blocks(vw__player *player, size_t op)
+{
+    for (;
+         player->next_move < player->move_count && player->moves[player->next_move].before_op <= op;
+         player->next_move++) {
+        const vw__player_move *move = &player->moves[player->next_move];
+        uint32_t slot = player->script->ops[move->request_op].slot;
+        vw_device_ptr address = player->addresses[slot];
+        if ((move->kind == VW__PLAYER_MOVE_OUT) != (address != VW_NULL))
+            continue;
+        if (move->kind == VW__PLAYER_MOVE_OUT) {
+            player->addresses[slot] = VW_NULL;
+            VW__TRY(vw_free(player->pool, address));
+        } else {
+            VW__TRY(ask_back(player, move));
+        }
+    }
+    return VW_OK;
+}
+
+/* Up to the next move, whose turn comes before its operation. */
+static vw_status play_beside_moves(vw__player *player, size_t first, size_t end, size_t *stopped)
+{
+    vw_status status = VW_OK;
+    *stopped = first;
+    while (*stopped < end && status == VW_OK) {
+        status = move_blocks(player, *stopped);
+        bool is_last = player->next_move == player->move_count;
+        size_t next_op = is_last ? SIZE_MAX : player->moves[player->next_move].before_op;
+        if (status == VW_OK)
+            status = play_in_one_go(player, *stopped, next_op < end ? next_op : end, stopped);
+    }
+    return status;
+}
+
 vw_status vw__player_play(vw__player *player, size_t first, size_t end, size_t *stopped)
 {
     if (!player->has_lag)
@@ -388,7 +448,9 @@ vw_status vw__player_play(vw__player *player, size_t first, size_t end, size_t *
     while (next < end && status == VW_OK) {
         size_t next_completion = next - next % VW__PLAYER_LAG_OPS + VW__PLAYER_LAG_OPS;
         size_t part_end = next_completion < end ? next_completion : end;
-        status = play_in_one_go(player, next, part_end, &next);
+        status = player->next_move < player->move_count
+                     ? play_beside_moves(player, next, part_end, &next)
+                     : play_in_one_go(player, next, part_end, &next);
         if (status == VW_OK && next == next_completion)
             status = complete_own_streams(player);
     }

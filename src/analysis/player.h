@@ -37,6 +37,20 @@ typedef struct vw__player_listener {
     void *context;
 } vw__player_listener;
 
+/* A block of the script that is not on the device for a while, as with streams. */
+typedef enum vw__player_move_kind {
+    VW__PLAYER_MOVE_OUT,      /* its memory is freed */
+    VW__PLAYER_MOVE_TRY_BACK, /* it is asked for again, if there is free memory */
+    VW__PLAYER_MOVE_BACK,     /* it is asked for again, as by any request */
+} vw__player_move_kind;
+
+/* What is out already does not leave, and what is there is not asked for. */
+typedef struct vw__player_move {
+    size_t before_op;
+    size_t request_op; /* the ALLOC that asked for it; it is live */
+    uint8_t kind;      /* vw__player_move_kind */
+} vw__player_move;
+
 typedef struct vw__player_options {
     const char *engine; /* vw_pool_options.engine; NULL = "torch" */
     const char *torch_version;
@@ -54,6 +68,8 @@ typedef struct vw__player_options {
     uint64_t spill_bytes;   /* vw_pool_options.spill_bytes */
     const uint8_t *advice;  /* vw_advice by operation of the script, for the block it asks for;
                                or NULL. Outlives the player */
+    const vw__player_move *moves; /* by rising before_op. Outlive the player */
+    size_t move_count;
 } vw__player_options;
 
 /* Memory that left the device for host memory, and what it cost steps. Steps count from the one in
@@ -85,6 +101,8 @@ typedef struct vw__player {
     vw__player_listener listener;
     bool has_lag;          /* the engine orders its own work by events on the script's streams */
     const uint8_t *advice; /* borrowed; or NULL */
+    const vw__player_move *moves; /* borrowed */
+    size_t move_count, next_move;
     vw__player_spill spill;
 
     /* Made-up streams. The pool keeps a queue for each, so their numbers are used again. */

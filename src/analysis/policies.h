@@ -18,6 +18,7 @@ typedef struct vw__replay_setting {
     const char *engine;   /* vw_pool_options.engine; NULL = "torch" */
     const char *conf;     /* not NULL */
     uint64_t spill_bytes; /* vw_pool_options.spill_bytes; only with an engine of our own */
+    bool has_streams;     /* data takes turns (replay_stream.c); only with spill_bytes */
 } vw__replay_setting;
 
 typedef struct vw__policy {

@@ -160,6 +160,7 @@ static vw_status make_runs(replay_call *call)
         vw_replay_result *result = &call->results[i];
         vw__replay_setting setting = vw__policy_setting(result->policy, result->conf);
         setting.spill_bytes = options->spill_bytes;
+        setting.has_streams = options->stream;
         progress.base = (double)i * run_share;
         progress.share = options->find_smallest_card ? run_share / 10 : run_share;
         VW__TRY(vw__replay_run(&call->work, setting, call->card, false, &progress, result));
@@ -229,6 +230,34 @@ static void note_copies(replay_call *call)
     }
 }
 
+/* Streams that the recording does not show enough for. */
+static void note_unknown_streams(replay_call *call)
+{
+    vw__notes_add(
+        &call->notes,
+        "What streams move is not known: it takes a step after the first, with times, and an "
+        "optimizer's state or saved tensors by their stacks. What it would take without streams "
+        "is shown.");
+}
+
+static void note_streams(replay_call *call)
+{
+    if (!call->options->stream)
+        return;
+    if (!vw__replay_stream_is_known(call->work.stream)) {
+        note_unknown_streams(call);
+        return;
+    }
+    for (size_t i = 0; i < call->run_count; i++) {
+        const vw_replay_result *result = &call->results[i];
+        if (result->stream_state_bytes + result->stream_saved_bytes + result->stream_stayed_bytes ==
+            0)
+            continue;
+        vw__notes_add(&call->notes, "What streams cost is computed: " VW__STREAM_COST_WORDS ".");
+        return;
+    }
+}
+
 static void note_step_cost(replay_call *call, const vw_replay_result *result)
 {
     if (result->step_cost_ns == VW_UNKNOWN)
@@ -273,7 +302,7 @@ static vw_status make_report(replay_call *call)
                                       &shown->step_count));
     VW__TRY(name_runs(call));
     if (call->options->spill_bytes != 0)
-        VW__TRY(vw__replay_work_add_spill(&call->work, &call->notes));
+        VW__TRY(vw__replay_work_add_spill(&call->work, call->options->stream, &call->notes));
     VW__TRY(choose_card(call));
     VW__TRY(make_runs(call));
     shown->device = script->trace->device;
@@ -286,7 +315,9 @@ static vw_status make_report(replay_call *call)
     note_copies(call);
     note_smaller_cards(call);
     note_spills(call);
+    note_streams(call);
     shown->spill_bytes = call->options->spill_bytes;
+    shown->stream = call->options->stream;
     shown->results = call->results;
     shown->result_count = call->run_count;
     return vw__notes_finish(&call->notes, &shown->notes, &shown->note_count);
@@ -299,6 +330,9 @@ vw_status vw_recording_replay(const vw_recording *recording, const vw_replay_opt
     if (recording == NULL || out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a recording and a place for the report");
     VW__TRY(VW__STRUCT_IN(vw_replay_options, options, &used));
+    if (used.stream && used.spill_bytes == 0)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                        "streams need spill_bytes: the host memory that data may go to");
     vw_replay_report *report = vw__result_create(sizeof *report);
     if (report == NULL)
         return vw__fail_host_memory(sizeof *report, "a replay's report");

@@ -15,11 +15,13 @@
 #include <stdint.h>
 
 #include "vramwise/analysis.h"
+#include "analysis/player.h"
 #include "analysis/policies.h"
 #include "analysis/result.h"
 #include "analysis/roles.h"
 #include "analysis/script.h"
 #include "analysis/steps.h"
+#include "analysis/stream_steps.h"
 #include "analysis/timeline.h"
 
 /* ---- cards ----------------------------------------------------------------------------------- */
@@ -63,6 +65,30 @@ typedef struct vw__replay_progress {
  * to stop. */
 VW_MUST_CHECK vw_status vw__replay_tell(const vw__replay_progress *progress, double done);
 
+/* ---- streams --------------------------------------------------------------------------------- */
+
+/* What streams of data can move, in a step of the recording that is like the others. */
+typedef struct vw__replay_stream {
+    vw__stream_steps_one model; /* owned; the step that needs most; mark_count 0: there is none */
+    bool has_times;             /* the recording shows how long a step takes */
+    uint8_t *kinds;             /* owned; by operation: vw__replay_stream_kind */
+} vw__replay_stream;
+
+typedef enum vw__replay_stream_kind {
+    VW__REPLAY_STREAM_NOTHING,
+    VW__REPLAY_STREAM_STATE, /* it asks for a block of an optimizer's state */
+    VW__REPLAY_STREAM_SAVED, /* for one that is saved for the backward pass */
+} vw__replay_stream_kind;
+
+/* VW_ERR_HOST_MEMORY */
+VW_MUST_CHECK vw_status vw__replay_stream_make(const vw__script *script,
+                                               const vw__timeline *timeline, const vw__steps *steps,
+                                               const vw__roles *roles, vw__replay_stream **out);
+void vw__replay_stream_free(vw__replay_stream *stream); /* NULL does nothing */
+
+/* Returns whether the recording shows enough to say what streams cost. */
+bool vw__replay_stream_is_known(const vw__replay_stream *stream);
+
 /* ---- the work -------------------------------------------------------------------------------- */
 
 /* An operation during which memory was taken from the device, or given back. */
@@ -89,7 +115,9 @@ typedef struct vw__replay_work {
     bool skips_empty_cache; /* recorded calls are left out: vw__player_options */
     size_t *steps;          /* owned; rising: a step has ended before these operations */
     size_t step_count;
-    uint8_t *advice; /* owned; vw_advice by operation, for what it asks for; or NULL */
+    uint64_t step_ns;          /* that a step takes, as recorded; VW_UNKNOWN */
+    uint8_t *advice;           /* owned; vw_advice by operation, for what it asks for; or NULL */
+    vw__replay_stream *stream; /* owned; or NULL */
 } vw__replay_work;
 
 /* Prepares a recording. Adds notes for readers of any result: a cut ring, several devices ...
@@ -99,6 +127,14 @@ VW_MUST_CHECK vw_status vw__replay_work_init(vw__replay_work *work, const vw__mo
                                              vw__notes *notes);
 void vw__replay_work_deinit(vw__replay_work *work);
 
+/* Lists, by rising operation, what leaves and returns in a run by `plan`, which is of the work's
+ * model step: host memory, to be freed with vw__host_free().
+ *
+ * VW_ERR_UNSUPPORTED  more moves than a real program has; VW_ERR_HOST_MEMORY */
+VW_MUST_CHECK vw_status vw__replay_stream_list(const vw__replay_work *work,
+                                               const vw__stream_cost_plan *plan,
+                                               vw__player_move **moves, size_t *count);
+
 /* Adds calls of empty_cache(), or leaves out the recorded ones; notes how many. VW_ERR_UNSUPPORTED
  * if no step or phase was found. */
 VW_MUST_CHECK vw_status vw__replay_work_add_trims(vw__replay_work *work, vw_empty_cache kind,
@@ -106,16 +142,30 @@ VW_MUST_CHECK vw_status vw__replay_work_add_trims(vw__replay_work *work, vw_empt
                                                   uint64_t *step_count);
 
 /* Adds what a run with spill_bytes needs: where steps end, and which blocks are an optimizer's
- * state or weights, by their stacks. Not every recording shows these.
+ * state or weights, by their stacks; with `has_streams`, what streams need too. Not every recording
+ * shows these.
  *
  * VW_ERR_HOST_MEMORY */
-VW_MUST_CHECK vw_status vw__replay_work_add_spill(vw__replay_work *work, vw__notes *notes);
+VW_MUST_CHECK vw_status vw__replay_work_add_spill(vw__replay_work *work, bool has_streams,
+                                                  vw__notes *notes);
 
 /* The same for callers who have these at hand, without notes. */
 VW_MUST_CHECK vw_status vw__replay_work_add_spill_by(vw__replay_work *work,
                                                      const vw__timeline *timeline,
-                                                     const vw__steps *steps,
-                                                     const vw__roles *roles);
+                                                     const vw__steps *steps, const vw__roles *roles,
+                                                     bool has_streams);
+
+/* Frees what these added. */
+void vw__replay_work_drop_spill(vw__replay_work *work);
+
+/* For a copy that shares the rest: forgets it. */
+void vw__replay_work_clear_spill(vw__replay_work *work);
+
+/* Stores, for each operation, the lifetime of the block that it asks for: host memory, to be freed
+ * with vw__host_free(). VW_ERR_HOST_MEMORY */
+#define VW__REPLAY_NO_LIFETIME UINT32_MAX
+VW_MUST_CHECK vw_status vw__replay_find_lifetimes(const vw__script *script,
+                                                  const vw__timeline *timeline, uint32_t **out);
 
 /* The name that a run of `policy` has in results (static), and its option string (borrowed).
  * `own_conf` is the string of policy "conf", and may be NULL for others. VW_ERR_INVALID_ARGUMENT:

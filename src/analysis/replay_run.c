@@ -52,6 +52,9 @@ enum { OPS_BETWEEN_LOOKS = 1 << 12, SETTLED_AFTER_SHARE = 4 }; /* looks at the t
 #define LEAST_LIMIT_NS UINT64_C(10000000000)
 #define LIMIT_NS_PER_OP UINT64_C(200000)
 
+/* With streams: what is left to spill where they take all of the budget. */
+#define LEAST_SPILL_BYTES (UINT64_C(2) << 20)
+
 /* ---- live bytes ------------------------------------------------------------------------------ */
 
 /* How to count. */
@@ -155,6 +158,8 @@ typedef struct run_state {
     vw__player player;
     vw_replay_result *result;
     vw__replay_setting setting;
+    const vw__player_move *moves; /* of streams */
+    size_t move_count;
     bool is_trial;
     size_t settled_op;                   /* the first after a quarter of the events */
     uint64_t settled_from_ns;            /* spent in the driver before it */
@@ -361,6 +366,13 @@ static void fill_settled(const run_state *run)
         vw__replay_duration_ns(script->trace, settled_event(script), (size_t)result->events_done);
 }
 
+/* With streams the first steps count as long as no memory is spilled. */
+static bool is_cost_settled(const run_state *run)
+{
+    const vw__player_spill *spill = &run->player.spill;
+    return spill->is_settled || (run->setting.has_streams && !spill->has_begun);
+}
+
 static void fill_spilled(const run_state *run, const vw_paged_stats *paged)
 {
     const vw__player_spill *spill = &run->player.spill;
@@ -372,7 +384,7 @@ static void fill_spilled(const run_state *run, const vw_paged_stats *paged)
     result->returned_bytes = paged->returned_bytes;
     result->peak_host_bytes = vw__max_u64(spill->peak_host_bytes, paged->host_handle_bytes);
     result->spill_wait_ns = spill->wait_ns;
-    result->is_step_cost_settled = spill->is_settled;
+    result->is_step_cost_settled = is_cost_settled(run);
     if (spill->step_count != 0)
         result->step_cost_ns =
             vw__spill_cost_touch_ns(spill->sum_touched_bytes / spill->step_count) +
@@ -462,6 +474,8 @@ static vw_status start_player(run_state *run, vw__replay_card card)
         .skips_empty_cache = work->skips_empty_cache,
         .spill_bytes = run->setting.spill_bytes,
         .advice = work->advice,
+        .moves = run->moves,
+        .move_count = run->move_count,
         .listener = {run->listener != NULL ? tell_listener : NULL, run},
     };
     if (run->listener != NULL)
@@ -523,6 +537,7 @@ static vw_status run_to_the_end(const run_state *plan, vw__replay_card card, vw_
         .smallest_card_bytes = VW_UNKNOWN,
         .first_card_bytes = VW_UNKNOWN,
         .step_cost_ns = VW_UNKNOWN,
+        .step_ns = plan->setting.spill_bytes != 0 ? work->step_ns : VW_UNKNOWN,
     };
     bool is_followed = plan->setting.engine == NULL && work->followed_count != 0 &&
                        work->trim_count == 0 && !work->skips_empty_cache &&
@@ -544,13 +559,67 @@ static vw_status run_to_the_end(const run_state *plan, vw__replay_card card, vw_
     return VW_OK;
 }
 
+/* ---- streams --------------------------------------------------------------------------------- */
+
+/* Adds what streams cost to what is spilled besides. */
+static void fill_streamed(const vw__stream_cost_plan *streams, const vw__stream_cost *cost,
+                          vw_replay_result *result)
+{
+    result->peak_host_bytes += streams->host_bytes;
+    result->stream_state_bytes = cost->state_bytes;
+    result->stream_saved_bytes = cost->saved_bytes;
+    result->stream_stayed_bytes = cost->stayed_bytes;
+    result->stream_wait_ns = cost->room_wait_ns + cost->saved_wait_ns + cost->state_wait_ns;
+    if (result->step_cost_ns != VW_UNKNOWN)
+        result->step_cost_ns += vw__stream_cost_ns(cost);
+}
+
+static vw_status run_planned(const run_state *plan, const vw__stream_cost_plan *streams,
+                             vw__replay_card card, vw_replay_result *out)
+{
+    run_state streamed = *plan;
+    vw__player_move *moves = NULL;
+    vw__stream_cost cost;
+    VW__TRY(vw__replay_stream_list(plan->work, streams, &moves, &streamed.move_count));
+    streamed.moves = moves;
+    streamed.setting.spill_bytes =
+        vw__max_u64(plan->setting.spill_bytes - streams->host_bytes, LEAST_SPILL_BYTES);
+    vw_status status = run_to_the_end(&streamed, card, out);
+    vw__host_free(moves);
+    if (status == VW_OK)
+        status =
+            vw__stream_cost_find(&plan->work->stream->model.step, streams, card.shown_bytes, &cost);
+    if (status == VW_OK)
+        fill_streamed(streams, &cost, out);
+    return status;
+}
+
+/* What streams cost is unknown where the recording does not show what could leave. */
+static vw_status run_with_streams(const run_state *plan, vw__replay_card card,
+                                  vw_replay_result *out)
+{
+    const vw__replay_stream *stream = plan->work->stream;
+    vw__stream_cost_plan streams;
+    if (stream == NULL || !vw__replay_stream_is_known(stream)) {
+        VW__TRY(run_to_the_end(plan, card, out));
+        out->step_cost_ns = VW_UNKNOWN;
+        return VW_OK;
+    }
+    VW__TRY(vw__stream_cost_plan_make(&stream->model.step, card.shown_bytes,
+                                      plan->setting.spill_bytes, &streams));
+    vw_status status = run_planned(plan, &streams, card, out);
+    vw__stream_cost_plan_deinit(&streams);
+    return status;
+}
+
 vw_status vw__replay_run(const vw__replay_work *work, vw__replay_setting setting,
                          vw__replay_card card, bool is_trial, const vw__replay_progress *progress,
                          vw_replay_result *out)
 {
     const run_state plan = {
         .work = work, .setting = setting, .is_trial = is_trial, .progress = progress};
-    return run_to_the_end(&plan, card, out);
+    return setting.has_streams ? run_with_streams(&plan, card, out)
+                               : run_to_the_end(&plan, card, out);
 }
 
 vw_status vw__replay_follow_length(const vw__replay_work *work, vw__replay_card card, size_t *out,

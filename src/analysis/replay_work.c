@@ -10,7 +10,9 @@
  * age decides.
  *
  * Roles belong to lifetimes of the timeline, and operations to the script. They meet at the event
- * of the request; blocks from before the recording, which have none, by address. */
+ * of the request; blocks from before the recording, which have none, by address.
+ *
+ * For streams the same is known to replay_stream.c. */
 #include "analysis/replay.h"
 
 #include <stdlib.h> /* bsearch */
@@ -202,7 +204,7 @@ vw_status vw__replay_work_init(vw__replay_work *work, const vw__model *model,
                                const char *wanted_version, int device, vw__notes *notes)
 {
     const vw__model_trace *trace = NULL;
-    *work = (vw__replay_work){.trim_count = 0};
+    *work = (vw__replay_work){.step_ns = VW_UNKNOWN};
     VW__TRY(vw__recording_trace(model, device, &trace));
     VW__TRY(vw__recording_version(model, wanted_version, &work->torch_version));
     work->recorded_policy = find_recorded_policy(model);
@@ -232,8 +234,7 @@ void vw__replay_work_deinit(vw__replay_work *work)
     vw__host_free(work->followed);
     vw__host_free(work->is_unsplit);
     vw__host_free(work->trims);
-    vw__host_free(work->steps);
-    vw__host_free(work->advice);
+    vw__replay_work_drop_spill(work);
     vw__host_free(work->recorded_conf);
     *work = (vw__replay_work){.trim_count = 0};
 }
@@ -319,14 +320,12 @@ vw_status vw__replay_work_add_trims(vw__replay_work *work, vw_empty_cache kind, 
 
 /* ---- hints for spilling: blocks -------------------------------------------------------------- */
 
-typedef struct advice_search {
+typedef struct lifetime_search {
     const vw__script *script;
     const vw__timeline *timeline;
-    const vw__roles *roles;
-    uint8_t *advice;       /* by operation: vw_advice */
-    uint8_t *advice_at;    /* owned; by instant: of the block that begins there */
-    uint8_t *early_advice; /* owned; by script->initial_addresses */
-} advice_search;
+    uint32_t *by_instant; /* owned; the lifetime that begins there */
+    uint32_t *early;      /* owned; by script->initial_addresses */
+} lifetime_search;
 
 static int compare_addresses(const void *left, const void *right)
 {
@@ -334,13 +333,61 @@ static int compare_addresses(const void *left, const void *right)
     return (*one > *other) - (*one < *other);
 }
 
-static void advise_early(advice_search *search, uint64_t address, uint8_t advice)
+static void place_early(lifetime_search *search, uint64_t address, uint32_t lifetime)
 {
     const uint64_t *addresses = search->script->initial_addresses;
     const uint64_t *found = bsearch(&address, addresses, search->script->initial_count,
                                     sizeof *addresses, compare_addresses);
     if (found != NULL)
-        search->early_advice[found - addresses] = advice;
+        search->early[found - addresses] = lifetime;
+}
+
+static void read_lifetimes(lifetime_search *search)
+{
+    for (size_t i = 0; i < search->timeline->lifetime_count; i++) {
+        const vw__lifetime *lifetime = &search->timeline->lifetimes[i];
+        if (lifetime->begin == 0)
+            place_early(search, lifetime->address, (uint32_t)i);
+        else
+            search->by_instant[lifetime->begin] = (uint32_t)i;
+    }
+}
+
+static void place_lifetimes(const lifetime_search *search, uint32_t *out)
+{
+    const vw__script *script = search->script;
+    size_t early_place = 0;
+    for (size_t i = 0; i < script->op_count; i++) {
+        const vw__script_op *op = &script->ops[i];
+        out[i] = VW__REPLAY_NO_LIFETIME;
+        if (op->kind != VW__SCRIPT_ALLOC || op->size_bytes == 0)
+            continue;
+        out[i] = op->first_event == VW__SCRIPT_BEFORE_RECORDING ? search->early[early_place++]
+                                                                : search->by_instant[op->end_event];
+    }
+}
+
+vw_status vw__replay_find_lifetimes(const vw__script *script, const vw__timeline *timeline,
+                                    uint32_t **out)
+{
+    size_t instant_count = timeline->trace->event_count + 1;
+    size_t count = instant_count + script->initial_count + 1;
+    uint32_t *scratch = vw__host_alloc(count * sizeof *scratch);
+    *out = vw__host_alloc_zeroed(script->op_count + 1, sizeof **out);
+    bool has_memory = scratch != NULL && *out != NULL;
+    if (has_memory) {
+        lifetime_search search = {script, timeline, scratch, scratch + instant_count};
+        memset(scratch, 0xff, count * sizeof *scratch); /* VW__REPLAY_NO_LIFETIME */
+        read_lifetimes(&search);
+        place_lifetimes(&search, *out);
+    } else {
+        vw__host_free(*out);
+        *out = NULL;
+    }
+    vw__host_free(scratch);
+    return has_memory ? VW_OK
+                      : vw__fail_host_memory((count + script->op_count) * sizeof *scratch,
+                                             "the blocks of a script");
 }
 
 /* Returns whether something trains. An optimizer's step need not ask for memory; a backward pass
@@ -361,58 +408,20 @@ static uint8_t advice_for(uint8_t role, bool trains)
     return role == VW__ROLE_WEIGHTS && trains ? VW_ADVISE_HOT : VW_ADVISE_NORMAL;
 }
 
-static void read_lifetimes(advice_search *search)
-{
-    bool trains = is_training(search->roles);
-    for (size_t i = 0; i < search->timeline->lifetime_count; i++) {
-        const vw__lifetime *lifetime = &search->timeline->lifetimes[i];
-        uint8_t advice = advice_for(search->roles->roles[i], trains);
-        if (lifetime->begin == 0)
-            advise_early(search, lifetime->address, advice);
-        else
-            search->advice_at[lifetime->begin] = advice;
-    }
-}
-
-static void advise_operations(advice_search *search)
-{
-    const vw__script *script = search->script;
-    size_t early_place = 0;
-    for (size_t i = 0; i < script->op_count; i++) {
-        const vw__script_op *op = &script->ops[i];
-        if (op->kind != VW__SCRIPT_ALLOC || op->size_bytes == 0)
-            continue;
-        search->advice[i] = op->first_event == VW__SCRIPT_BEFORE_RECORDING
-                                ? search->early_advice[early_place++]
-                                : search->advice_at[op->end_event];
-    }
-}
-
 static vw_status find_advice(vw__replay_work *work, const vw__timeline *timeline,
                              const vw__roles *roles)
 {
-    size_t instant_count = timeline->trace->event_count + 1;
-    size_t early_count = work->script.initial_count;
-    advice_search search = {
-        .script = &work->script,
-        .timeline = timeline,
-        .roles = roles,
-        .advice = vw__host_alloc_zeroed(work->script.op_count + 1, sizeof(uint8_t)),
-        .advice_at = vw__host_alloc_zeroed(instant_count, sizeof(uint8_t)),
-        .early_advice = vw__host_alloc_zeroed(early_count + 1, sizeof(uint8_t)),
-    };
-    work->advice = search.advice;
-    vw_status status = VW_OK;
-    if (search.advice == NULL || search.advice_at == NULL || search.early_advice == NULL) {
-        status = vw__fail_host_memory(work->script.op_count + instant_count + early_count,
-                                      "what blocks are advised as");
-    } else {
-        read_lifetimes(&search);
-        advise_operations(&search);
-    }
-    vw__host_free(search.advice_at);
-    vw__host_free(search.early_advice);
-    return status;
+    uint32_t *lifetimes = NULL;
+    bool trains = is_training(roles);
+    size_t op_count = work->script.op_count;
+    VW__TRY(vw__replay_find_lifetimes(&work->script, timeline, &lifetimes));
+    work->advice = vw__host_alloc_zeroed(op_count + 1, sizeof *work->advice);
+    for (size_t i = 0; i < op_count && work->advice != NULL; i++)
+        if (lifetimes[i] != VW__REPLAY_NO_LIFETIME)
+            work->advice[i] = advice_for(roles->roles[lifetimes[i]], trains);
+    vw__host_free(lifetimes);
+    return work->advice != NULL ? VW_OK
+                                : vw__fail_host_memory(op_count, "what blocks are advised as");
 }
 
 /* ---- hints for spilling: steps --------------------------------------------------------------- */
@@ -427,10 +436,32 @@ static vw_status place_steps(vw__replay_work *work, const vw__steps *steps)
 }
 
 vw_status vw__replay_work_add_spill_by(vw__replay_work *work, const vw__timeline *timeline,
-                                       const vw__steps *steps, const vw__roles *roles)
+                                       const vw__steps *steps, const vw__roles *roles,
+                                       bool has_streams)
 {
     VW__TRY(place_steps(work, steps));
-    return find_advice(work, timeline, roles);
+    VW__TRY(vw__steps_usual_ns(work->script.trace, steps, &work->step_ns));
+    VW__TRY(find_advice(work, timeline, roles));
+    return has_streams
+               ? vw__replay_stream_make(&work->script, timeline, steps, roles, &work->stream)
+               : VW_OK;
+}
+
+void vw__replay_work_drop_spill(vw__replay_work *work)
+{
+    vw__host_free(work->steps);
+    vw__host_free(work->advice);
+    vw__replay_stream_free(work->stream);
+    vw__replay_work_clear_spill(work);
+}
+
+void vw__replay_work_clear_spill(vw__replay_work *work)
+{
+    work->steps = NULL;
+    work->step_count = 0;
+    work->step_ns = VW_UNKNOWN;
+    work->advice = NULL;
+    work->stream = NULL;
 }
 
 /* ---- hints for spilling: found --------------------------------------------------------------- */
@@ -492,12 +523,13 @@ static vw_status make_parts(const vw__replay_work *work, spill_parts *parts)
     return vw__roles_find(&parts->timeline, &parts->attribution, &parts->steps, &parts->roles);
 }
 
-vw_status vw__replay_work_add_spill(vw__replay_work *work, vw__notes *notes)
+vw_status vw__replay_work_add_spill(vw__replay_work *work, bool has_streams, vw__notes *notes)
 {
     spill_parts parts = {.steps.end_count = 0};
     vw_status status = make_parts(work, &parts);
     if (status == VW_OK)
-        status = vw__replay_work_add_spill_by(work, &parts.timeline, &parts.steps, &parts.roles);
+        status = vw__replay_work_add_spill_by(work, &parts.timeline, &parts.steps, &parts.roles,
+                                              has_streams);
     if (status == VW_OK)
         note_advice(work, &parts.steps, notes);
     vw__roles_deinit(&parts.roles);

@@ -26,7 +26,9 @@
 #include <stdlib.h> /* qsort */
 #include <string.h>
 
+#include "vramwise/analysis.h" /* VW_UNKNOWN */
 #include "analysis/array.h"
+#include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 
@@ -409,4 +411,42 @@ void vw__steps_deinit(vw__steps *steps)
     vw__host_free(steps->ends);
     vw__host_free(steps->phase_ends);
     *steps = (vw__steps){0};
+}
+
+/* ---- how long they take ---------------------------------------------------------------------- */
+
+#define NS_PER_US UINT64_C(1000)
+
+static int compare_durations(const void *left, const void *right)
+{
+    const uint64_t *one = left, *other = right;
+    return (*one > *other) - (*one < *other);
+}
+
+/* The event of an end is the first of the next step, or the last of all. */
+static int64_t time_of_end(const vw__model_trace *trace, uint32_t end)
+{
+    return trace->events[end < trace->event_count ? end : trace->event_count - 1].time_us;
+}
+
+vw_status vw__steps_usual_ns(const vw__model_trace *trace, const vw__steps *steps, uint64_t *out)
+{
+    size_t count = 0;
+    *out = VW_UNKNOWN;
+    if (steps->end_count < 2 || trace->event_count == 0)
+        return VW_OK;
+    uint64_t *times = vw__host_alloc_zeroed(steps->end_count, sizeof *times);
+    if (times == NULL)
+        return vw__fail_host_memory(steps->end_count * sizeof *times, "the times of steps");
+    for (size_t i = 1; i < steps->end_count; i++) {
+        int64_t from_us = time_of_end(trace, steps->ends[i - 1]);
+        int64_t to_us = time_of_end(trace, steps->ends[i]);
+        if (from_us >= 0 && to_us > from_us) /* unknown ones are below 0 */
+            times[count++] = (uint64_t)(to_us - from_us);
+    }
+    qsort(times, count, sizeof *times, compare_durations);
+    if (count != 0 && !vw__mul_u64(times[count / 2], NS_PER_US, out))
+        *out = VW_UNKNOWN;
+    vw__host_free(times);
+    return VW_OK;
 }

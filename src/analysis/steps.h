@@ -33,4 +33,9 @@ VW_MUST_CHECK vw_status vw__steps_find_in(const vw__timeline *timeline,
                                           const vw__attribution *attribution, vw__steps *out);
 void vw__steps_deinit(vw__steps *steps);
 
+/* The time from the end of a step to that of the next, by the recorded times: the median of all.
+ * VW_UNKNOWN without two ends, or without times. VW_ERR_HOST_MEMORY */
+VW_MUST_CHECK vw_status vw__steps_usual_ns(const vw__model_trace *trace, const vw__steps *steps,
+                                           uint64_t *out);
+
 #endif /* VW_ANALYSIS_STEPS_H */

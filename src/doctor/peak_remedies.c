@@ -164,7 +164,7 @@ static vw_status add_spill(remedies *own)
         return VW_OK;
     unsigned worth_percent = worth_percent_of(&trial);
     own->spill = (vw__plan_offer){
-        .action = vw__doctor_spill_action(draft, trial.spilled_bytes),
+        .action = vw__doctor_spill_action(draft, &trial),
         .cost = vw__doctor_spill_cost(draft, &trial),
         .how = vw__doctor_spill_how_of(draft, &trial),
         .worth_percent = worth_percent,

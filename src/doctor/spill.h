@@ -12,9 +12,11 @@
 /* What a run on the card that it failed on came to, with memory of the host's. */
 typedef struct vw__doctor_spill_trial {
     bool is_enough;         /* nothing fails any more */
+    bool has_streams;       /* data leaves and returns in each step */
     uint64_t spill_bytes;   /* the budget that it was tried with: as much as it takes */
     uint64_t spilled_bytes; /* of live memory, at most */
-    uint64_t step_cost_ns;  /* to read and write them once, and to move them if is_with_moves */
+    uint64_t step_cost_ns;  /* to read and write them once, and to move them if is_with_moves; with
+                               streams, what those cost */
     bool is_with_moves;
     uint64_t move_ns;  /* to move them, all times together; 0 if is_with_moves */
     uint64_t step_ns;  /* that a step takes, by the recorded times; VW_UNKNOWN */
@@ -26,9 +28,11 @@ VW_MUST_CHECK vw_status vw__doctor_try_spill(const vw__doctor_input *input, vw__
                                              vw__doctor_spill_trial *out);
 
 /* The words of the remedy, which are the draft's. */
-const char *vw__doctor_spill_action(vw__diagnosis_draft *draft, uint64_t spilled_bytes);
+const char *vw__doctor_spill_action(vw__diagnosis_draft *draft,
+                                    const vw__doctor_spill_trial *trial);
 const char *vw__doctor_spill_cost(vw__diagnosis_draft *draft, const vw__doctor_spill_trial *trial);
-const char *vw__doctor_spill_how(vw__diagnosis_draft *draft, uint64_t budget_bytes);
+const char *vw__doctor_spill_how(vw__diagnosis_draft *draft, uint64_t budget_bytes,
+                                 bool has_streams);
 const char *vw__doctor_spill_how_of(vw__diagnosis_draft *draft,
                                     const vw__doctor_spill_trial *trial);
 

@@ -417,7 +417,7 @@ static void add_spill(const vw__text_case *given, vw__diagnosis_finding *finding
                            VW__DOCTOR_SIZE(missing_bytes_known)),
         vw__diagnosis_saves(missing_bytes_known), VW_BASIS_RULE,
         vw__doctor_spill_cost(given->draft, &needed),
-        vw__doctor_spill_how(given->draft, 2 * missing_bytes_known));
+        vw__doctor_spill_how(given->draft, 2 * missing_bytes_known, false));
 }
 
 static void add_genuine(const vw__text_case *given)

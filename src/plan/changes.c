@@ -216,7 +216,9 @@ static const char *spill_code(vw__arena *arena, const vw_plan_model *model,
     vw__plan_peaks peaks;
     if (vw__plan_estimate(model, to, &peaks) != VW_OK)
         return NULL;
-    return vw__arena_format(arena, "%s", vw__spill_cost_command(peaks.pageable_bytes, command));
+    return vw__arena_format(
+        arena, "%s",
+        vw__spill_cost_command(peaks.pageable_bytes, vw__plan_spill_streams(to), command));
 }
 
 static const char *code_of(vw__arena *arena, vw__plan_change change, const vw__remedy *remedy,

@@ -70,4 +70,7 @@ double vw__plan_slowdown_together(const vw_plan_settings *from, const vw_plan_se
 /* What the optimizer keeps for each weight; 0: next to nothing. */
 double vw__plan_state_bytes_per_weight(const vw_plan_settings *settings);
 
+/* Returns whether spilled state costs less time with streams. */
+bool vw__plan_spill_streams(const vw_plan_settings *to);
+
 #endif /* VW_PLAN_CHANGES_H */

@@ -5,6 +5,8 @@
  * what goes over the bus. */
 #include <math.h>
 
+#include "analysis/spill_cost.h"
+#include "analysis/stream_cost.h"
 #include "plan/changes.h"
 #include "plan/plan_settings.h"
 
@@ -106,15 +108,53 @@ double vw__plan_state_bytes_per_weight(const vw_plan_settings *settings)
     }
 }
 
-/* Assumes that all of the state is on the host. It is read and written at the same time, which
- * takes 1.2 times as long as one way: on an H200, 24.2 ms for 949 MiB where one way goes at 49
- * GiB/s (analysis/spill_cost.c). */
-static vw__plan_slowdown of_spill(const vw_plan_settings *to)
+/* ---- spill ----------------------------------------------------------------------------------- */
+
+/* All for one weight, and with all of its state away: how much of it a card holds is unknown. */
+
+/* The state stays on the host and is read and written at the same time, which takes 1.2 times as
+ * long as one way: on an H200, 24.2 ms for 949 MiB where one way goes at 49 GiB/s
+ * (analysis/spill_cost.c). */
+static double touching_time(const vw_plan_settings *to)
 {
     const double both_ways = 1.2;
+    return both_ways * vw__plan_state_bytes_per_weight(to) / SLOT_BYTES_PER_S;
+}
+
+/* With streams the state leaves behind the first forward pass and returns behind the last backward
+ * pass of a step, and is mapped each time. What takes longer than the pass is waited for. */
+static double streaming_time(const vw_plan_settings *to)
+{
+    const double bytes = vw__plan_state_bytes_per_weight(to), ns_per_s = 1e9;
+    const uint64_t unit_bytes = UINT64_C(1) << 30;
+    double one_way = bytes / SLOT_BYTES_PER_S;
+    double passes = products_of_step(to) / (double)to->accumulation;
+    double forward = passes * VW__STREAM_COST_FORWARD_SHARE, backward = passes - forward;
+    double mapping = (double)vw__spill_cost_map_ns(unit_bytes) / ns_per_s / (double)unit_bytes;
+    return fmax(0, one_way - forward) + fmax(0, one_way - backward) + 2 * bytes * mapping;
+}
+
+/* Only optimizers of torch.optim are streamed. */
+static bool can_stream(const vw_plan_settings *to)
+{
+    return to->optimizer == VW_OPTIMIZER_ADAMW || to->optimizer == VW_OPTIMIZER_ADAMW_FUSED ||
+           to->optimizer == VW_OPTIMIZER_ADAMW_LOOP || to->optimizer == VW_OPTIMIZER_SGD_MOMENTUM;
+}
+
+bool vw__plan_spill_streams(const vw_plan_settings *to)
+{
+    return can_stream(to) && streaming_time(to) < touching_time(to);
+}
+
+static vw__plan_slowdown of_spill(const vw_plan_settings *to)
+{
+    if (vw__plan_spill_streams(to))
+        return (vw__plan_slowdown){1 + streaming_time(to) / products_of_step(to),
+                                   "computed: all of the state copied out behind the forward pass "
+                                   "and back behind the backward pass, over PCIe 4 at 25 GB/s; "
+                                   "what takes longer than these is waited for"};
     return (vw__plan_slowdown){
-        1 + both_ways * vw__plan_state_bytes_per_weight(to) / SLOT_BYTES_PER_S /
-                products_of_step(to),
+        1 + touching_time(to) / products_of_step(to),
         "computed: all of the state read and written once a step over PCIe 4 at 25 GB/s, both ways "
         "in 1.2 times the time of one as measured on an H200"};
 }

@@ -389,9 +389,10 @@ static const vw__remedy table[VW__REMEDY_COUNT] = {
     [VW__REMEDY_SPILL] =
         {
             .action = "let what does not fit go to host memory, with vramwise's allocator (spill)",
-            COST_NEEDING("time on the bus: what does not fit of the state is read and written once "
-                         "a step; host memory must hold it",
-                         VW__REMEDY_ALLOCATOR_NEEDS),
+            COST_NEEDING(
+                "time on the bus: what does not fit of the state goes over it in each step; "
+                "host memory must hold it",
+                VW__REMEDY_ALLOCATOR_NEEDS),
         },
     [VW__REMEDY_LORA] =
         {

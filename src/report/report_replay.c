@@ -108,6 +108,11 @@ static const vw__report_field run_list[] = {
     {RUN(NANOSECONDS, "step_cost_us", step_cost_ns)},
     {RUN(BOOLEAN, "step_cost_settled", is_step_cost_settled)},
     {RUN(BYTES, "first_card_bytes", first_card_bytes)},
+    {RUN(NANOSECONDS, "step_us", step_ns)},
+    {RUN(BYTES, "stream_state_bytes", stream_state_bytes)},
+    {RUN(BYTES, "stream_saved_bytes", stream_saved_bytes)},
+    {RUN(BYTES, "stream_stayed_bytes", stream_stayed_bytes)},
+    {RUN(NANOSECONDS, "stream_wait_us", stream_wait_ns)},
 };
 static const vw__report_fields run_fields = VW__REPORT_FIELDS(vw_replay_result, run_list);
 
@@ -170,28 +175,93 @@ static void say_run_moves(vw__report *report, const vw_replay_result *result)
                    vw__report_duration(result->longest_stall_ns).text, settled.text);
 }
 
-static void say_run_spills(vw__report *report, const vw_replay_result *result)
+/* "about 4.78 ms longer a step" */
+static vw__report_text step_cost_text(const vw_replay_result *result)
 {
-    if (result->spills == 0) {
-        vw__report_say(report, VW__REPORT_STYLE_PLAIN, "%s: nothing was spilled", result->policy);
-        return;
-    }
-    vw__report_text step = {"what a step costs is not known"}, came_back = {"nothing came back"};
+    vw__report_text text = {"what a step costs is not known"};
     if (result->step_cost_ns != VW_UNKNOWN)
-        snprintf(step.text, sizeof step.text, "about %.20s longer %s",
+        snprintf(text.text, sizeof text.text, "about %.20s longer %s",
                  vw__report_duration(result->step_cost_ns).text,
                  result->is_step_cost_settled ? "a step" : "in each of the first steps");
+    return text;
+}
+
+/* " (1.04 times as long)"; empty if not known. */
+static vw__report_text step_ratio_text(const vw_replay_result *result)
+{
+    vw__report_text text = {""};
+    if (result->step_cost_ns != VW_UNKNOWN && result->is_step_cost_settled &&
+        result->step_ns != VW_UNKNOWN && result->step_ns != 0)
+        snprintf(
+            text.text, sizeof text.text, " (%.20s times as long)",
+            vw__report_ratio(1.0 + (double)result->step_cost_ns / (double)result->step_ns).text);
+    return text;
+}
+
+static vw__report_text came_back_text(const vw_replay_result *result)
+{
+    vw__report_text text = {"nothing came back"};
     if (result->returns != 0)
-        snprintf(came_back.text, sizeof came_back.text, "%.20s came back in %.20s",
+        snprintf(text.text, sizeof text.text, "%.20s came back in %.20s",
                  vw__report_size(result->returned_bytes).text,
                  vw__report_count(result->returns).text);
+    return text;
+}
+
+static void say_run_spills(vw__report *report, const vw_replay_result *result)
+{
     vw__report_say(report, VW__REPORT_STYLE_PLAIN,
-                   "%s: at most %s spilled to %s of host memory (%s in %s, %s), which took %s; %s",
+                   "%s: at most %s spilled to %s of host memory (%s in %s, %s), which took %s; "
+                   "%s%s",
                    result->policy, vw__report_size(result->peak_spilled_bytes).text,
                    vw__report_size(result->peak_host_bytes).text,
                    vw__report_size(result->all_spilled_bytes).text,
-                   vw__report_counted(result->spills, "time").text, came_back.text,
-                   vw__report_duration(result->spill_wait_ns).text, step.text);
+                   vw__report_counted(result->spills, "time").text, came_back_text(result).text,
+                   vw__report_duration(result->spill_wait_ns).text, step_cost_text(result).text,
+                   step_ratio_text(result).text);
+}
+
+/* Beside streams, with which the cost of a step and the host memory are named. */
+static void say_run_spills_besides(vw__report *report, const vw_replay_result *result)
+{
+    vw__report_say(report, VW__REPORT_STYLE_PLAIN,
+                   "%s: besides, at most %s spilled (%s in %s, %s), which took %s", result->policy,
+                   vw__report_size(result->peak_spilled_bytes).text,
+                   vw__report_size(result->all_spilled_bytes).text,
+                   vw__report_counted(result->spills, "time").text, came_back_text(result).text,
+                   vw__report_duration(result->spill_wait_ns).text);
+}
+
+static void say_run_streams(vw__report *report, const vw_replay_result *result)
+{
+    vw__report_text stayed = {""};
+    if (result->stream_stayed_bytes != 0)
+        snprintf(stayed.text, sizeof stayed.text, ", %.20s of the state stay in host memory",
+                 vw__report_size(result->stream_stayed_bytes).text);
+    vw__report_say(report, VW__REPORT_STYLE_PLAIN,
+                   "%s: in each step %s of the optimizer's state and %s of saved tensors leave and "
+                   "return%s, with %s of host memory; copies are waited for %s; %s%s",
+                   result->policy, vw__report_size(result->stream_state_bytes).text,
+                   vw__report_size(result->stream_saved_bytes).text, stayed.text,
+                   vw__report_size(result->peak_host_bytes).text,
+                   vw__report_duration(result->stream_wait_ns).text, step_cost_text(result).text,
+                   step_ratio_text(result).text);
+}
+
+/* What went to host memory, and what a step costs. */
+static void say_run_host(vw__report *report, const vw_replay_result *result, bool has_streams)
+{
+    const bool is_streamed =
+        result->stream_state_bytes + result->stream_saved_bytes + result->stream_stayed_bytes != 0;
+    if (is_streamed)
+        say_run_streams(report, result);
+    if (result->spills != 0 && is_streamed)
+        say_run_spills_besides(report, result);
+    else if (result->spills != 0)
+        say_run_spills(report, result);
+    else if (!is_streamed)
+        vw__report_say(report, VW__REPORT_STYLE_PLAIN, "%s: nothing %s", result->policy,
+                       has_streams ? "had to leave the device" : "was spilled");
 }
 
 /* ---- replay ---------------------------------------------------------------------------------- */
@@ -266,7 +336,7 @@ static bool say_moves(vw__report *out, const vw_replay_report *report)
             continue;
         say_run_moves(out, &report->results[i]);
         if (report->spill_bytes != 0)
-            say_run_spills(out, &report->results[i]);
+            say_run_host(out, &report->results[i], report->stream);
         is_any = true;
     }
     return is_any;
@@ -291,8 +361,9 @@ static void say_replay(vw__report *out, const void *content)
     if (report->result_count > 0 && report->results[0].card_bytes != VW_UNKNOWN)
         vw__report_fact(out, "card", "%s", vw__report_size(report->results[0].card_bytes).text);
     if (report->spill_bytes != 0)
-        vw__report_fact(out, "spill", "up to %s of host memory",
-                        vw__report_size(report->spill_bytes).text);
+        vw__report_fact(out, "spill", "up to %s of host memory%s",
+                        vw__report_size(report->spill_bytes).text,
+                        report->stream ? ", with streams" : "");
     if (report->recorded_oom_event != VW_UNKNOWN)
         vw__report_fact(out, "recorded", "ended out of memory, first at event %s",
                         vw__report_count(report->recorded_oom_event).text);
@@ -316,6 +387,7 @@ static const vw__report_field replay_list[] = {
     {REPLAY(OBJECTS, "results", results), VW__REPORT_COUNTED(vw_replay_report, result_count),
      .fields = &run_fields},
     {REPLAY(TEXTS, "notes", notes), VW__REPORT_COUNTED(vw_replay_report, note_count)},
+    {REPLAY(BOOLEAN, "stream", stream)},
 };
 static const vw__report_fields replay_fields = VW__REPORT_FIELDS(vw_replay_report, replay_list);
 

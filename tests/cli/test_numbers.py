@@ -73,6 +73,7 @@ def commands(recordings, message):
         yield ["doctor", path, "--card", "4GiB"]
         yield ["replay", path]
         yield ["replay", path, "--card", "4GiB", "--spill", "8GiB"]
+        yield ["replay", path, "--card", "4GiB", "--spill", "8GiB", "--stream"]
         yield ["tune", path, "--card", "6GiB"]
         yield ["verify", path]
     yield ["diff", recordings[0], recordings[2]]

@@ -151,6 +151,11 @@ class Recording(unittest.TestCase):
             self.assertEqual((spilled["spill_bytes"], len(spilled["results"])), (8 << 30, 1))
             self.assertTrue(spilled["results"][0]["completed"])
             self.assertGreater(spilled["results"][0]["step_cost_us"], 0)
+            streamed = recording.replay(card="4GiB", spill="8GiB", stream=True)
+            self.assertEqual((spilled.stream, streamed.stream), (False, True))
+            self.assertGreater(streamed.results[0].stream_state_bytes, 0)
+            with self.assertRaisesRegex(ValueError, "stream=True needs spill=SIZE"):
+                recording.replay(stream=True)
             self.assertTrue(recording.tune("6GiB")["fits"])
             same = recording.diff(recording)
             self.assertEqual((same["same"], same["changes"], same["renames"]), (True, [], []))

@@ -120,6 +120,8 @@ class Results(unittest.TestCase):
              ["plan", "--from", PHASES, "--batch-now", "8", "--batch", "16", "--card", "4GiB"]),
             (phases.plan(8, batch=16), ["plan", "--from", PHASES, "--batch-now", "8", "--batch", "16"]),
             (phases.doctor(card="4GiB"), ["doctor", PHASES, "--card", "4GiB"]),
+            (phases.replay(card="4GiB", spill="8GiB", stream=True),
+             ["replay", PHASES, "--card", "4GiB", "--spill", "8GiB", "--stream"]),
         ]
 
     def test_the_fields_are_those_of_json_with_their_types(self):

@@ -20,7 +20,7 @@ PROGRAM = ""
 LIMIT_SECONDS = 120  # for what hangs
 SANITIZER = re.compile(rb"runtime error:|ERROR: (Address|Leak|Undefined)|AddressSanitizer|Assertion", re.IGNORECASE)
 COMMANDS = (("stats", "FILE", "--stacks"), ("stats", "FILE", "--json"), ("verify", "FILE"), ("doctor", "FILE", "--all"),
-            ("replay", "FILE", "--card", "1GiB"), ("tune", "FILE", "--card", "1GiB"), ("diff", "FILE", "FILE"),
+            ("replay", "FILE", "--card", "1GiB"), ("replay", "FILE", "--card", "1GiB", "--spill", "1GiB", "--stream"), ("tune", "FILE", "--card", "1GiB"), ("diff", "FILE", "FILE"),
             ("view", "FILE", "-o", "page.html"), ("check", "FILE", "--write-baseline", "baseline.json"), ("plan", "--model", "FILE"),
             ("plan", "--traced", "FILE"), ("plan", "--from", "FILE", "--batch-now", "1"), ("verify", "FILE", "--expect", "FILE"))
 

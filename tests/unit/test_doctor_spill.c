@@ -16,12 +16,13 @@ static void the_words_say_what_is_known(void **state)
     vw__diagnosis_draft draft;
     vw__doctor_spill_trial trial = {.step_cost_ns = 22900000, .step_ns = VW_UNKNOWN};
     vw__diagnosis_init(&draft, VW_SOURCE_TEXT);
-    assert_string_equal(vw__doctor_spill_how(&draft, 300 * MIB),
+    assert_string_equal(vw__doctor_spill_how(&draft, 300 * MIB, false),
                         "vramwise run --allocator vramwise --spill 512MiB -- python train.py");
-    assert_string_equal(vw__doctor_spill_how(&draft, 16 * GIB),
+    assert_string_equal(vw__doctor_spill_how(&draft, 16 * GIB, false),
                         "vramwise run --allocator vramwise --spill 16GiB -- python train.py");
+    trial.spilled_bytes = 949 * MIB;
     assert_non_null(
-        strstr(vw__doctor_spill_action(&draft, 949 * MIB), "let 949 MiB go to host memory"));
+        strstr(vw__doctor_spill_action(&draft, &trial), "let 949 MiB go to host memory"));
     const char *cost = vw__doctor_spill_cost(&draft, &trial);
     assert_non_null(strstr(cost, "about 22.9 ms more a step, if "));
     assert_null(strstr(cost, "moving"));
@@ -43,10 +44,34 @@ static void the_words_say_what_is_known(void **state)
     vw__diagnosis_deinit(&draft);
 }
 
+static void the_words_of_streams_are_others(void **state)
+{
+    (void)state;
+    vw__diagnosis_draft draft;
+    const vw__doctor_spill_trial trial = {
+        .has_streams = true,
+        .is_with_moves = true,
+        .spill_bytes = 2 * GIB,
+        .spilled_bytes = 1600 * MIB,
+        .step_cost_ns = 4800000,
+        .step_ns = 120000000,
+    };
+    vw__diagnosis_init(&draft, VW_SOURCE_RECORDING);
+    assert_string_equal(
+        vw__doctor_spill_how_of(&draft, &trial),
+        "vramwise run --allocator vramwise --spill 2GiB --stream -- python train.py");
+    assert_non_null(strstr(vw__doctor_spill_action(&draft, &trial), "let 1.56 GiB leave for host"));
+    const char *cost = vw__doctor_spill_cost(&draft, &trial);
+    assert_non_null(strstr(cost, "about 4.80 ms more a step (4.0 %), copied beside the"));
+    assert_null(strstr(cost, "read and written"));
+    vw__diagnosis_deinit(&draft);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_words_say_what_is_known),
+        cmocka_unit_test(the_words_of_streams_are_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

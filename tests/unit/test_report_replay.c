@@ -72,7 +72,9 @@ static void json_has_the_fields_others_rely_on(void **state)
         "\"moved_bytes\": 0, \"copied_bytes\": 0, \"spilled_bytes\": 0, \"spills\": 0, "
         "\"all_spilled_bytes\": 0, \"returns\": 0, \"returned_bytes\": 0, \"host_bytes\": 0, "
         "\"spill_wait_us\": 0, \"step_cost_us\": 0, \"step_cost_settled\": false, "
-        "\"first_card_bytes\": null}, {\"policy\": "
+        "\"first_card_bytes\": null, \"step_us\": 0, \"stream_state_bytes\": 0, "
+        "\"stream_saved_bytes\": 0, \"stream_stayed_bytes\": 0, \"stream_wait_us\": 0}, "
+        "{\"policy\": "
         "\"expandable\", \"conf\": "
         "\"expandable_segments:True\", \"card_bytes\": 25769803776, \"completed\": true, "
         "\"events_done\": 5000, \"peak_reserved_bytes\": 22548578304, \"peak_live_bytes\": "
@@ -84,8 +86,9 @@ static void json_has_the_fields_others_rely_on(void **state)
         "\"copied_bytes\": 0, \"spilled_bytes\": 0, \"spills\": 0, "
         "\"all_spilled_bytes\": 0, \"returns\": 0, \"returned_bytes\": 0, \"host_bytes\": 0, "
         "\"spill_wait_us\": 0, \"step_cost_us\": 0, \"step_cost_settled\": false, "
-        "\"first_card_bytes\": 21474836480}], "
-        "\"notes\": [\"3 events before the recording were made up\"]}\n");
+        "\"first_card_bytes\": 21474836480, \"step_us\": 0, \"stream_state_bytes\": 0, "
+        "\"stream_saved_bytes\": 0, \"stream_stayed_bytes\": 0, \"stream_wait_us\": 0}], "
+        "\"notes\": [\"3 events before the recording were made up\"], \"stream\": false}\n");
 }
 
 static void an_unlimited_card_is_null_and_not_mentioned(void **state)
@@ -177,6 +180,48 @@ static void a_run_that_may_spill_says_what_left_and_what_a_step_costs(void **sta
                    "\"step_cost_settled\": true, "));
 }
 
+static void a_run_with_streams_says_what_takes_turns_and_what_a_step_costs(void **state)
+{
+    vw_replay_result result = sample_vramwise;
+    vw_replay_report report = sample;
+    (void)state;
+    report.results = &result;
+    report.result_count = 1;
+    report.spill_bytes = 8 * SAMPLE_GIB;
+    report.stream = true;
+    text_of(&report, NULL);
+    keep_wording("a run with streams that are not needed");
+    assert_shows("\nvramwise: |\nvramwise: nothing|\nspill |8.00 GiB");
+    result.stream_state_bytes = SAMPLE_GIB;
+    result.stream_saved_bytes = 2 * SAMPLE_GIB;
+    result.peak_host_bytes = 5 * SAMPLE_GIB;
+    result.stream_wait_ns = 20000000;
+    result.step_cost_ns = 30000000;
+    result.step_ns = 120000000;
+    result.is_step_cost_settled = true;
+    text_of(&report, NULL);
+    keep_wording("a run with streams");
+    assert_shows("\nvramwise: |1.00 GiB|2.00 GiB|5.00 GiB|20.0 ms|30.0 ms|1.25");
+    assert_false(report_capture_has(&captured, "spilled"));
+    result.stream_stayed_bytes = 3 * SAMPLE_GIB;
+    result.peak_spilled_bytes = result.all_spilled_bytes = 4 * SAMPLE_GIB;
+    result.spills = 1;
+    text_of(&report, NULL);
+    keep_wording("a run with streams that spills as well");
+    assert_shows("\nvramwise: |1.00 GiB|2.00 GiB|3.00 GiB|5.00 GiB|20.0 ms|30.0 ms|1.25"
+                 "|\nvramwise: |4.00 GiB");
+    result.step_cost_ns = result.step_ns = VW_UNKNOWN;
+    text_of(&report, NULL);
+    keep_wording("a run with streams at an unknown cost");
+    assert_false(report_capture_has(&captured, "30.0 ms"));
+    text_of(&report, &(vw_report_form){.is_json = true});
+    assert_true(report_capture_has(
+        &captured, "\"step_us\": null, \"stream_state_bytes\": 1073741824, "
+                   "\"stream_saved_bytes\": 2147483648, \"stream_stayed_bytes\": 3221225472, "
+                   "\"stream_wait_us\": 20000}"));
+    assert_true(report_capture_has(&captured, "\"stream\": true}"));
+}
+
 static void it_fits_any_window(void **state)
 {
     (void)state;
@@ -220,6 +265,7 @@ int main(void)
         cmocka_unit_test(an_unlimited_card_is_null_and_not_mentioned),
         cmocka_unit_test(a_run_of_our_own_engine_says_what_it_moved_and_what_that_cost),
         cmocka_unit_test(a_run_that_may_spill_says_what_left_and_what_a_step_costs),
+        cmocka_unit_test(a_run_with_streams_says_what_takes_turns_and_what_a_step_costs),
         cmocka_unit_test(it_fits_any_window),
         cmocka_unit_test(every_lack_of_host_memory_is_survived),
         cmocka_unit_test(the_wording_is_that_of_the_golden_file),

@@ -1,6 +1,9 @@
 /* test_steps.c - where steps and phases are found, and where they are not invented. */
 #include "analysis/steps.h"
 
+#include <string.h>
+
+#include "vramwise/analysis.h"
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
 #include "support/small_model.h"
@@ -320,6 +323,50 @@ static void every_lack_of_host_memory_is_reported_and_nothing_leaks(void **state
     }
 }
 
+/* The first ones take memory, and a program that had fallen behind catches up. */
+static void a_step_takes_the_median_of_all(void **state)
+{
+    (void)state;
+    vw__model_event events[6];
+    uint32_t ends[] = {0, 1, 2, 3, 6};
+    const int64_t times_us[] = {1000, 1100, 1110, 1160, 9000, 9999};
+    const vw__model_trace trace = {.events = events, .event_count = 6};
+    vw__steps steps = {.ends = ends, .end_count = 5};
+    uint64_t usual_ns = 0;
+    memset(events, 0, sizeof events);
+    for (size_t i = 0; i < 6; i++)
+        events[i].time_us = times_us[i];
+    assert_int_equal(vw__steps_usual_ns(&trace, &steps, &usual_ns), VW_OK); /* 10 50 100 8839 */
+    assert_int_equal(usual_ns, 100000);
+    steps.end_count = 3;
+    assert_int_equal(vw__steps_usual_ns(&trace, &steps, &usual_ns), VW_OK); /* 10 100 */
+    assert_int_equal(usual_ns, 100000);
+    steps.end_count = 1;
+    assert_int_equal(vw__steps_usual_ns(&trace, &steps, &usual_ns), VW_OK);
+    assert_int_equal(usual_ns, VW_UNKNOWN);
+}
+
+static void without_times_nobody_knows_how_long_a_step_takes(void **state)
+{
+    (void)state;
+    vw__model_event events[4];
+    uint32_t ends[] = {1, 3, 4};
+    const vw__model_trace trace = {.events = events, .event_count = 4};
+    const vw__steps steps = {.ends = ends, .end_count = 3};
+    uint64_t usual_ns = 0;
+    memset(events, 0, sizeof events);
+    assert_int_equal(vw__steps_usual_ns(&trace, &steps, &usual_ns), VW_OK); /* all at once */
+    assert_int_equal(usual_ns, VW_UNKNOWN);
+    for (size_t i = 0; i < 4; i++)
+        events[i].time_us = VW__MODEL_UNKNOWN_TIME;
+    events[3].time_us = INT64_MAX;
+    assert_int_equal(vw__steps_usual_ns(&trace, &steps, &usual_ns), VW_OK);
+    assert_int_equal(usual_ns, VW_UNKNOWN);
+    events[1].time_us = 0; /* too long to be told in nanoseconds */
+    assert_int_equal(vw__steps_usual_ns(&trace, &steps, &usual_ns), VW_OK);
+    assert_int_equal(usual_ns, VW_UNKNOWN);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -332,6 +379,8 @@ int main(void)
         cmocka_unit_test(no_rhythm_is_invented),
         cmocka_unit_test(a_phase_ends_where_other_forward_work_begins_and_where_it_ends),
         cmocka_unit_test(evaluation_before_the_first_and_after_the_last_step_is_a_phase_too),
+        cmocka_unit_test(a_step_takes_the_median_of_all),
+        cmocka_unit_test(without_times_nobody_knows_how_long_a_step_takes),
         cmocka_unit_test(every_lack_of_host_memory_is_reported_and_nothing_leaks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
