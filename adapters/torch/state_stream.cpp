@@ -328,12 +328,13 @@ uint64_t StateStream::copy_out_at_once(NamedTensor tensor)
         return 0;
     Lane &lane = lane_of(*piece->device);
     const vw_device &device = *piece->device->device;
-    piece->version = version_of(tensor); // before what it vouches for
+    const uint32_t version = version_of(tensor); // before what it vouches for
     if (!prepare(lane, *piece) ||
         (!lane.copies.is_behind_all(*piece->device, lane.copies.state_out) &&
          device.table->synchronize(device.context) != VW_OK) ||
         !copy(lane, *piece, true))
         return 0;
+    piece->version = version;
     set_due(*piece, false);
     put_returns_off(lane); // not planned: nobody knows when there is room again
     put(*piece, leaving);
