@@ -28,13 +28,65 @@
  * made when it is needed, none ahead. */
 #include "analysis/player.h"
 
+#include <inttypes.h>
 #include <string.h>
 
+#include "analysis/reading_limit.h"
 #include "base/checked_math.h" /* vw__max_u64 */
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "base/human_units.h"
 
 enum { NOBODYS_ADDRESS = 512, UNSETTLED_STEPS = 2 };
+
+#define LEAST_LIMIT_NS UINT64_C(10000000000)
+#define LIMIT_NS_PER_OP UINT64_C(200000)
+
+/* The pool keeps an index of free blocks, of about this size, for each stream in each private pool.
+ * Up to MOST_AT_ONCE scripts are played side by side, so each gets a part of the memory. */
+enum { LANE_BYTES = 28 << 10, MOST_AT_ONCE = 4 };
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+static uint64_t limit_ns(const vw__player_time *time)
+{
+    return LEAST_LIMIT_NS + time->op_count * LIMIT_NS_PER_OP;
+}
+
+vw__player_time vw__player_time_begin(size_t op_count)
+{
+    return (vw__player_time){vw__clock_thread_ns(), op_count};
+}
+
+double vw__player_time_used(const vw__player_time *time)
+{
+    return (double)(vw__clock_thread_ns() - time->begin_ns) / (double)limit_ns(time);
+}
+
+vw_status vw__player_time_check(const vw__player_time *time)
+{
+    if (vw__player_time_used(time) <= 1.0)
+        return VW_OK;
+    return vw__fail(VW_ERR_UNSUPPORTED,
+                    "the replay took more than %" PRIu64 " s for %zu operations, and was given up",
+                    limit_ns(time) / UINT64_C(1000000000), time->op_count);
+}
+
+static vw_status check_lanes(const vw__script *script)
+{
+    if (script->lane_count <= VW__SCRIPT_FEW_LANES)
+        return VW_OK;
+    char size[VW__HUMAN_SIZE_BYTES];
+    uint64_t limit_bytes = vw__reading_limit_bytes(0) / MOST_AT_ONCE;
+    if (script->lane_count <= limit_bytes / LANE_BYTES)
+        return VW_OK;
+    return vw__fail(
+        VW_ERR_UNSUPPORTED,
+        "a replay with %zu streams, counted for each private pool, would take more than %s of "
+        "memory; --max-memory allows more",
+        script->lane_count, vw__human_size(limit_bytes, size));
+}
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
@@ -148,7 +200,9 @@ vw_status vw__player_init(vw__player *player, const vw__script *script,
                           const vw__player_options *options)
 {
     *player = (vw__player){.script = script, .listener = options->listener};
-    vw_status status = make_tables(player);
+    vw_status status = check_lanes(script);
+    if (status == VW_OK)
+        status = make_tables(player);
     if (status == VW_OK)
         status = make_device(player, options);
     if (status == VW_OK)
