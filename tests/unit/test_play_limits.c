@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "vramwise/analysis.h"
+#include "vramwise/plan.h"
 #include "analysis/player.h"
 #include "base/clock.h"
 #include "support/hand_made_recording.h"
@@ -107,6 +108,35 @@ static void a_search_that_takes_half_of_the_time_is_given_up(void **state)
     record_dispose(&hand);
 }
 
+static vw_plan *plan_of(const vw_plan_model *model, uint64_t ns)
+{
+    vw_plan *plan = NULL;
+    vw_plan_settings settings;
+    vw_plan_settings_init(&settings);
+    leap_by(ns);
+    assert_int_equal(vw_plan_make(model, &settings, NULL, &plan), VW_OK);
+    leap_by(0);
+    return plan;
+}
+
+/* What PyTorch's allocator would hold is unknown then; the rest of the plan is there. */
+static void a_plan_is_made_without_replays_that_take_too_long(void **state)
+{
+    (void)state;
+    vw_plan_model *model = NULL;
+    assert_int_equal(vw_plan_model_open("gpt2", &model), VW_OK);
+    vw_plan *plan = plan_of(model, 1), *slow_plan = plan_of(model, 60 * SECOND_NS);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_not_equal(plan->reserved_bytes[i], VW_UNKNOWN);
+        assert_int_equal(slow_plan->reserved_bytes[i], VW_UNKNOWN);
+    }
+    assert_int_equal(slow_plan->phase_peaks[0], plan->phase_peaks[0]);
+    assert_true(slow_plan->peak_device_bytes > slow_plan->peak_allocated_bytes);
+    vw_plan_free(plan);
+    vw_plan_free(slow_plan);
+    vw_plan_model_close(model);
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 enum { MANY_STREAMS = 3000 }; /* of about 28 KiB each: 82 MiB, and four at once are 328 MiB */
@@ -206,6 +236,7 @@ int main(void)
         cmocka_unit_test(verifying_that_takes_too_long_is_given_up),
         cmocka_unit_test(a_summary_that_takes_too_long_is_left_out),
         cmocka_unit_test(a_search_that_takes_half_of_the_time_is_given_up),
+        cmocka_unit_test(a_plan_is_made_without_replays_that_take_too_long),
         cmocka_unit_test(more_streams_than_memory_is_allowed_for_are_refused),
         cmocka_unit_test(a_few_streams_are_played_whatever_the_limit),
         cmocka_unit_test(an_index_is_counted_once),
