@@ -117,7 +117,7 @@ typedef struct vw__player {
 /* The player must not move: the pool keeps its address.
  *
  * VW_ERR_BAD_SETTING, VW_ERR_INVALID_ARGUMENT (engine, version), VW_ERR_HOST_MEMORY.
- * VW_ERR_UNSUPPORTED: its streams and private pools would take more memory than
+ * VW_ERR_UNSUPPORTED: its streams, private pools and pages would take more memory than
  * vw__reading_limit_bytes() allows. */
 VW_MUST_CHECK vw_status vw__player_init(vw__player *player, const vw__script *script,
                                         const vw__player_options *options);

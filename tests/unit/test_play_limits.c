@@ -172,8 +172,8 @@ static void assert_refused(vw_status status)
 {
     assert_int_equal(status, VW_ERR_UNSUPPORTED);
     assert_non_null(strstr(vw_last_error(), "a replay with 3000 streams, counted for each private "
-                                            "pool, would take more than 16.0 MiB of memory; "
-                                            "--max-memory allows more"));
+                                            "pool, and 1.46 MiB live would take more than 16.0 MiB "
+                                            "of memory; --max-memory allows more"));
 }
 
 static void more_streams_than_memory_is_allowed_for_are_refused(void **state)
@@ -211,6 +211,25 @@ static void a_few_streams_are_played_whatever_the_limit(void **state)
     record_dispose(&hand);
 }
 
+/* A few events may claim any size, and each page of it is kept account of. */
+static void more_live_memory_than_there_is_room_to_count_is_refused(void **state)
+{
+    (void)state;
+    hand_made_recording hand;
+    vw_verify_result *verified = NULL;
+    record_begin(&hand);
+    record_new(&hand, BASE, (uint64_t)MIB << 24, (uint64_t)MIB << 24);
+    const vw_recording *recording = record_end(&hand);
+    vw_reading_limit_set(64 * MIB);
+    assert_int_equal(vw_recording_verify(recording, NULL, &verified), VW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(vw_last_error(), "16.00 TiB live would take more than 16.0 MiB"));
+    vw_reading_limit_set(1024 * MIB);
+    assert_int_equal(vw_recording_verify(recording, NULL, &verified), VW_OK);
+    vw_reading_limit_set(0);
+    vw_verify_result_free(verified);
+    record_dispose(&hand);
+}
+
 /* Streams count for each pool, and small and large requests apart. */
 static void an_index_is_counted_once(void **state)
 {
@@ -238,6 +257,7 @@ int main(void)
         cmocka_unit_test(a_search_that_takes_half_of_the_time_is_given_up),
         cmocka_unit_test(a_plan_is_made_without_replays_that_take_too_long),
         cmocka_unit_test(more_streams_than_memory_is_allowed_for_are_refused),
+        cmocka_unit_test(more_live_memory_than_there_is_room_to_count_is_refused),
         cmocka_unit_test(a_few_streams_are_played_whatever_the_limit),
         cmocka_unit_test(an_index_is_counted_once),
     };
