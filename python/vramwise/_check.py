@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Optional, Union
+from typing import Any, Optional, Union
 
 from . import _library
 from ._results import Checked
@@ -11,7 +11,7 @@ from ._results import Checked
 Path = Union[str, "os.PathLike[str]"]
 
 
-def _measured(recording: ctypes.c_void_p, like: Optional[ctypes.c_void_p]) -> ctypes.c_void_p:
+def _measured(recording: Any, like: Optional[ctypes.c_void_p]) -> ctypes.c_void_p:
     options = _library.BaselineOptions(struct_size=ctypes.sizeof(_library.BaselineOptions),
                                        like=like)
     return _library.made_by("vw_baseline_make", recording, ctypes.byref(options))
@@ -30,7 +30,7 @@ def _limits(max_growth: Optional[str]) -> _library.CheckLimits:
     return limits
 
 
-def checked(recording: ctypes.c_void_p, name: Optional[str], baseline: Path,
+def checked(recording: Any, name: Optional[str], baseline: Path,
             max_growth: Optional[str]) -> Checked:
     """The comparison."""
     free = _library.analysis().vw_baseline_free
@@ -49,7 +49,7 @@ def checked(recording: ctypes.c_void_p, name: Optional[str], baseline: Path,
         free(before)
 
 
-def write_baseline(recording: ctypes.c_void_p, path: Path) -> None:
+def write_baseline(recording: Any, path: Path) -> None:
     """Measures the recording, and writes its baseline."""
     baseline = _measured(recording, None)
     try:

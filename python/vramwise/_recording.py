@@ -19,19 +19,32 @@ from ._results import Checked, DeviceStats, Diff, Replayed, ScaledPlan, Stats, T
 _EMPTY_CACHE = {"recorded": 0, "never": 1, "step": 2, "phase": 3}
 
 
+class _Handle:
+    """The library's recording. A method holds it in a variable until it returns, as results point into it: close() in
+    another thread frees it when all have returned."""
+    __slots__ = ("_as_parameter_", "_close")
+
+    def __init__(self, handle: ctypes.c_void_p) -> None:
+        self._as_parameter_, self._close = handle, _library.analysis().vw_recording_close
+
+    def __del__(self) -> None:
+        self._close(self._as_parameter_)
+
+
 class Recording:
     """A recording that was loaded. `summary` is what stats() says of the file, with the ten largest
     users and without memory_summary(): encoding, versions, settings, devices with their peaks."""
 
     def __init__(self, handle: ctypes.c_void_p, name: Optional[str]) -> None:
-        self._handle: Optional[ctypes.c_void_p] = handle
+        self._handle: Optional[_Handle] = _Handle(handle)
         self.name = name
         self.summary: Stats = self.stats(summary=False, most_usages=10)
 
-    def _open_handle(self) -> ctypes.c_void_p:
-        if self._handle is None:
+    def _open_handle(self) -> Any:
+        handle = self._handle
+        if handle is None:
             raise VramwiseError(f"the recording {self.name or 'in memory'} was closed")
-        return self._handle
+        return handle
 
     @property
     def events(self) -> int:
@@ -74,11 +87,11 @@ class Recording:
               most_usages: int = 0) -> Stats:
         """What is in it: `vramwise stats --json`. Without `summary` nothing is replayed;
         `most_usages` bounds the lists of users, 0 is all."""
+        handle = self._open_handle()
         options = _library.StatsOptions(struct_size=ctypes.sizeof(_library.StatsOptions),
                                         torch_version=_library.encoded(torch),
                                         most_usages=most_usages, without_summary=not summary)
-        result = _library.made_by("vw_recording_stats_make", self._open_handle(),
-                                  ctypes.byref(options))
+        result = _library.made_by("vw_recording_stats_make", handle, ctypes.byref(options))
         return _library.result_of(Stats, "vw_report_stats", "vw_recording_stats_free", result,
                                   file=self.name)
 
@@ -86,10 +99,11 @@ class Recording:
     def verify(self, *, torch: Optional[str] = None,
                expect: Union[None, str, "os.PathLike[str]"] = None) -> Verified:
         """Whether replay reproduces it event by event: `vramwise verify --json`."""
+        handle = self._open_handle()
         options = _library.VerifyOptions(struct_size=ctypes.sizeof(_library.VerifyOptions),
                                          torch_version=_library.encoded(torch),
                                          expect_path=_library.encoded(expect))
-        result = _library.made_by("vw_recording_verify", self._open_handle(), ctypes.byref(options))
+        result = _library.made_by("vw_recording_verify", handle, ctypes.byref(options))
         return _library.result_of(Verified, "vw_report_verify", "vw_verify_result_free", result,
                                   file=self.name)
 
@@ -110,6 +124,7 @@ class Recording:
         """
         if stream and spill is None:
             raise ValueError("stream=True needs spill=SIZE: the host memory that data may go to")
+        handle = self._open_handle()
         when, every = _empty_cache_of(empty_cache)
         runs = [_library.ReplayRun(_library.encoded(name), None) for name in _as_list(policy)]
         runs += [_library.ReplayRun(b"conf", _library.encoded(string)) for string in _as_list(conf)]
@@ -120,7 +135,7 @@ class Recording:
             card_bytes=_library.card_bytes(card), find_smallest_card=smallest_card,
             empty_cache=when, empty_cache_every=every,
             spill_bytes=_library.memory_bytes("spill", spill), stream=stream)
-        result = _library.made_by("vw_recording_replay", self._open_handle(), ctypes.byref(options))
+        result = _library.made_by("vw_recording_replay", handle, ctypes.byref(options))
         return _library.result_of(Replayed, "vw_report_replay", "vw_replay_report_free", result,
                                   file=self.name)
 
@@ -128,12 +143,13 @@ class Recording:
     def tune(self, card: Size, *, torch: Optional[str] = None,
              device: int = _library.BUSIEST_DEVICE) -> Tuned:
         """The setting that makes it fit, proved by replay: `vramwise tune --json`."""
+        handle = self._open_handle()
         card_bytes, card_name = _library.card_read(card)
         options = _library.TuneOptions(struct_size=ctypes.sizeof(_library.TuneOptions),
                                        card_bytes=card_bytes, torch_version=_library.encoded(torch),
                                        device=_library.device_index(device), is_whole_card=card_name is not None,
                                        context_bytes=_library.analysis().vw_plan_card_context_bytes())
-        result = _library.made_by("vw_recording_tune", self._open_handle(), ctypes.byref(options))
+        result = _library.made_by("vw_recording_tune", handle, ctypes.byref(options))
         return _library.result_of(Tuned, "vw_report_tune", "vw_tune_report_free", result,
                                   file=self.name)
 
@@ -143,7 +159,8 @@ class Recording:
         if not isinstance(other, Recording):
             with load(other) as loaded:
                 return self.diff(loaded)
-        result = _library.made_by("vw_recordings_diff", self._open_handle(), other._open_handle())
+        handle, its_handle = self._open_handle(), other._open_handle()
+        result = _library.made_by("vw_recordings_diff", handle, its_handle)
         return _library.result_of(Diff, "vw_report_diff", "vw_diff_report_free", result,
                                   file=self.name, other_file=other.name)
 
@@ -160,8 +177,9 @@ class Recording:
     @renamed(torch_version="torch")
     def doctor(self, *, card: Optional[Size] = None, torch: Optional[str] = None) -> Diagnosis:
         """As vramwise.doctor() of the file."""
+        handle = self._open_handle()
         options = _diagnosis.options(card, torch)
-        result = _library.made_by("vw_doctor_recording", self._open_handle(), ctypes.byref(options))
+        result = _library.made_by("vw_doctor_recording", handle, ctypes.byref(options))
         return _diagnosis.reported(result, self.name)
 
     @renamed(sequence_now="seq_now", sequence="seq")
@@ -173,27 +191,21 @@ class Recording:
 
         `batch_now` and `seq_now` are those that were recorded; of images, pixels. `step` is
         the recorded step to go by, from 0; without it, the one with most alive."""
+        handle = self._open_handle()
         scaling = _plan.scaling(batch_now, batch, seq_now, seq, step, card, device)
-        result = _library.made_by("vw_plan_from_recording", self._open_handle(),
-                                  ctypes.byref(scaling))
+        result = _library.made_by("vw_plan_from_recording", handle, ctypes.byref(scaling))
         return _library.result_of(ScaledPlan, "vw_report_plan_scaled", "vw_plan_scaled_free",
                                   result, file=self.name)
 
     def close(self) -> None:
-        """Gives its memory back; the summary stays. No other thread may be in a method."""
-        if self._handle is not None:
-            _library.analysis().vw_recording_close(self._handle)
-            self._handle = None
+        """Gives its memory back; the summary stays. What other threads are doing with it ends first."""
+        self._handle = None
 
     def __enter__(self) -> "Recording":
         return self
 
     def __exit__(self, *_: Any) -> None:
         self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_handle", None) is not None:
-            self.close()
 
     def __str__(self) -> str:
         return str(self.summary)

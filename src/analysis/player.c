@@ -28,13 +28,70 @@
  * made when it is needed, none ahead. */
 #include "analysis/player.h"
 
+#include <inttypes.h>
 #include <string.h>
 
+#include "analysis/reading_limit.h"
 #include "base/checked_math.h" /* vw__max_u64 */
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "base/human_units.h"
 
 enum { NOBODYS_ADDRESS = 512, UNSETTLED_STEPS = 2 };
+
+#define LEAST_LIMIT_NS UINT64_C(10000000000)
+#define LIMIT_NS_PER_OP UINT64_C(200000)
+
+/* The pool keeps an index of free blocks, of about this size, for each stream in each private pool;
+ * and engine and device together about so much for each page of live memory. Up to MOST_AT_ONCE
+ * scripts are played side by side, so each gets a part of the memory. */
+enum { LANE_BYTES = 28 << 10, PAGE_RECORD_BYTES = 24, PAGE_BYTES = 2 << 20, MOST_AT_ONCE = 4 };
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+static uint64_t limit_ns(const vw__player_time *time)
+{
+    return LEAST_LIMIT_NS + time->op_count * LIMIT_NS_PER_OP;
+}
+
+vw__player_time vw__player_time_begin(size_t op_count)
+{
+    return (vw__player_time){vw__clock_thread_ns(), op_count};
+}
+
+double vw__player_time_used(const vw__player_time *time)
+{
+    return (double)(vw__clock_thread_ns() - time->begin_ns) / (double)limit_ns(time);
+}
+
+vw_status vw__player_time_check(const vw__player_time *time)
+{
+    if (vw__player_time_used(time) <= 1.0)
+        return VW_OK;
+    return vw__fail(VW_ERR_UNSUPPORTED,
+                    "the replay took more than %" PRIu64 " s for %zu operations, and was given up",
+                    limit_ns(time) / UINT64_C(1000000000), time->op_count);
+}
+
+static vw_status check_memory(const vw__script *script)
+{
+    uint64_t live_bytes = vw__min_u64(script->peak_live_bytes, VW__PLAYER_ENDLESS_BYTES);
+    uint64_t needed_bytes = live_bytes / PAGE_BYTES * PAGE_RECORD_BYTES;
+    if (script->lane_count > VW__SCRIPT_FEW_LANES)
+        needed_bytes += (uint64_t)script->lane_count * LANE_BYTES;
+    if (needed_bytes <= (uint64_t)VW__SCRIPT_FEW_LANES * LANE_BYTES)
+        return VW_OK;
+    char live[VW__HUMAN_SIZE_BYTES], limit[VW__HUMAN_SIZE_BYTES];
+    uint64_t limit_bytes = vw__reading_limit_bytes(0) / MOST_AT_ONCE;
+    if (needed_bytes <= limit_bytes)
+        return VW_OK;
+    return vw__fail(VW_ERR_UNSUPPORTED,
+                    "a replay with %zu streams, counted for each private pool, and %s live would "
+                    "take more than %s of memory; --max-memory allows more",
+                    script->lane_count, vw__human_size(live_bytes, live),
+                    vw__human_size(limit_bytes, limit));
+}
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
@@ -153,7 +210,9 @@ vw_status vw__player_init(vw__player *player, const vw__script *script,
         .moves = options->moves,
         .move_count = options->move_count,
     };
-    vw_status status = make_tables(player);
+    vw_status status = check_memory(script);
+    if (status == VW_OK)
+        status = make_tables(player);
     if (status == VW_OK)
         status = make_device(player, options);
     if (status == VW_OK)

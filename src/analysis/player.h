@@ -30,6 +30,21 @@
 /* After so many operations the device has done what was queued before them: see player.c. */
 #define VW__PLAYER_LAG_OPS 256
 
+/* What playing may take of this thread's processor: LEAST_LIMIT_NS, and LIMIT_NS_PER_OP for each
+ * operation (player.c). Real programs' operations take a few microseconds at most. What an
+ * allocator does can grow with the square of a program's operations, and a recording may be made to
+ * show that. */
+typedef struct vw__player_time {
+    uint64_t begin_ns; /* of this thread's processor time */
+    size_t op_count;
+} vw__player_time;
+
+vw__player_time vw__player_time_begin(size_t op_count);
+/* The part of it that is used; more than 1: playing has to end. */
+double vw__player_time_used(const vw__player_time *time);
+/* VW_ERR_UNSUPPORTED if it is used up. */
+VW_MUST_CHECK vw_status vw__player_time_check(const vw__player_time *time);
+
 /* Called after each operation that called the device, also if the operation failed. Reserved bytes
  * change only there. */
 typedef struct vw__player_listener {
@@ -119,7 +134,9 @@ typedef struct vw__player {
 
 /* The player must not move: the pool keeps its address.
  *
- * VW_ERR_BAD_SETTING, VW_ERR_INVALID_ARGUMENT (engine, version), VW_ERR_HOST_MEMORY. */
+ * VW_ERR_BAD_SETTING, VW_ERR_INVALID_ARGUMENT (engine, version), VW_ERR_HOST_MEMORY.
+ * VW_ERR_UNSUPPORTED: its streams, private pools and pages would take more memory than
+ * vw__reading_limit_bytes() allows. */
 VW_MUST_CHECK vw_status vw__player_init(vw__player *player, const vw__script *script,
                                         const vw__player_options *options);
 void vw__player_deinit(vw__player *player);

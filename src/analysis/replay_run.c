@@ -37,7 +37,6 @@
 #include "analysis/player.h"
 #include "analysis/spill_cost.h"
 #include "base/checked_math.h" /* vw__max_u64 */
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/struct_size.h"
@@ -45,12 +44,6 @@
 #define NS_PER_US UINT64_C(1000)
 
 enum { OPS_BETWEEN_LOOKS = 1 << 12, SETTLED_AFTER_SHARE = 4 }; /* looks at the time */
-
-/* What a replay may take of a processor: so much, and so much for each operation. Real programs'
- * operations take a few microseconds at most. What an allocator does can grow with the square of a
- * program's operations, and a recording may be made to show that. */
-#define LEAST_LIMIT_NS UINT64_C(10000000000)
-#define LIMIT_NS_PER_OP UINT64_C(200000)
 
 /* With streams: what is left to spill where they take all of the budget. */
 #define LEAST_SPILL_BYTES (UINT64_C(2) << 20)
@@ -169,20 +162,9 @@ typedef struct run_state {
     bool has_diverged; /* at followed[follow.next]: not as recorded */
     bool holds_more;   /* than was recorded there */
     size_t next;       /* operation */
-    uint64_t begin_ns; /* of this thread's processor time */
+    vw__player_time time;
     bool is_over;
 } run_state;
-
-static vw_status check_time(const run_state *run)
-{
-    size_t op_count = run->work->script.op_count;
-    uint64_t limit_ns = LEAST_LIMIT_NS + op_count * LIMIT_NS_PER_OP;
-    if (vw__clock_thread_ns() - run->begin_ns <= limit_ns)
-        return VW_OK;
-    return vw__fail(VW_ERR_UNSUPPORTED,
-                    "the replay took more than %" PRIu64 " s for %zu operations, and was given up",
-                    limit_ns / UINT64_C(1000000000), op_count);
-}
 
 vw_status vw__replay_tell(const vw__replay_progress *progress, double done)
 {
@@ -247,7 +229,7 @@ static vw_status play_up_to(run_state *run, size_t end)
             VW__TRY(judge_failure(run, stopped, status));
         if (run->next == run->settled_op)
             run->settled_from_ns = *run->player.elapsed_ns;
-        VW__TRY(check_time(run));
+        VW__TRY(vw__player_time_check(&run->time));
         VW__TRY(vw__replay_tell(run->progress, (double)run->next / (double)op_count));
     }
     return VW_OK;
@@ -305,7 +287,7 @@ static vw_status play_all(run_state *run)
         }
         if (trim_op <= step_op) {
             VW__TRY(vw__player_trim(&run->player));
-            VW__TRY(check_time(run));
+            VW__TRY(vw__player_time_check(&run->time));
             run->result->trims++;
             next_trim++;
         }
@@ -511,7 +493,7 @@ static vw_status run_once(const run_state *plan, vw__replay_card card, size_t *f
     run.result = result;
     run.settled_op = plan->is_trial ? SIZE_MAX : find_settled_op(&plan->work->script);
     run.follow = (follow_state){.work = plan->work, .end = *follow_end};
-    run.begin_ns = vw__clock_thread_ns();
+    run.time = vw__player_time_begin(plan->work->script.op_count);
     VW__TRY(start_player(&run, card));
     (void)atomic_fetch_add_explicit(&play_count, 1, memory_order_relaxed);
     vw_status status = play_all(&run);

@@ -11,6 +11,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "engine/torch/torch_rounding.h" /* VW__TORCH_SMALL_BYTES */
 #include "analysis/live_bytes.h"
 #include "analysis/script_parts.h"
 
@@ -391,13 +392,44 @@ static vw_status conclude(script_maker *maker)
     return VW_OK;
 }
 
+static int by_key(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+/* Sorts the requests by pool, stream and kind of size, where there may be many of these. */
+static vw_status count_lanes(vw__script *script)
+{
+    size_t count = 0;
+    script->lane_count = 2 * script->pool_count * script->model->stream_count;
+    if (script->lane_count <= VW__SCRIPT_FEW_LANES)
+        return VW_OK;
+    script->lane_count = 0;
+    uint64_t *keys = vw__host_alloc(script->op_count * sizeof *keys);
+    if (keys == NULL)
+        return vw__fail_host_memory(script->op_count * sizeof *keys, "the streams of a trace");
+    for (size_t i = 0; i < script->op_count; i++) {
+        const vw__script_op *op = &script->ops[i];
+        if (op->kind == VW__SCRIPT_ALLOC || op->kind == VW__SCRIPT_OOM)
+            keys[count++] = (uint64_t)op->pool << 17 | (uint64_t)op->stream << 1 |
+                            (op->size_bytes > VW__TORCH_SMALL_BYTES);
+    }
+    if (count != 0)
+        qsort(keys, count, sizeof *keys, by_key);
+    for (size_t i = 0; i < count; i++)
+        script->lane_count += i == 0 || keys[i] != keys[i - 1];
+    vw__host_free(keys);
+    return VW_OK;
+}
+
 static vw_status make(script_maker *maker)
 {
     VW__TRY(conclude(maker));
     VW__TRY(make_initial_requests(maker));
     for (size_t i = 0; i < maker->trace->event_count;)
         VW__TRY(cut_operation(maker, i, &i));
-    return VW_OK;
+    return count_lanes(maker->script);
 }
 
 vw_status vw__script_make_guided(const vw__model *model, const vw__model_trace *trace,

@@ -31,6 +31,8 @@
 
 #define VW__SCRIPT_BEFORE_RECORDING UINT32_MAX
 
+enum { VW__SCRIPT_FEW_LANES = 256 }; /* their memory is not worth counting */
+
 typedef enum vw__script_kind {
     VW__SCRIPT_ALLOC,      /* size_bytes, stream, slot */
     VW__SCRIPT_FREE,       /* slot: free_requested and free_completed at once */
@@ -62,6 +64,9 @@ typedef struct vw__script {
     size_t user_count;
     vw_private_id *pools; /* owned; [0] = (0, 0); made-up ones too */
     size_t pool_count;
+    size_t lane_count; /* different streams of requests, counted for each pool, and for small and
+                          large requests apart: the pool keeps an index for each. Up to
+                          VW__SCRIPT_FEW_LANES it may be less */
     const vw__model *model;       /* borrowed */
     const vw__model_trace *trace; /* borrowed */
 

@@ -44,15 +44,21 @@ static vw_status try_script(const vw__script *script, const char *torch_version,
     vw__verify_assumption assumption;
     vw__verify_trial_result result = {.summary = NULL};
     vw_status status = assume(script, torch_version, conf, &assumption);
+    const vw__player_time time = vw__player_time_begin(script->op_count);
     const vw__verify_trial trial = {.script = script,
                                     .torch_version = torch_version,
                                     .conf = conf,
                                     .assumption = &assumption,
-                                    .summary_arena = arena};
+                                    .summary_arena = arena,
+                                    .time = &time};
     if (status == VW_OK)
         status = vw__verify_trial_run(&trial, &result);
     if (status == VW_ERR_BAD_SETTING) {
         *reason = "the recorded settings cannot be used with the rules of this version";
+        return VW_OK;
+    }
+    if (status == VW_ERR_UNSUPPORTED) {
+        *reason = "the replay would take more time or memory than is allowed";
         return VW_OK;
     }
     bool lacks_frees = script->lacks_free_requested || script->lacks_free_completed;

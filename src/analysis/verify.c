@@ -30,6 +30,8 @@
 
 enum { MOST_LIMIT_TRIALS = 64, MOST_ROUNDS = 256, NOTE_BYTES = 400 };
 
+#define SEARCH_SHARE 0.5 /* of the time, for other readings than the first of each device */
+
 /* The result, and what it points at. */
 typedef struct verify_result {
     vw_verify_result result; /* first: what the caller sees */
@@ -44,6 +46,7 @@ typedef struct verification {
     bool has_expectation;
     const vw__model_trace *busiest;
     vw__byte_buffer conf;
+    vw__player_time time; /* for all devices so far */
     verify_result *out;
 } verification;
 
@@ -57,8 +60,9 @@ typedef struct device_check {
     vw__verify_assumption assumption;
     vw__verify_reading reading;
     size_t trial_count;
-    vw__verify_trial_result *best;      /* owned */
-    vw__verify_trial_result *last;      /* owned */
+    bool is_given_up;              /* SEARCH_SHARE of the time is used: there are no more trials */
+    vw__verify_trial_result *best; /* owned */
+    vw__verify_trial_result *last; /* owned */
     vw__verify_trial_result *unguessed; /* owned; the best before pools were made up */
 } device_check;
 
@@ -201,11 +205,13 @@ static vw_status try_limit(device_check *check, uint64_t limit_bytes)
                                     .assumption = &check->assumption,
                                     .progress = check->whole->options.progress,
                                     .progress_context = check->whole->options.progress_context,
-                                    .is_first = check->trial_count == 0};
+                                    .is_first = check->trial_count == 0,
+                                    .time = &check->whole->time};
     check->assumption.limit_bytes = limit_bytes;
     check->trial_count++;
     VW__TRY(vw__verify_trial_run(&trial, check->last));
     keep_best(check);
+    check->is_given_up = vw__player_time_used(&check->whole->time) > SEARCH_SHARE;
     return VW_OK;
 }
 
@@ -213,7 +219,8 @@ static vw_status try_limit(device_check *check, uint64_t limit_bytes)
 static vw_status search_limit(device_check *check)
 {
     vw__limit_evidence *evidence = &check->evidence;
-    for (int i = 0; i < MOST_LIMIT_TRIALS && evidence->at_least_bytes < evidence->below_bytes;
+    for (int i = 0; i < MOST_LIMIT_TRIALS && evidence->at_least_bytes < evidence->below_bytes &&
+                    !check->is_given_up;
          i++) {
         uint64_t width = evidence->below_bytes - evidence->at_least_bytes;
         uint64_t middle = evidence->at_least_bytes + width / 2;
@@ -290,7 +297,7 @@ static vw_status forget_made_up_pools(device_check *check)
 static vw_status try_revisions(device_check *check)
 {
     bool has_more = true;
-    for (int i = 0; has_more && i < MOST_ROUNDS; i++) {
+    for (int i = 0; has_more && i < MOST_ROUNDS && !check->is_given_up; i++) {
         VW__TRY(try_limits(check));
         if (check->reading.pools.hint_count == 0)
             memcpy(check->unguessed, check->best, sizeof *check->best);
@@ -307,7 +314,7 @@ static vw_status try_readings(device_check *check)
     if (check->script.is_truncated)
         return vw__verify_cut_trace(&check->script, &check->best->difference);
     VW__TRY(try_revisions(check));
-    if (!check->best->difference.is_found || !check->script.has_guessed_pools)
+    if (!check->best->difference.is_found || !check->script.has_guessed_pools || check->is_given_up)
         return VW_OK;
     vw__verify_reading_drop_captures(&check->reading);
     VW__TRY(make_script(check));
@@ -418,6 +425,11 @@ static vw_status report_device(device_check *check)
         }
     }
     note_script(check);
+    if (check->is_given_up && best->difference.is_found)
+        vw__notes_add(&check->whole->out->notes,
+                      "device %d: the search for a reading that fits took too long, and was given "
+                      "up after %zu trial%s.",
+                      check->trace->device, check->trial_count, check->trial_count == 1 ? "" : "s");
     excuse_unknown_pools(check);
     return report_difference(check);
 }
@@ -425,6 +437,7 @@ static vw_status report_device(device_check *check)
 static vw_status verify_device(verification *whole, const vw__model_trace *trace)
 {
     device_check check = {.whole = whole, .trace = trace};
+    whole->time.op_count += trace->event_count;
     if (whole->has_expectation && trace == whole->busiest)
         check.expectation = &whole->expectation;
     check.best = vw__host_alloc_zeroed(1, sizeof *check.best);
@@ -471,7 +484,9 @@ vw_status vw_recording_verify(const vw_recording *recording, const vw_verify_opt
     if (recording == NULL || out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "vw_recording_verify: %s is NULL",
                         recording == NULL ? "recording" : "out");
-    verification whole = {.model = recording->model, .expectation = {.cap_gib = -1.0}};
+    verification whole = {.model = recording->model,
+                          .expectation = {.cap_gib = -1.0},
+                          .time = vw__player_time_begin(0)};
     VW__TRY(VW__STRUCT_IN(vw_verify_options, options, &whole.options));
     whole.out = vw__result_create(sizeof *whole.out);
     if (whole.out == NULL)

@@ -76,12 +76,13 @@ typedef struct vw__verify_trial {
                                  instead of comparing the end */
     vw_progress progress;     /* or NULL */
     void *progress_context;
-    bool is_first; /* how far it is says something */
+    bool is_first;               /* how far it is says something */
+    const vw__player_time *time; /* for this trial, or for all */
 } vw__verify_trial;
 
 /* Plays everything and compares everything, up to the first difference. Fails only if it could not
- * be done (VW_ERR_HOST_MEMORY, VW_ERR_BAD_SETTING, VW_ERR_WRONG_STATE when progress() said stop).
- */
+ * be done (VW_ERR_HOST_MEMORY, VW_ERR_BAD_SETTING, VW_ERR_WRONG_STATE when progress() said stop,
+ * VW_ERR_UNSUPPORTED when it takes too much time or memory: player.h). */
 VW_MUST_CHECK vw_status vw__verify_trial_run(const vw__verify_trial *trial,
                                              vw__verify_trial_result *out);
 

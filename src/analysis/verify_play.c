@@ -20,7 +20,11 @@
 #include "analysis/regions.h"
 #include "analysis/script_events.h" /* vw__script_is_release and its kind */
 
-enum { OPS_BETWEEN_PROGRESS = 1 << 14, EVENT_WORDS_BYTES = VW__VERIFY_WORDS_BYTES };
+enum {
+    OPS_BETWEEN_LOOKS = 1 << 10, /* at the time */
+    OPS_BETWEEN_PROGRESS = 1 << 14,
+    EVENT_WORDS_BYTES = VW__VERIFY_WORDS_BYTES
+};
 
 typedef struct trial_run {
     const vw__verify_trial *trial;
@@ -452,6 +456,8 @@ static vw_status play_ops(trial_run *run)
         if (meets_dropped_event(run, op->first_event))
             break;
         VW__TRY(play_op(run, i));
+        if (i % OPS_BETWEEN_LOOKS == 0)
+            VW__TRY(vw__player_time_check(trial->time));
         if (i % OPS_BETWEEN_PROGRESS == 0 && trial->progress != NULL &&
             !trial->progress(trial->progress_context,
                              trial->is_first ? (double)i / (double)script->op_count : -1.0))

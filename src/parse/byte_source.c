@@ -39,6 +39,7 @@ struct vw__byte_source {
     bool owns_file;
     uint64_t file_size_bytes; /* 0: not known */
     uint64_t file_read_bytes;
+    uint64_t next_look_bytes; /* for holes, when so many were read */
 
     uint8_t *input_buffer; /* of INPUT_BYTES; NULL for memory */
     const uint8_t *input;  /* bytes of the file not used yet */
@@ -78,6 +79,27 @@ static vw_status report_progress(const vw__byte_source *source)
     return VW_OK;
 }
 
+/* Holes take no room on a disk, and as long to read as anything else: terabytes of them are made at
+ * once. The file is looked at when it has been read so far: what comes from an archive has its room
+ * then. Some file systems do not tell. */
+static vw_status check_holes(vw__byte_source *source)
+{
+    enum { BLOCK_BYTES = 512 }; /* of st_blocks, whatever the file system's are */
+    struct stat facts;
+    if (source->file_read_bytes <= source->next_look_bytes)
+        return VW_OK;
+    source->next_look_bytes = 2 * source->file_read_bytes;
+    if (fstat(source->file, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_blocks <= 0)
+        return VW_OK;
+    uint64_t stored_bytes = (uint64_t)facts.st_blocks * BLOCK_BYTES;
+    if (source->file_read_bytes / VW__BYTE_SOURCE_LARGEST_GROWTH <= stored_bytes)
+        return VW_OK;
+    return vw__fail(VW_ERR_CORRUPT_FILE,
+                    "%s: nearly all of it is holes: more than %d times the %" PRIu64
+                    " bytes that it has on the disk, which no recording and no log is",
+                    source->name, VW__BYTE_SOURCE_LARGEST_GROWTH, stored_bytes);
+}
+
 /* Calls read() once. 0 bytes mean the end of the file. */
 static vw_status read_file(vw__byte_source *source, uint8_t *bytes, size_t size_bytes,
                            size_t *read_bytes)
@@ -93,6 +115,7 @@ static vw_status read_file(vw__byte_source *source, uint8_t *bytes, size_t size_
         source->is_input_over = true;
     source->file_read_bytes += (uint64_t)count;
     *read_bytes = (size_t)count;
+    VW__TRY(check_holes(source));
     return report_progress(source);
 }
 
@@ -333,6 +356,7 @@ static vw_status new_source(const char *name, const vw__byte_source_options *opt
     }
     memcpy(source->name, name, name_bytes);
     source->file = NO_FILE;
+    source->next_look_bytes = VW__BYTE_SOURCE_SMALL_BYTES;
     if (options != NULL)
         source->options = *options;
     source->limit_bytes = source->options.output_limit_bytes != 0

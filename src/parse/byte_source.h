@@ -45,7 +45,8 @@ typedef struct vw__byte_source_options {
 #define VW__BYTE_SOURCE_DEFAULT_LIMIT_BYTES (UINT64_C(64) << 30)
 
 /* A compressed file may become this many times as large, or VW__BYTE_SOURCE_SMALL_BYTES if that is
- * more. Recordings and logs become 5 to 100 times as large; what becomes more was made to. */
+ * more. Recordings and logs become 5 to 100 times as large; what becomes more was made to. A file
+ * with holes may be this many times as large as the room that it has on the disk. */
 #define VW__BYTE_SOURCE_LARGEST_GROWTH 1000
 #define VW__BYTE_SOURCE_SMALL_BYTES (UINT64_C(256) << 20)
 

@@ -70,15 +70,34 @@ uint64_t vw__plan_device_bytes_at_worst(uint64_t peak_allocated_bytes,
 
 /* ---- by replay ------------------------------------------------------------------------------- */
 
+/* An operation of a plan gets this part of the time that one of a recording has, which is several
+ * times what steps of real models take. A config of thousands of layers can make much larger ones.
+ */
+enum { PART_OF_TIME = 32, OPS_BETWEEN_LOOKS = 1 << 10 };
+
+static vw_status play_part(vw__player *player, size_t first, size_t end,
+                           const vw__player_time *time)
+{
+    while (first < end) {
+        size_t part_end = end - first > OPS_BETWEEN_LOOKS ? first + OPS_BETWEEN_LOOKS : end;
+        size_t stopped;
+        VW__TRY(vw__player_play(player, first, part_end, &stopped));
+        VW__TRY(vw__player_time_check(time));
+        first = part_end;
+    }
+    return VW_OK;
+}
+
 /* Plays everything; peaks of live bytes are those of the last step. */
 static vw_status play(vw__player *player, const vw__plan_events *events, vw_pool_stats *stats)
 {
-    size_t last_step = events->steps[events->step_count - 1].begin, stopped;
-    VW__TRY(vw__player_play(player, 0, last_step, &stopped));
+    const vw__player_time time = vw__player_time_begin(events->script.op_count / PART_OF_TIME);
+    size_t last_step = events->steps[events->step_count - 1].begin;
+    VW__TRY(play_part(player, 0, last_step, &time));
     VW__TRY(vw_pool_get_stats(player->pool, stats));
     int64_t reserved_before = stats->reserved_bytes.all.peak;
     VW__TRY(vw_pool_reset_peaks(player->pool));
-    VW__TRY(vw__player_play(player, last_step, events->script.op_count, &stopped));
+    VW__TRY(play_part(player, last_step, events->script.op_count, &time));
     VW__TRY(vw_pool_get_stats(player->pool, stats));
     if (reserved_before > stats->reserved_bytes.all.peak)
         stats->reserved_bytes.all.peak = reserved_before;
@@ -93,7 +112,8 @@ static vw_status replay_one(const vw__plan_events *events, const vw__player_opti
     VW__TRY(vw__player_init(&player, &events->script, options));
     vw_status status = play(&player, events, &stats);
     vw__player_deinit(&player);
-    bool is_too_much = status == VW_ERR_OUT_OF_MEMORY || status == VW_ERR_TOO_LARGE;
+    bool is_too_much = status == VW_ERR_OUT_OF_MEMORY || status == VW_ERR_TOO_LARGE ||
+                       status == VW_ERR_UNSUPPORTED; /* it took too long */
     if (status != VW_OK && !is_too_much)
         return status;
     *reserved_bytes = is_too_much ? VW_UNKNOWN : (uint64_t)stats.reserved_bytes.all.peak;

@@ -25,10 +25,16 @@ static void append_empty(vw__report *report)
 }
 
 /* A spreadsheet would compute a text that begins so, and a name in a file may be anybody's. Behind
- * an apostrophe it stays a text. */
+ * an apostrophe it stays a text. Some skip spaces first, and take the wide signs of East Asian
+ * keyboards for the others. */
 static bool is_formula(const char *text)
 {
-    return text[0] != '\0' && strchr("=+-@", text[0]) != NULL;
+    static const char *const signs[] = {"=", "+", "-", "@", "\uFF1D", "\uFF0B", "\uFF0D", "\uFF20"};
+    text += strspn(text, " ");
+    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
+        if (strncmp(text, signs[i], strlen(signs[i])) == 0)
+            return true;
+    return false;
 }
 
 static void append_text(vw__report *report, const char *text, size_t size_bytes)

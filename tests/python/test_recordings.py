@@ -7,6 +7,7 @@ import pickle
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -15,6 +16,7 @@ from world import BUILD, DATA, ROOT, World  # noqa: E402
 os.environ["VRAMWISE_LIBRARY_DIR"] = str(BUILD)
 sys.path.insert(0, str(ROOT / "python"))
 import vramwise  # noqa: E402
+from vramwise import _library, _recording  # noqa: E402
 
 RECORDINGS = DATA / "recordings"
 PHASES = RECORDINGS / "train_eval_phases.native.pickle.xz"
@@ -211,6 +213,26 @@ class Recording(unittest.TestCase):
         recording.close()
         with self.assertRaisesRegex(vramwise.VramwiseError, "was closed"):
             recording.stats()
+
+    def test_closing_waits_for_what_other_threads_do(self):
+        recording, made_by = vramwise.load(PHASES), _library.made_by
+        expected, closed = str(recording.stats()), []
+
+        class Noting(_recording._Handle):
+            __slots__ = ()
+
+            def __del__(self):
+                closed.append(True)
+                super().__del__()
+
+        def close_first(function, *arguments):
+            recording.close()  # as another thread would, between the look at the handle and the call
+            self.assertEqual(closed, [])
+            return made_by(function, *arguments)
+        recording._handle.__class__ = Noting
+        with unittest.mock.patch.object(_library, "made_by", close_first):
+            self.assertEqual(str(recording.stats()), expected)
+        self.assertEqual(closed, [True])
 
     def test_a_file_that_cannot_be_read_is_named_once(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -617,6 +617,49 @@ static void a_file_that_becomes_thousands_of_times_as_large_is_refused(void **st
 }
 
 /* A frame that wants a window of 256 MiB, in nine bytes. */
+/* Reads to the end, or to the failure. */
+static vw_status read_all(vw__byte_source *source, uint64_t *read_bytes)
+{
+    const uint8_t *window;
+    size_t size_bytes = 1;
+    vw_status status = VW_OK;
+    for (*read_bytes = 0; size_bytes != 0; *read_bytes += size_bytes) {
+        status = vw__byte_source_peek(source, 1, &window, &size_bytes);
+        if (status != VW_OK)
+            break;
+        vw__byte_source_take(source, size_bytes);
+    }
+    return status;
+}
+
+static void a_file_of_holes_is_refused(void **state)
+{
+    (void)state;
+    const off_t terabyte = (off_t)1 << 40;
+    vw__byte_source *source;
+    struct stat facts;
+    uint64_t read_bytes;
+    write_file((bytes){(uint8_t *)(uintptr_t) "a line\n", 7});
+    assert_int_equal(truncate(path, terabyte), 0);
+    assert_int_equal(stat(path, &facts), 0);
+    if (facts.st_blocks == 0) {
+        unlink(path);
+        skip(); /* this file system does not tell */
+    }
+    assert_int_equal(vw__byte_source_open(path, NULL, &source), VW_OK);
+    assert_int_equal(read_all(source, &read_bytes), VW_ERR_CORRUPT_FILE);
+    assert_says("nearly all of it is holes: more than 1000 times the ");
+    assert_in_range(read_bytes, VW__BYTE_SOURCE_SMALL_BYTES / 2, 2 * VW__BYTE_SOURCE_SMALL_BYTES);
+    vw__byte_source_close(source);
+
+    assert_int_equal(truncate(path, (off_t)VW__BYTE_SOURCE_SMALL_BYTES), 0); /* not worth a word */
+    assert_int_equal(vw__byte_source_open(path, NULL, &source), VW_OK);
+    assert_int_equal(read_all(source, &read_bytes), VW_OK);
+    assert_int_equal(read_bytes, VW__BYTE_SOURCE_SMALL_BYTES);
+    vw__byte_source_close(source);
+    unlink(path);
+}
+
 static void a_small_file_cannot_ask_for_much_memory(void **state)
 {
     (void)state;
@@ -722,6 +765,7 @@ int main(void)
         cmocka_unit_test(something_else_behind_the_data_is_refused),
         cmocka_unit_test(no_more_comes_out_than_the_limit),
         cmocka_unit_test(a_file_that_becomes_thousands_of_times_as_large_is_refused),
+        cmocka_unit_test(a_file_of_holes_is_refused),
         cmocka_unit_test(a_small_file_cannot_ask_for_much_memory),
 
         cmocka_unit_test(progress_is_reported_and_can_stop_the_reading),

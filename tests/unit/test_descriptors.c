@@ -222,7 +222,8 @@ static void who_sends_anything_else_is_hung_up_on(void **state)
 {
     (void)state;
     files some = offer_files(2);
-    const vw__descriptors_request wrong = {VW__DESCRIPTORS_MAGIC + 1, 0, some.offer.number};
+    vw__descriptors_request wrong = vw__descriptors_ask(&some.offer, 0);
+    wrong.magic++;
     char much[4096] = "GET / HTTP/1.1";
     int short_one = connect_as_peer(&some.offer), long_one = connect_as_peer(&some.offer),
         other_one = connect_as_peer(&some.offer);
@@ -236,12 +237,42 @@ static void who_sends_anything_else_is_hung_up_on(void **state)
     withdraw_files(&some);
 }
 
+/* The socket's name is in /proc/net/unix, for every container that has the same network. */
+static void who_knows_only_the_name_gets_nothing(void **state)
+{
+    (void)state;
+    files some = offer_files(2);
+    vramwise_descriptor_offer guessed = some.offer;
+    for (size_t i = VW__DESCRIPTORS_NAME_BYTES; i < VRAMWISE_DESCRIPTOR_KEY_BYTES; i++) {
+        guessed = some.offer;
+        guessed.key[i] ^= 1;
+        const vw__descriptors_request request = vw__descriptors_ask(&guessed, 0);
+        int file = connect_as_peer(&guessed);
+        assert_int_equal(send(file, &request, sizeof request, MSG_NOSIGNAL), sizeof request);
+        expect_hung_up(file);
+    }
+    expect_refused(&guessed, 2, "its socket hung up");
+    assert_true(can_fetch(&some));
+    withdraw_files(&some);
+}
+
+static void the_name_does_not_tell_the_secret(void **state)
+{
+    (void)state;
+    struct sockaddr_un address;
+    const uint8_t key[VRAMWISE_DESCRIPTOR_KEY_BYTES] = {1, 2, 3, 4, 5, 6, 7, 8, 0xab, 0xcd, 0xef};
+    socklen_t length = vw__descriptors_address(key, &address);
+    assert_string_equal(address.sun_path + 1, "vramwise-share/0102030405060708");
+    assert_int_equal(length, offsetof(struct sockaddr_un, sun_path) + 1 +
+                                 strlen("vramwise-share/0102030405060708"));
+}
+
 /* It asks again and again and takes no answer, until there is no room for one. */
 static void who_does_not_take_answers_is_hung_up_on(void **state)
 {
     (void)state;
     files some = offer_files(1);
-    const vw__descriptors_request request = {VW__DESCRIPTORS_MAGIC, 0, some.offer.number};
+    const vw__descriptors_request request = vw__descriptors_ask(&some.offer, 0);
     int file = connect_as_peer(&some.offer);
     while (send(file, &request, sizeof request, MSG_NOSIGNAL) == (ssize_t)sizeof request)
         continue;
@@ -257,8 +288,7 @@ static void numbers_beyond_the_offer_are_answered_with_nothing(void **state)
     int file = connect_as_peer(&some.offer);
     const uint32_t firsts[] = {2, 3, UINT32_MAX};
     for (size_t i = 0; i < sizeof firsts / sizeof firsts[0]; i++) {
-        const vw__descriptors_request request = {VW__DESCRIPTORS_MAGIC, firsts[i],
-                                                 some.offer.number};
+        const vw__descriptors_request request = vw__descriptors_ask(&some.offer, firsts[i]);
         vw__descriptors_answer answer = {.is_known = 77};
         assert_int_equal(send(file, &request, sizeof request, 0), sizeof request);
         assert_int_equal(recv(file, &answer, sizeof answer, 0), sizeof answer);
@@ -282,7 +312,7 @@ static int fetch_as_another_user(const files *some)
 /* And one that asks all the same. */
 static int ask_as_another_user(const files *some)
 {
-    const vw__descriptors_request request = {VW__DESCRIPTORS_MAGIC, 0, some->offer.number};
+    const vw__descriptors_request request = vw__descriptors_ask(&some->offer, 0);
     char byte;
     if (setresuid(65534, 65534, 65534) != 0)
         return 2;
@@ -471,7 +501,7 @@ static int serve_without_room(const files *none)
         count++;
     struct sockaddr_un address;
     socklen_t length = vw__descriptors_address(some.offer.key, &address);
-    const vw__descriptors_request request = {VW__DESCRIPTORS_MAGIC, 0, some.offer.number};
+    const vw__descriptors_request request = vw__descriptors_ask(&some.offer, 0);
     vw__descriptors_answer answer = {.count = 0};
     if (connect(peer, (const struct sockaddr *)&address, length) != 0 ||
         send(peer, &request, sizeof request, 0) != (ssize_t)sizeof request)
@@ -550,6 +580,8 @@ int main(void)
         cmocka_unit_test(nobody_answers_for_a_key_that_is_none),
         cmocka_unit_test(silent_peers_keep_nobody_waiting),
         cmocka_unit_test(who_sends_anything_else_is_hung_up_on),
+        cmocka_unit_test(who_knows_only_the_name_gets_nothing),
+        cmocka_unit_test(the_name_does_not_tell_the_secret),
         cmocka_unit_test(who_does_not_take_answers_is_hung_up_on),
         cmocka_unit_test(numbers_beyond_the_offer_are_answered_with_nothing),
         cmocka_unit_test(other_users_get_nothing),

@@ -103,8 +103,10 @@ static void without_rows_there_are_the_names(void **state)
 
 static void a_spreadsheet_takes_no_name_for_a_formula(void **state)
 {
-    static const part names[] = {{"=1+1", 1}, {"@f(\"a\",b)", 2}, {"-a", 3}, {"+b", 4}, {"a=b", 5}};
-    static const whole named[] = {{.number = -1, .parts = names, .part_count = 5}};
+    static const part names[] = {{"=1+1", 1}, {"@f(\"a\",b)", 2}, {"-a", 3},
+                                 {"+b", 4},   {"a=b", 5},         {"  =c", 6},
+                                 {"\n=d", 7}, {" e", 8},          {"\uFF1D1", 9}};
+    static const whole named[] = {{.number = -1, .parts = names, .part_count = 9}};
     (void)state;
     assert_int_equal(write_path("wholes.parts", &(top){named, 1}, 0), VW_OK);
     assert_string_equal(capture.text, "number,name,bytes\n"
@@ -112,7 +114,11 @@ static void a_spreadsheet_takes_no_name_for_a_formula(void **state)
                                       "-1,\"'@f(\"\"a\"\",b)\",2\n"
                                       "-1,'-a,3\n"
                                       "-1,'+b,4\n"
-                                      "-1,a=b,5\n");
+                                      "-1,a=b,5\n"
+                                      "-1,'  =c,6\n"
+                                      "-1,' =d,7\n"
+                                      "-1, e,8\n"
+                                      "-1,'\uFF1D1,9\n");
 }
 
 /* A line that began with nothing would be read as one cell less. */

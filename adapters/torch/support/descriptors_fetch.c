@@ -20,10 +20,17 @@ socklen_t vw__descriptors_address(const uint8_t key[VRAMWISE_DESCRIPTOR_KEY_BYTE
     memset(address, 0, sizeof *address);
     address->sun_family = AF_UNIX;
     size_t length = (size_t)snprintf(name, sizeof address->sun_path - 1, "vramwise-share/");
-    for (size_t i = 0; i < VRAMWISE_DESCRIPTOR_KEY_BYTES; i++)
+    for (size_t i = 0; i < VW__DESCRIPTORS_NAME_BYTES; i++)
         length +=
             (size_t)snprintf(name + length, sizeof address->sun_path - 1 - length, "%02x", key[i]);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+}
+
+vw__descriptors_request vw__descriptors_ask(const vramwise_descriptor_offer *offer, uint32_t first)
+{
+    vw__descriptors_request request = {VW__DESCRIPTORS_MAGIC, first, offer->number, {0}};
+    memcpy(request.secret, offer->key + VW__DESCRIPTORS_NAME_BYTES, sizeof request.secret);
+    return request;
 }
 
 bool vw__descriptors_is_our_user(int socket_file)
@@ -141,8 +148,7 @@ static outcome fetch_rest(int file, const vramwise_descriptor_offer *offer, int 
                           size_t count, size_t *got_count, char *message, size_t capacity)
 {
     while (*got_count < count) {
-        const vw__descriptors_request request = {VW__DESCRIPTORS_MAGIC, (uint32_t)*got_count,
-                                                 offer->number};
+        const vw__descriptors_request request = vw__descriptors_ask(offer, (uint32_t)*got_count);
         packet got;
         if (send(file, &request, sizeof request, MSG_NOSIGNAL) != (ssize_t)sizeof request)
             return HUNG_UP;

@@ -22,6 +22,7 @@ static const char *const harmless[] = {
     "cuCtxGetStreamPriorityRange",
     "cuCtxPopCurrent",
     "cuCtxPushCurrent",
+    "cuCtxRecordEvent",
     "cuCtxSetCacheConfig",
     "cuCtxSetCurrent",
     "cuCtxSetLimit",
