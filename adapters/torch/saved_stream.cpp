@@ -105,22 +105,25 @@ bool SavedStream::begin_leaving(c10::TensorImpl *tensor, uint64_t index)
         return false;
     }
     events_.reserve(events_.size() + 1); // where it goes back to
-    piece->host = lane_.take_host(piece->size_bytes, lane_.saved_out);
-    if (piece->host == nullptr || !copy_out(*piece)) {
-        if (piece->host != nullptr)
-            vw_pinned_free(lane_.host, piece->host);
-        events_.push_back(piece->copied);
+    Piece &leaver = *piece;
+    const uint64_t id = ++last_id_;
+    leaving_.push_back(id); // without host memory for the next two, an id of nothing
+    by_storage_[leaver.storage] = id;
+    pieces_[id] = std::move(piece);
+    leaver.host = lane_.take_host(leaver.size_bytes, lane_.saved_out);
+    if (leaver.host == nullptr || !copy_out(leaver)) {
+        if (leaver.host != nullptr)
+            vw_pinned_free(lane_.host, leaver.host);
+        events_.push_back(leaver.copied);
+        by_storage_.erase(leaver.storage);
+        pieces_.erase(id);
         return false;
     }
-    c10::raw::intrusive_ptr::incref(piece->storage);
-    c10::raw::weak_intrusive_ptr::incref(piece->storage);
-    const uint64_t id = ++last_id_;
-    left_bytes_ += piece->size_bytes;
-    counts_.all_left_bytes += piece->size_bytes;
+    c10::raw::intrusive_ptr::incref(leaver.storage);
+    c10::raw::weak_intrusive_ptr::incref(leaver.storage);
+    left_bytes_ += leaver.size_bytes;
+    counts_.all_left_bytes += leaver.size_bytes;
     ids_[index] = id;
-    by_storage_[piece->storage] = id;
-    leaving_.push_back(id);
-    pieces_[id] = std::move(piece);
     return true;
 }
 
@@ -128,10 +131,10 @@ long long SavedStream::save(c10::TensorImpl *tensor, uint64_t now)
 {
     c10::StorageImpl *storage = tensor->unsafe_storage().unsafeGetStorageImpl();
     auto known = by_storage_.find(storage);
-    if (known != by_storage_.end()) {
-        const Piece &piece = *find(known->second);
-        const bool is_same = piece.version == tensor->version_counter().current_version();
-        return is_same && !piece.is_released ? static_cast<long long>(known->second) : 0;
+    const Piece *piece = known != by_storage_.end() ? find(known->second) : nullptr;
+    if (piece != nullptr) {
+        const bool is_same = piece->version == tensor->version_counter().current_version();
+        return is_same && !piece->is_released ? static_cast<long long>(known->second) : 0;
     }
     const vw_device_ptr address = address_of(storage->data_ptr().get());
     vw_block_place place{};

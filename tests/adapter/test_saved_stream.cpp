@@ -3,8 +3,30 @@
 #include "adapter_fixture.h"
 #include "adapters/torch/vramwise_torch.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <new>
+
+static int news_left; // that many requests from now one finds no host memory; 0: none
+
+void *operator new(size_t size_bytes)
+{
+    void *taken = news_left > 0 && --news_left == 0 ? nullptr : std::malloc(size_bytes);
+    if (taken == nullptr)
+        throw std::bad_alloc();
+    return taken;
+}
+
+void operator delete(void *address) noexcept
+{
+    std::free(address);
+}
+
+void operator delete(void *address, size_t) noexcept
+{
+    std::free(address);
+}
 
 // The device has 32 of it. Every byte is written and moved, so it is small.
 constexpr size_t part = 1 * MiB;
@@ -211,6 +233,27 @@ static void a_request_gets_memory_whose_copy_is_under_way(void **)
     adapter.raw_delete(crowd);
     for (int i = 3; i-- > 0;)
         assert_true(restored(adapter, kept[static_cast<size_t>(i)])->is_filled_with(i + 1));
+}
+
+static void without_host_memory_a_tensor_stays_and_may_be_saved_again(void **)
+{
+    constexpr int most_requests = 24; // more than are made
+    for (int nth = 1; nth <= most_requests; nth++) {
+        Adapter &adapter = streaming_adapter();
+        train(adapter, 12);
+        end_step();
+        auto tensor = made(adapter, 4 * part, 5);
+        news_left = nth;
+        const long long first = vramwise_torch_saved_keep(tensor->address());
+        news_left = 0;
+        const long long second = vramwise_torch_saved_keep(tensor->address());
+        assert_true(first <= 0 || first == second);
+        assert_true(tensor->is_filled_with(5));
+        if (second > 0)
+            vramwise_torch_saved_release(0, static_cast<unsigned long long>(second));
+        tensor.reset();
+        train(adapter, 12);
+    }
 }
 
 // Several tensors share a storage: it leaves once.
@@ -435,6 +478,7 @@ int main()
         cmocka_unit_test(where_everything_fits_nothing_leaves),
         cmocka_unit_test(what_does_not_fit_leaves_and_returns_with_its_bytes),
         cmocka_unit_test(a_request_gets_memory_whose_copy_is_under_way),
+        cmocka_unit_test(without_host_memory_a_tensor_stays_and_may_be_saved_again),
         cmocka_unit_test(tensors_with_one_storage_are_one_item),
         cmocka_unit_test(what_was_released_while_it_leaves_is_not_taken_again),
         cmocka_unit_test(a_tensor_that_is_wanted_before_it_has_left_keeps_its_memory),
