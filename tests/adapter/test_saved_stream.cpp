@@ -10,9 +10,14 @@
 
 static int news_left; // that many requests from now one finds no host memory; 0: none
 
+void *operator new(size_t size_bytes, const std::nothrow_t &) noexcept
+{
+    return news_left > 0 && --news_left == 0 ? nullptr : std::malloc(size_bytes);
+}
+
 void *operator new(size_t size_bytes)
 {
-    void *taken = news_left > 0 && --news_left == 0 ? nullptr : std::malloc(size_bytes);
+    void *taken = operator new(size_bytes, std::nothrow);
     if (taken == nullptr)
         throw std::bad_alloc();
     return taken;
