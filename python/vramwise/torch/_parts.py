@@ -26,7 +26,7 @@ class StepInParts:
     def begin(self) -> None:
         """From here on, while it is wanted."""
         kind: Any = getattr(getattr(self._torch, "optim", None), "Optimizer", None)
-        group = getattr(kind, "_group_tensors_by_device_and_dtype", None)
+        group: Any = getattr(kind, "_group_tensors_by_device_and_dtype", None)
         if group is None:
             return
 
