@@ -26,7 +26,7 @@ struct CopyLane {
     bool open(const DevicePools &device, vw_pinned_budget *budget);
     // Has `copies` wait for what is queued on `work`.
     bool is_behind(const DevicePools &device, vw_stream copies, vw_stream work);
-    // Has `waiting` wait for all that is queued on the GPU. False: nothing was done.
+    // Has `waiting` wait for all that is queued on the GPU. False: it does not wait.
     bool is_behind_all(DevicePools &device, vw_stream waiting);
     // Page-locked memory for copies on `out` and back; null: there is none.
     void *take_host(uint64_t size_bytes, vw_stream out) const;

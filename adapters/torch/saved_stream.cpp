@@ -3,12 +3,13 @@
 // What makes each move right:
 //
 //   out   The copy waits for what is queued on the current stream, which has made the tensor. The
-//         storage lives until the copy is complete. Its version is compared when the tensor is
-//         wanted again, as PyTorch does for tensors that stay.
+//         storage lives until the copy is complete, or the stream of its memory waits for the copy.
+//         Its version is compared when the tensor is wanted again, as PyTorch does for tensors that
+//         stay.
 //   in    The copy waits for the stream whose memory the new block was. The stream that wants the
 //         tensor waits for the copy.
-//   free  The GPU's memory is freed by whoever lets go of the storage last, when the copy is
-//         complete, and reused in the order of its stream, as ever.
+//   free  Whoever lets go of the storage last frees the GPU's memory. It is reused in the order of
+//         its stream, as ever, and so behind the copy.
 #include "saved_stream.h"
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 // PyTorch calls a hook when it saves a tensor, and another when it wants it back
 // (python/vramwise/torch/_saved.py). For a tensor that shall leave, the first has its storage
 // copied to page-locked memory, beside the computation, and lets go of it. So the GPU's memory is
-// free when nobody else holds it either and the copy is complete: nothing is moved under anybody.
+// free when nobody else holds it either, behind the copy: nothing is moved under anybody.
 // The second gets a new storage, into which the bytes were copied meanwhile, or are now.
 //
 //   leaving --settle()--> away --begin_returns()--> returning --fetch()--> back
