@@ -9,6 +9,72 @@
 namespace vramwise_torch
 {
 
+bool CopyTrack::open(const vw_device &device)
+{
+    const vw_device_table &table = *device.table;
+    for (vw_stream &stream : streams_)
+        if (stream == 0 && table.stream_create(device.context, &stream) != VW_OK)
+            return false;
+    return end_ != 0 || (table.event_create(device.context, &end_) == VW_OK &&
+                         table.event_record(device.context, end_, streams_[0]) == VW_OK);
+}
+
+bool CopyTrack::wait(const vw_device &device, vw_device_event event) const
+{
+    return device.table->stream_wait_event(device.context, streams_[turn_], event) == VW_OK;
+}
+
+bool CopyTrack::note_end(const vw_device &device)
+{
+    is_noted_ = is_noted_ || mark(device, end_);
+    return is_noted_;
+}
+
+bool CopyTrack::copy_chunk(const vw_device &device, vw_device_ptr to, vw_device_ptr from,
+                           uint64_t size_bytes)
+{
+    const vw_device_table &table = *device.table;
+    const vw_stream stream = streams_[turn_];
+    if (!note_end(device) || table.stream_wait_event(device.context, stream, end_) != VW_OK ||
+        table.copy(device.context, to, from, size_bytes, stream) != VW_OK)
+        return false;
+    turn_ = 1 - turn_;
+    is_noted_ = false;
+    return note_end(device);
+}
+
+bool CopyTrack::copy(const vw_device &device, vw_device_ptr to, vw_device_ptr from,
+                     uint64_t size_bytes)
+{
+    for (uint64_t done = 0; done < size_bytes; done += chunk_bytes)
+        if (!copy_chunk(device, to + done, from + done, std::min(chunk_bytes, size_bytes - done)))
+            return false;
+    return true;
+}
+
+bool CopyTrack::mark(const vw_device &device, vw_device_event event) const
+{
+    return device.table->event_record(device.context, event, streams_[1 - turn_]) == VW_OK;
+}
+
+bool CopyTrack::is_before(const vw_device &device, vw_stream stream)
+{
+    return note_end(device) &&
+           device.table->stream_wait_event(device.context, stream, end_) == VW_OK;
+}
+
+bool record_use(vw_pool *pool, vw_device_ptr block, const CopyTrack &track)
+{
+    return vw_record_stream(pool, block, track.streams()[0]) == VW_OK &&
+           vw_record_stream(pool, block, track.streams()[1]) == VW_OK;
+}
+
+bool unrecord_use(vw_pool *pool, vw_device_ptr block, const CopyTrack &track)
+{
+    return vw_unrecord_stream(pool, block, track.streams()[0]) == VW_OK &&
+           vw_unrecord_stream(pool, block, track.streams()[1]) == VW_OK;
+}
+
 bool CopyLane::open(const DevicePools &device, vw_pinned_budget *budget)
 {
     const vw_device_table &table = *device.device->table;
@@ -18,18 +84,17 @@ bool CopyLane::open(const DevicePools &device, vw_pinned_budget *budget)
     options.conf = "pinned_max_round_threshold_mb:1"; // else to a power of two
     options.torch_version = "2.15";
     options.budget = budget;
-    return (state_out != 0 || table.stream_create(context, &state_out) == VW_OK) &&
-           (saved_out != 0 || table.stream_create(context, &saved_out) == VW_OK) &&
-           (in != 0 || table.stream_create(context, &in) == VW_OK) &&
+    return state_out.open(*device.device) && saved_out.open(*device.device) &&
+           in.open(*device.device) &&
            (tail_ != 0 || table.event_create(context, &tail_) == VW_OK) &&
            (host != nullptr || vw_pinned_pool_create(device.device, &options, &host) == VW_OK);
 }
 
-bool CopyLane::is_behind(const DevicePools &pools, vw_stream copies, vw_stream work)
+bool CopyLane::is_behind(const DevicePools &pools, const CopyTrack &copies, vw_stream work)
 {
     const vw_device &device = *pools.device;
     return device.table->event_record(device.context, tail_, work) == VW_OK &&
-           device.table->stream_wait_event(device.context, copies, tail_) == VW_OK;
+           copies.wait(device, tail_);
 }
 
 bool CopyLane::is_behind_all(DevicePools &pools, vw_stream waiting)
@@ -39,16 +104,23 @@ bool CopyLane::is_behind_all(DevicePools &pools, vw_stream waiting)
            device.table->stream_wait_event(device.context, waiting, tail_) == VW_OK;
 }
 
-void *CopyLane::take_host(uint64_t size_bytes, vw_stream out) const
+bool CopyLane::is_behind_all(DevicePools &pools, const CopyTrack &waiting)
+{
+    return record_all(pools, tail_) && waiting.wait(*pools.device, tail_);
+}
+
+void *CopyLane::take_host(uint64_t size_bytes, const CopyTrack &out) const
 {
     void *taken = nullptr;
     if (vw_pinned_alloc(host, size_bytes, &taken) != VW_OK)
         return nullptr;
-    if (vw_pinned_record_stream(host, taken, out) == VW_OK &&
-        vw_pinned_record_stream(host, taken, in) == VW_OK)
-        return taken;
-    vw_pinned_free(host, taken); // it was not used yet
-    return nullptr;
+    for (const CopyTrack *track : {&out, &in})
+        for (vw_stream stream : track->streams())
+            if (vw_pinned_record_stream(host, taken, stream) != VW_OK) {
+                vw_pinned_free(host, taken); // it was not used yet
+                return nullptr;
+            }
+    return taken;
 }
 
 vw_stream current_stream_on(const DevicePools &device)
@@ -126,18 +198,15 @@ bool take_block(DevicePools &device, uint64_t room_bytes, uint64_t size_bytes, v
            vw_alloc_with(pool_of(device), &request, block) == VW_OK;
 }
 
-// If nobody can tell when the copy is over, the block is not freed.
-void free_behind_copy(const DevicePools &pools, vw_device_ptr block, vw_device_event copied,
-                      vw_stream copies)
+// If nobody can tell when they are over, the block is not freed.
+void free_behind_copies(const DevicePools &pools, vw_device_ptr block, CopyTrack &track)
 {
-    const vw_device &device = *pools.device;
     vw_pool *pool = pool_of(pools);
     vw_block_place place{};
-    const bool is_ordered =
-        vw_pool_find(pool, block, &place) == VW_OK &&
-        device.table->stream_wait_event(device.context, place.stream, copied) == VW_OK &&
-        vw_unrecord_stream(pool, block, copies) == VW_OK;
-    if (is_ordered || vw_record_stream(pool, block, copies) == VW_OK)
+    const bool is_ordered = vw_pool_find(pool, block, &place) == VW_OK &&
+                            track.is_before(*pools.device, place.stream) &&
+                            unrecord_use(pool, block, track);
+    if (is_ordered || record_use(pool, block, track))
         vw_free(pool, block);
 }
 

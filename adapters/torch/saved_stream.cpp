@@ -79,11 +79,11 @@ bool SavedStream::is_to_leave(uint64_t index, uint64_t size_bytes) const
 bool SavedStream::copy_out(Piece &piece)
 {
     const vw_device &device = *device_.device;
-    return lane_.is_behind(device_, lane_.saved_out, piece.home) &&
-           device.table->copy(device.context, address_of(piece.host),
-                              address_of(piece.storage->data_ptr().get()), piece.size_bytes,
-                              lane_.saved_out) == VW_OK &&
-           device.table->event_record(device.context, piece.copied, lane_.saved_out) == VW_OK;
+    CopyTrack &out = lane_.saved_out;
+    return lane_.is_behind(device_, out, piece.home) &&
+           out.copy(device, address_of(piece.host), address_of(piece.storage->data_ptr().get()),
+                    piece.size_bytes) &&
+           out.mark(device, piece.copied);
 }
 
 bool SavedStream::begin_leaving(c10::TensorImpl *tensor, uint64_t index)
@@ -289,7 +289,7 @@ void SavedStream::drop_block(Piece &piece)
 {
     if (piece.place != returning)
         return;
-    free_behind_copy(device_, piece.block, piece.copied, lane_.in);
+    free_behind_copies(device_, piece.block, lane_.in);
     piece.block = VW_NULL;
     put(piece, away);
 }
@@ -314,10 +314,9 @@ void SavedStream::begin_returns(uint64_t now)
         put(*piece, returning);
         // The block may be in use by work that is queued on its stream, and the copy out under way.
         if (!lane_.is_behind(device_, lane_.in, piece->home) ||
-            device.table->stream_wait_event(device.context, lane_.in, piece->copied) != VW_OK ||
-            device.table->copy(device.context, piece->block, address_of(piece->host),
-                               piece->size_bytes, lane_.in) != VW_OK ||
-            device.table->event_record(device.context, piece->copied, lane_.in) != VW_OK) {
+            !lane_.in.wait(device, piece->copied) ||
+            !lane_.in.copy(device, piece->block, address_of(piece->host), piece->size_bytes) ||
+            !lane_.in.mark(device, piece->copied)) {
             drop_block(*piece);
             return;
         }
@@ -372,8 +371,8 @@ long long SavedStream::fetch(uint64_t id, c10::StorageImpl *shell, uint64_t now,
     if (piece->place == leaving) {
         // The copy may still read its memory, which others may free from now on.
         const c10::Device place = piece->storage->data_ptr().device();
-        if (vw_record_stream(pool_of(device_), address_of(piece->storage->data_ptr().get()),
-                             lane_.saved_out) != VW_OK)
+        if (!record_use(pool_of(device_), address_of(piece->storage->data_ptr().get()),
+                        lane_.saved_out))
             return is_unknown;
         left.strong.push_back(piece->storage);
         if (uses_of(piece->storage) == 1) { // nobody else has it: its memory goes on

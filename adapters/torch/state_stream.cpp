@@ -212,11 +212,11 @@ bool StateStream::copy(Lane &lane, Piece &piece, bool is_out)
     const vw_device &device = *piece.device->device;
     const vw_device_ptr on_host = address_of(piece.host);
     const vw_device_ptr there = is_out ? address_of(piece.storage->data_ptr().get()) : piece.back;
-    const vw_stream stream = is_out ? lane.copies.state_out : lane.copies.in;
-    return vw_record_stream(pool_of(*piece.device), there, stream) == VW_OK &&
-           device.table->copy(device.context, is_out ? on_host : there, is_out ? there : on_host,
-                              piece.size_bytes, stream) == VW_OK &&
-           device.table->event_record(device.context, piece.copied, stream) == VW_OK;
+    CopyTrack &track = is_out ? lane.copies.state_out : lane.copies.in;
+    return record_use(pool_of(*piece.device), there, track) &&
+           track.copy(device, is_out ? on_host : there, is_out ? there : on_host,
+                      piece.size_bytes) &&
+           track.mark(device, piece.copied);
 }
 
 // From now on the host's copy of a piece that stayed away is what the step left there.
@@ -258,14 +258,13 @@ void StateStream::set_due(Piece &piece, bool is_due)
 bool StateStream::begin_copy(Lane &lane, Piece &piece)
 {
     const vw_device &device = *piece.device->device;
-    const vw_stream copies = lane.copies.state_out;
+    const CopyTrack &copies = lane.copies.state_out;
     const uint32_t version = piece.counter.current_version(); // before what it vouches for
     const bool is_as_stepped = version == piece.version && lane.has_step_end;
     piece.version = version;
-    return is_as_stepped
-               ? device.table->stream_wait_event(device.context, copies, lane.step_end) == VW_OK
-               : lane.copies.is_behind_all(*piece.device, copies) ||
-                     lane.copies.is_behind(*piece.device, copies, piece.home);
+    return is_as_stepped ? copies.wait(device, lane.step_end)
+                         : lane.copies.is_behind_all(*piece.device, copies) ||
+                               lane.copies.is_behind(*piece.device, copies, piece.home);
 }
 
 // One chunk of a piece that is due. Its storage is held meanwhile: its owner may end.
@@ -279,19 +278,18 @@ bool StateStream::copy_chunk(Lane &lane, Piece &piece, SavedStream::Left &left)
     const vw_device_ptr from = address_of(piece.storage->data_ptr().get());
     if (piece.copied_bytes == 0) {
         if (piece.place != on_device || !begin_copy(lane, piece) ||
-            vw_record_stream(pool_of(*piece.device), from, lane.copies.state_out) != VW_OK)
+            !record_use(pool_of(*piece.device), from, lane.copies.state_out))
             return false;
         put(piece, leaving);
     }
     const uint64_t size_bytes = std::min(chunk_bytes, piece.size_bytes - piece.copied_bytes);
-    if (device.table->copy(device.context, address_of(piece.host) + piece.copied_bytes,
-                           from + piece.copied_bytes, size_bytes, lane.copies.state_out) != VW_OK)
+    if (!lane.copies.state_out.copy(device, address_of(piece.host) + piece.copied_bytes,
+                                    from + piece.copied_bytes, size_bytes))
         return false;
     piece.copied_bytes += size_bytes;
     if (piece.copied_bytes == piece.size_bytes) {
         set_due(piece, false);
-        return device.table->event_record(device.context, piece.copied, lane.copies.state_out) ==
-               VW_OK;
+        return lane.copies.state_out.mark(device, piece.copied);
     }
     return true;
 }
@@ -400,8 +398,7 @@ bool StateStream::is_reuse_ordered(Lane &lane, DevicePools &pools,
         if (!lane.copies.is_behind_all(pools, stream))
             return false;
     for (const c10::DataPtr &block : blocks)
-        if (vw_unrecord_stream(pool_of(pools), address_of(block.get()), lane.copies.state_out) !=
-            VW_OK)
+        if (!unrecord_use(pool_of(pools), address_of(block.get()), lane.copies.state_out))
             return false;
     return true;
 }
@@ -440,7 +437,7 @@ void StateStream::drop_block(Piece &piece)
 {
     if (piece.place != returning)
         return;
-    free_behind_copy(*piece.device, piece.back, piece.copied, lane_of(*piece.device).copies.in);
+    free_behind_copies(*piece.device, piece.back, lane_of(*piece.device).copies.in);
     piece.back = VW_NULL;
     piece.is_fetched = false;
     put(piece, away);
@@ -481,7 +478,7 @@ uint64_t StateStream::fetch(NamedTensor tensor)
     }
     piece->is_fetched = true;
     if (current == piece->home) // which is behind the copy now
-        vw_unrecord_stream(pool_of(*piece->device), piece->back, lane.copies.in);
+        unrecord_use(pool_of(*piece->device), piece->back, lane.copies.in);
     return piece->size_bytes;
 }
 

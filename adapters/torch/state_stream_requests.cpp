@@ -74,7 +74,7 @@ void StateStream::pump_device(DevicePools &device)
             std::lock_guard<YieldingMutex> hold(lock_, std::adopt_lock);
             if ((ends[turn] == 0 && gpu.table->event_create(gpu.context, &ends[turn]) != VW_OK) ||
                 !copy_due(lane, device, nullptr, left) ||
-                gpu.table->event_record(gpu.context, ends[turn], lane.copies.state_out) != VW_OK) {
+                !lane.copies.state_out.mark(gpu, ends[turn])) {
                 lane.is_pumping = false;
                 return;
             }
