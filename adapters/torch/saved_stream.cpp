@@ -96,6 +96,7 @@ bool SavedStream::begin_leaving(c10::TensorImpl *tensor, uint64_t index)
     piece->size_bytes = items_[index].size_bytes;
     piece->index = index;
     piece->step = step_;
+    piece->since = items_[index].from;
     piece->home = current_stream_on(device_);
     if (!lane_.open(device_, budget_))
         return false;
@@ -204,6 +205,13 @@ void SavedStream::settle_leaving(Left &left)
         leaving_.pop_front();
         let_go(id, *piece, left);
     }
+}
+
+bool SavedStream::is_late(uint64_t now)
+{
+    const Piece *piece = oldest_leaving();
+    return piece != nullptr && piece->step == step_ && need_mark_ != SIZE_MAX &&
+           now / per_mark_ >= vw_schedule_left_mark(need_mark_, piece->since / per_mark_);
 }
 
 bool SavedStream::give_up_oldest(Left &left)
@@ -371,7 +379,8 @@ long long SavedStream::fetch(uint64_t id, c10::StorageImpl *shell, uint64_t now,
     if (piece->place == leaving) {
         // The copy may still read its memory, which others may free from now on.
         const c10::Device place = piece->storage->data_ptr().device();
-        if (!record_use(pool_of(device_), address_of(piece->storage->data_ptr().get()),
+        if (device.table->event_query(device.context, piece->copied) != VW_OK &&
+            !record_use(pool_of(device_), address_of(piece->storage->data_ptr().get()),
                         lane_.saved_out))
             return is_unknown;
         left.strong.push_back(piece->storage);
@@ -418,8 +427,9 @@ bool SavedStream::fill(uint64_t id, c10::StorageImpl *storage)
 // ---- the schedule ------------------------------------------------------------------------------
 
 void SavedStream::plan(const std::vector<uint64_t> &marks, uint64_t per_mark,
-                       const std::vector<uint64_t> &away_bytes)
+                       const std::vector<uint64_t> &away_bytes, size_t need_mark)
 {
+    need_mark_ = need_mark;
     planned_.clear();
     kept_.clear();
     for (const Item &item : items_) {

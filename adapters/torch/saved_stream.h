@@ -75,6 +75,8 @@ class SavedStream
 
     // Gives up what was copied out meanwhile, or is not wanted any more.
     void settle(uint64_t now, Left &left);
+    // Something should have been copied by now (vw_schedule_left_mark()).
+    bool is_late(uint64_t now);
     // The same for what left first, before its copy is complete: the stream of its memory waits for
     // that. False: nothing leaves.
     bool give_up_oldest(Left &left);
@@ -88,7 +90,7 @@ class SavedStream
     // A step has ended: what it had at each mark, of so many requests, and what of the state will
     // be away then in the next.
     void plan(const std::vector<uint64_t> &marks, uint64_t per_mark,
-              const std::vector<uint64_t> &away_bytes);
+              const std::vector<uint64_t> &away_bytes, size_t need_mark);
     // What the last schedule lacked beside the state; 0: no tensor has to leave.
     uint64_t lacking_bytes() const
     {
@@ -107,6 +109,7 @@ class SavedStream
         uint32_t version;
         uint64_t size_bytes;
         uint64_t index, step; // of its item
+        uint64_t since;       // the request of the step at which it was saved
         Place place = leaving;
         bool is_gone = false;     // the storage, with the GPU's memory
         bool is_released = false; // while it was leaving
@@ -162,6 +165,7 @@ class SavedStream
     std::vector<size_t> returns_; // of planned_, those that leave, in the order of their use
     size_t first_return_ = 0;     // of returns_, those before are back
     uint64_t per_mark_ = 1;
+    size_t need_mark_ = SIZE_MAX; // vw_schedule_need_mark(); before the first: not known
     uint64_t lacking_bytes_ = 0;
     SavedCounts counts_;
 

@@ -22,6 +22,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include <unistd.h>
 
@@ -42,6 +43,8 @@ uint32_t version_of(NamedTensor tensor)
 {
     return tensor.impl->version_counter().current_version();
 }
+
+constexpr std::chrono::microseconds look_pause{50}; // between two looks at a copy
 
 // Of a storage that we hold weakly: PyTorch's headers refuse to ask that of any other.
 uint32_t uses_of(c10::StorageImpl *storage)
@@ -93,6 +96,9 @@ void StateStream::start(NamedTensor alone, RoomMaker room_maker, LockCheck has_l
 void StateStream::stop()
 {
     is_on_.store(false);
+    for (size_t i = 0; i < lanes_.size(); i++)
+        if (pool_of(devices_[i]) != nullptr)
+            release(devices_[i], false);
     {
         std::lock_guard<std::mutex> hold(need_lock_);
         need_changed_.notify_all();
@@ -339,14 +345,44 @@ uint64_t StateStream::copy_out_at_once(NamedTensor tensor)
     return piece->size_bytes;
 }
 
-void StateStream::wait(NamedTensor tensor)
+// The GPU is at least two moments of the step behind the host. One that follows it closely would
+// have to wait with it.
+bool StateStream::has_work(const Lane &lane, const DevicePools &pools)
+{
+    const vw_device &device = *pools.device;
+    return lane.moment_count >= lane.moments.size() &&
+           device.table->event_query(device.context,
+                                     lane.moments[lane.moment_count % lane.moments.size()]) ==
+               VW_ERR_NOT_READY;
+}
+
+bool StateStream::is_leaving_still(const Piece &piece)
+{
+    const vw_device &device = *piece.device->device;
+    return piece.is_due_out ||
+           device.table->event_query(device.context, piece.copied) == VW_ERR_NOT_READY;
+}
+
+void StateStream::wait(NamedTensor tensor, bool is_ahead)
 {
     vw_device_event event = 0;
     const vw_device *device = nullptr;
     {
         SavedStream::Left left;
-        std::lock_guard<YieldingMutex> hold(lock_);
-        if (const Piece *piece = find(tensor)) {
+        std::unique_lock<YieldingMutex> hold(lock_);
+        const Piece *piece = find(tensor);
+        const auto end = std::chrono::steady_clock::now() + a_moment;
+        while (is_ahead && piece != nullptr && is_on() && is_leaving_still(*piece) &&
+               has_work(lane_of(*piece->device), *piece->device) &&
+               std::chrono::steady_clock::now() < end) {
+            hold.unlock();
+            std::this_thread::sleep_for(look_pause);
+            hold.lock();
+            piece = find(tensor);
+        }
+        if (is_ahead)
+            return;
+        if (piece != nullptr) {
             copy_due(lane_of(*piece->device), *piece->device, piece, left); // at full speed
             event = piece->copied;
             device = piece->device->device;
@@ -374,6 +410,7 @@ uint64_t StateStream::bind_out(NamedTensor tensor)
     c10::DataPtr on_host(piece->host, piece, &StateStream::host_copy_ends,
                          piece->storage->data_ptr().device());
     lane.left.push_back(piece->storage->set_data_ptr(std::move(on_host)));
+    lane.left_bytes += piece->size_bytes;
     put(*piece, away);
     lane.counts.all_left_bytes += piece->size_bytes;
     return piece->size_bytes;
@@ -403,16 +440,39 @@ bool StateStream::is_reuse_ordered(Lane &lane, DevicePools &pools,
     return true;
 }
 
-uint64_t StateStream::release(DevicePools &pools)
+// Once nobody can use them any more. `freed` ends without the lock.
+void StateStream::settle_left(Lane &lane, const DevicePools &pools,
+                              std::vector<c10::DataPtr> &freed)
+{
+    const vw_device &device = *pools.device;
+    if (!lane.has_left_end || device.table->event_query(device.context, lane.left_end) != VW_OK)
+        return;
+    freed.swap(lane.left);
+    lane.left_bytes = 0;
+    lane.has_left_end = false;
+    for (const c10::DataPtr &block : freed) // else it is freed behind these streams
+        unrecord_use(pool_of(pools), address_of(block.get()), lane.copies.state_out);
+}
+
+uint64_t StateStream::release(DevicePools &pools, bool is_ahead)
 {
     const vw_device &device = *pools.device;
     std::vector<c10::DataPtr> freed; // ends without the lock
     uint64_t freed_bytes = 0;
     bool is_ordered = false;
     {
-        std::lock_guard<YieldingMutex> hold(lock_);
+        std::unique_lock<YieldingMutex> hold(lock_, a_moment); // it may have Python's
         Lane &lane = lane_of(pools);
+        if (!hold.owns_lock() || lane.left.empty())
+            return 0; // the next one frees them
+        lane.has_left_end = is_ahead &&
+                            (lane.left_end != 0 ||
+                             device.table->event_create(device.context, &lane.left_end) == VW_OK) &&
+                            record_all(pools, lane.left_end);
+        if (lane.has_left_end)
+            return lane.left_bytes;
         freed.swap(lane.left);
+        lane.left_bytes = 0;
         is_ordered = is_reuse_ordered(lane, pools, freed, &freed_bytes);
     }
     if (is_ordered || device.table->synchronize(device.context) == VW_OK)

@@ -63,8 +63,9 @@ struct StreamCounts {
 class StateStream
 {
   public:
-    // `make_room(device, size)`: takes Python's lock, and binds pieces out. True: memory was freed.
-    using RoomMaker = int (*)(int device, unsigned long long size_bytes);
+    // `make_room(device, size, is_ahead)`: takes Python's lock, and binds pieces out. True: memory
+    // was freed. `is_ahead`: nothing lacks yet, so only what leaves anyway, and wait() accordingly.
+    using RoomMaker = int (*)(int device, unsigned long long size_bytes, int is_ahead);
     using LockCheck = int (*)(); // PyGILState_Check()
 
     // `devices` is indexed by the number of the GPU.
@@ -118,11 +119,13 @@ class StateStream
     // block that bind_in() binds it to. Its bytes; 0: it is on the device, or has to stay away.
     uint64_t fetch(NamedTensor tensor);
     StreamCounts counts(const DevicePools &device);
-    void wait(NamedTensor tensor); // for its copy
+    // For its copy. `is_ahead`: only while the GPU has enough to do that nobody notices.
+    void wait(NamedTensor tensor, bool is_ahead);
     // Begins copies chunk by chunk, until stop().
     void pump();
     // Frees the blocks that pieces were bound to, behind all that is queued. Their bytes.
-    uint64_t release(DevicePools &device);
+    // `is_ahead`: later, when that is over.
+    uint64_t release(DevicePools &device, bool is_ahead);
     // Saved tensors, as in saved_stream.h; `shell` and `tensor` have storages of their own.
     long long save(c10::TensorImpl *tensor);
     void note_saved_use(const DevicePools &device, uint64_t item);
@@ -131,7 +134,7 @@ class StateStream
     void release_saved(const DevicePools &device, uint64_t id);
     uint64_t saved_lacking_bytes(const DevicePools &device);
     // Waits until make_room() wants something; false: it is over. Then answer().
-    bool next_need(int *device, uint64_t *size_bytes);
+    bool next_need(int *device, uint64_t *size_bytes, bool *is_ahead);
     void answer(bool is_worth_while);
 
   private:
@@ -169,14 +172,24 @@ class StateStream
         std::vector<uint64_t> back_bytes;
         uint64_t planned_per_mark = 1, planned_step_mark = 0;
         uint64_t return_from = 0; // requests before that begin no return: one was too early
-        size_t due_pieces = 0;    // to be copied out, from the next request on
+        size_t need_mark = 0;     // vw_schedule_need_mark()
+        uint64_t ahead_bytes = 0; // that were to have left so far (vw_schedule_left_bytes())
+        // Behind what was queued at the two newest of some moments of the step.
+        std::array<vw_device_event, 2> moments{};
+        size_t moment_count = 0;             // in this step
+        size_t due_pieces = 0;               // to be copied out, from the next request on
         std::atomic<bool> is_pumping{false}; // that has come
         std::array<vw_device_event, 2> chunk_ends{};
         // Behind all that was queued when the newest step ended whose state is to leave.
         vw_device_event step_end = 0;
         bool has_step_end = false;
 
-        std::vector<c10::DataPtr> left; // blocks that nothing is bound to, until release()
+        // Blocks that nothing is bound to, until they are freed: by release(), or when all is over
+        // that was queued.
+        std::vector<c10::DataPtr> left;
+        uint64_t left_bytes = 0;
+        vw_device_event left_end = 0;
+        bool has_left_end = false;
         StreamCounts counts;
     };
     struct Holders {
@@ -193,6 +206,8 @@ class StateStream
     // That a thread with Python's lock waits for another one here.
     static constexpr std::chrono::milliseconds a_moment{100};
     static constexpr uint64_t chunk_bytes = uint64_t{16} << 20;
+    // Moments up to the first need of a step: two of them apart, the GPU has enough to do.
+    static constexpr size_t moment_share = 16;
     // Part of a step that passes before memory that came back too early may come again.
     static constexpr uint64_t late_share = 16;
 
@@ -205,6 +220,9 @@ class StateStream
     bool prepare(Lane &lane, Piece &piece);
     bool copy(Lane &lane, Piece &piece, bool is_out);
     static void mark(Lane &lane, uint64_t live_bytes);
+    uint64_t due_ahead_bytes(Lane &lane, const DevicePools &device);
+    static bool has_work(const Lane &lane, const DevicePools &device);
+    static bool is_leaving_still(const Piece &piece);
     bool is_due(const Lane &lane, const Piece &piece, bool is_for_step) const;
     bool begin_return(const Lane &lane, Piece &piece);
     void set_due(Piece &piece, bool is_due);
@@ -218,12 +236,14 @@ class StateStream
     void begin_returns(Lane &lane, const DevicePools &device);
     uint64_t drop_returns(const DevicePools &device);
     void look_at_request(DevicePools &device, uint64_t size_bytes);
-    void settle(Lane &lane);
+    bool settle(Lane &lane, const DevicePools &device);
+    static void settle_left(Lane &lane, const DevicePools &device,
+                            std::vector<c10::DataPtr> &freed);
     void pump_device(DevicePools &device);
     bool has_state_to_move(const DevicePools &device);
     uint64_t shortfall_bytes(DevicePools &device, uint64_t size_bytes, bool is_missed);
     uint64_t give_up_saved(DevicePools &device, uint64_t wanted_bytes);
-    bool ask_python(const DevicePools &device, uint64_t size_bytes);
+    bool ask_python(const DevicePools &device, uint64_t size_bytes, bool is_ahead);
 
     DevicePools *devices_;
     vw_pinned_budget *budget_;
@@ -251,6 +271,7 @@ class StateStream
     enum class Need { none, posted, taken, done } need_ = Need::none;
     int need_device_ = 0;
     uint64_t need_bytes_ = 0;
+    bool is_need_ahead_ = false;
     bool is_worth_while_ = false;
 };
 

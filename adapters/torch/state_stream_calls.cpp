@@ -36,7 +36,8 @@ vramwise_torch::NamedTensor named(unsigned long long tensor, unsigned long long 
 } // namespace
 
 int vramwise_torch_stream_start(unsigned long long tensor, unsigned long long object,
-                                int (*make_room)(int, unsigned long long), int (*has_lock)(void))
+                                int (*make_room)(int, unsigned long long, int),
+                                int (*has_lock)(void))
 {
     return static_cast<int>(with_stream([&](vramwise_torch::StateStream &stream) {
         stream.start(named(tensor, object), make_room, has_lock);
@@ -94,20 +95,20 @@ unsigned long long vramwise_torch_stream_move(unsigned long long tensor, unsigne
     });
 }
 
-void vramwise_torch_stream_wait(unsigned long long tensor, unsigned long long object)
+void vramwise_torch_stream_wait(unsigned long long tensor, unsigned long long object, int is_ahead)
 {
     with_stream([&](vramwise_torch::StateStream &stream) {
-        stream.wait(named(tensor, object));
+        stream.wait(named(tensor, object), is_ahead != 0);
         return 0;
     });
 }
 
-unsigned long long vramwise_torch_stream_release(int device)
+unsigned long long vramwise_torch_stream_release(int device, int is_ahead)
 {
-    return with_device(device,
-                       [](vramwise_torch::StateStream &stream, vramwise_torch::DevicePools &pools) {
-                           return stream.release(pools);
-                       });
+    return with_device(
+        device, [&](vramwise_torch::StateStream &stream, vramwise_torch::DevicePools &pools) {
+            return stream.release(pools, is_ahead != 0);
+        });
 }
 
 void vramwise_torch_stream_pump(void)
@@ -118,12 +119,14 @@ void vramwise_torch_stream_pump(void)
     });
 }
 
-int vramwise_torch_stream_next_need(int *device, unsigned long long *size_bytes)
+int vramwise_torch_stream_next_need(int *device, unsigned long long *size_bytes, int *is_ahead)
 {
     return static_cast<int>(with_stream([&](vramwise_torch::StateStream &stream) {
         uint64_t wanted_bytes = 0;
-        const bool is_wanted = stream.next_need(device, &wanted_bytes);
+        bool is_need_ahead = false;
+        const bool is_wanted = stream.next_need(device, &wanted_bytes, &is_need_ahead);
         *size_bytes = wanted_bytes;
+        *is_ahead = is_need_ahead ? 1 : 0;
         return is_wanted;
     }));
 }

@@ -19,7 +19,9 @@ namespace
 {
 
 constexpr size_t most_marks = 4096;
-constexpr uint64_t slack_share = 32; // of the limit is freed beyond what a request lacks
+// Of the limit is freed beyond what a request lacks: a pool that is full to the last byte moves
+// pages for every request.
+constexpr uint64_t slack_share = 32;
 // For Python's thread to bind pieces. It may never come to it, if whoever has Python's lock waits
 // for the thread that asks. Then the request goes the old way, and nobody is asked again.
 constexpr std::chrono::seconds patience{5};
@@ -27,6 +29,7 @@ constexpr std::chrono::seconds patience{5};
 // older C++ libraries lack the function that waits without an end.
 constexpr std::chrono::seconds look_pause{1};
 constexpr std::chrono::microseconds chunk_pause{100}; // a chunk takes three of it
+constexpr std::chrono::microseconds short_pause{50};  // between two looks at a GPU
 
 } // namespace
 
@@ -45,20 +48,25 @@ void StateStream::mark(Lane &lane, uint64_t live_bytes)
     lane.marks[index] = std::max(lane.marks[index], live_bytes);
 }
 
-// What saved tensors have left is free from here on: references are given up without the lock.
-void StateStream::settle(Lane &lane)
+// What has left is free from here on: references are given up without the lock. False: something is
+// late that a GPU with enough to do can be waited for.
+bool StateStream::settle(Lane &lane, const DevicePools &device)
 {
     SavedStream::Left left;
+    std::vector<c10::DataPtr> freed;
     std::unique_lock<YieldingMutex> hold(lock_, a_moment); // it may have Python's
     if (!hold.owns_lock())
-        return;
+        return true;
     lane.saved->settle(lane.requests, left);
-    if (lane.due_pieces == 0 || lane.is_pumping)
-        return;
-    lane.is_pumping = true;
-    std::lock_guard<std::mutex> hold_pump(pump_lock_);
-    is_pump_wanted_ = true;
-    pump_changed_.notify_all();
+    settle_left(lane, device, freed);
+    if (lane.due_pieces != 0 && !lane.is_pumping) {
+        lane.is_pumping = true;
+        std::lock_guard<std::mutex> hold_pump(pump_lock_);
+        is_pump_wanted_ = true;
+        pump_changed_.notify_all();
+    }
+    return !(lane.has_left_end || lane.saved->is_late(lane.requests)) || is_parked_ ||
+           !has_work(lane, device);
 }
 
 // Two chunks are queued at any time: one is copied, and the next is there when it is over.
@@ -110,10 +118,36 @@ void StateStream::note_request(DevicePools &device, uint64_t size_bytes)
     }
 }
 
+// What of the state is to leave now though nothing lacks yet. Notes moments of the step up to the
+// first need, for has_work().
+uint64_t StateStream::due_ahead_bytes(Lane &lane, const DevicePools &pools)
+{
+    const uint64_t index = lane.requests / lane.planned_per_mark;
+    if ((lane.leave_bytes == 0 && lane.saved->lacking_bytes() == 0) || index > lane.need_mark)
+        return 0;
+    const vw_device &device = *pools.device;
+    if (lane.moment_count * lane.need_mark <= index * moment_share) {
+        vw_device_event &moment = lane.moments[lane.moment_count % lane.moments.size()];
+        if ((moment != 0 || device.table->event_create(device.context, &moment) == VW_OK) &&
+            device.table->event_record(device.context, moment, current_stream_on(pools)) == VW_OK)
+            lane.moment_count++;
+    }
+    const uint64_t left_bytes = vw_schedule_left_bytes(lane.leave_bytes, lane.need_mark, index);
+    const uint64_t out_bytes = lane.bytes_in[away] + lane.bytes_in[returning];
+    if (left_bytes <= lane.ahead_bytes)
+        return 0;
+    lane.ahead_bytes = left_bytes; // once, whatever comes of it
+    return left_bytes - std::min(left_bytes, out_bytes);
+}
+
 void StateStream::look_at_request(DevicePools &device, uint64_t size_bytes)
 {
     Lane &lane = lane_of(device);
-    settle(lane);
+    uint64_t ahead_bytes = 0;
+    const auto end = std::chrono::steady_clock::now() + a_moment;
+    while (!settle(lane, device) && is_on() && has_lock_() == 0 &&
+           std::chrono::steady_clock::now() < end)
+        std::this_thread::sleep_for(short_pause);
     {
         std::unique_lock<YieldingMutex> hold(lock_, a_moment);
         if (!hold.owns_lock() || lane.copies.limit_bytes == 0) // one mark less; no step has ended
@@ -124,10 +158,14 @@ void StateStream::look_at_request(DevicePools &device, uint64_t size_bytes)
             !lane.saved->has_returns_to_come())
             begin_returns(lane, device);
         const uint64_t live_bytes = live_bytes_of(device);
-        mark(lane, live_bytes + lane.bytes_in[away] + lane.saved->counts().away_bytes + size_bytes);
-        if (live_bytes + size_bytes <= lane.copies.limit_bytes)
+        ahead_bytes = is_parked_ ? 0 : due_ahead_bytes(lane, device);
+        mark(lane, live_bytes - lane.left_bytes + lane.bytes_in[away] +
+                       lane.saved->counts().away_bytes + size_bytes);
+        if (ahead_bytes == 0 && live_bytes + size_bytes <= lane.copies.limit_bytes)
             return;
     }
+    if (ahead_bytes != 0 && is_on() && getpid() == process_id_ && device.second.load() == nullptr)
+        ask_python(device, ahead_bytes, true);
     make_room(device, size_bytes, false); // the pool would try everything else before it asks
 }
 
@@ -150,7 +188,11 @@ uint64_t StateStream::plan(DevicePools &device, bool is_step_end)
         std::vector<uint64_t> away_bytes;
         for (uint64_t back_bytes : lane.back_bytes)
             away_bytes.push_back(lane.leave_bytes - back_bytes);
-        lane.saved->plan(lane.marks, lane.per_mark, away_bytes);
+        lane.need_mark =
+            vw_schedule_need_mark(lane.marks.data(), lane.marks.size(), lane.copies.limit_bytes);
+        lane.ahead_bytes = 0;
+        lane.moment_count = 0;
+        lane.saved->plan(lane.marks, lane.per_mark, away_bytes, lane.need_mark);
         lane.marks.clear();
         lane.requests = lane.requests_before_step = 0;
         lane.per_mark = 1;
@@ -191,7 +233,7 @@ uint64_t StateStream::shortfall_bytes(DevicePools &device, uint64_t size_bytes, 
     }
     if (wanted_bytes <= limit_bytes)
         return is_missed ? std::min(size_bytes, slack_bytes) : 0; // in pieces that are too small
-    return std::min(size_bytes, wanted_bytes - limit_bytes + slack_bytes);
+    return wanted_bytes - limit_bytes + slack_bytes;
 }
 
 // Lets go of saved tensors that are being copied out, the oldest first: whoever gets their memory
@@ -228,12 +270,14 @@ bool StateStream::make_room(DevicePools &device, uint64_t size_bytes, bool is_mi
     const uint64_t wanted_bytes = shortfall_bytes(device, size_bytes, is_missed);
     if (wanted_bytes == 0)
         return false;
-    uint64_t freed_bytes = give_up_saved(device, wanted_bytes);
+    uint64_t freed_bytes = release(device, false); // what left ahead of need
+    if (freed_bytes < wanted_bytes)
+        freed_bytes += give_up_saved(device, wanted_bytes - freed_bytes);
     if (freed_bytes < wanted_bytes)
         freed_bytes += drop_returns(device);
     bool is_worth_while = freed_bytes != 0;
     if (freed_bytes < wanted_bytes && has_state_to_move(device))
-        is_worth_while |= ask_python(device, wanted_bytes - freed_bytes);
+        is_worth_while |= ask_python(device, wanted_bytes - freed_bytes, false);
     const auto wait = std::chrono::steady_clock::now() - begin;
     std::unique_lock<YieldingMutex> hold(lock_, std::try_to_lock);
     if (hold.owns_lock()) {
@@ -244,10 +288,10 @@ bool StateStream::make_room(DevicePools &device, uint64_t size_bytes, bool is_mi
     return is_worth_while;
 }
 
-bool StateStream::ask_python(const DevicePools &device, uint64_t size_bytes)
+bool StateStream::ask_python(const DevicePools &device, uint64_t size_bytes, bool is_ahead)
 {
     if (has_lock_() != 0)
-        return room_maker_(device.index, size_bytes) != 0;
+        return room_maker_(device.index, size_bytes, is_ahead) != 0;
     const auto end = std::chrono::steady_clock::now() + patience;
     std::unique_lock<std::timed_mutex> asking(asking_, end);
     std::unique_lock<std::mutex> hold(need_lock_);
@@ -256,6 +300,7 @@ bool StateStream::ask_python(const DevicePools &device, uint64_t size_bytes)
     need_ = Need::posted;
     need_device_ = device.index;
     need_bytes_ = size_bytes;
+    is_need_ahead_ = is_ahead;
     is_worth_while_ = false;
     need_changed_.notify_all();
     const auto is_over = [this] { return need_ == Need::done || !is_on(); };
@@ -268,7 +313,7 @@ bool StateStream::ask_python(const DevicePools &device, uint64_t size_bytes)
     return is_worth_while_;
 }
 
-bool StateStream::next_need(int *device, uint64_t *size_bytes)
+bool StateStream::next_need(int *device, uint64_t *size_bytes, bool *is_ahead)
 {
     std::unique_lock<std::mutex> hold(need_lock_);
     while (need_ != Need::posted && is_on())
@@ -278,6 +323,7 @@ bool StateStream::next_need(int *device, uint64_t *size_bytes)
     need_ = Need::taken;
     *device = need_device_;
     *size_bytes = need_bytes_;
+    *is_ahead = is_need_ahead_;
     return true;
 }
 

@@ -66,11 +66,12 @@ VRAMWISE_TORCH_API int vramwise_torch_mark_step(char *message, size_t capacity);
  * stream_plan(): bytes that shall be copied out now. `is_step_end`: a step has ended, so that there
  * is a new schedule.
  * stream_move(): one of the below.
- * stream_wait(): waits for a copy out.
+ * stream_wait(): waits for a copy out. `is_ahead`: only while the GPU has enough to do.
  * stream_release(): frees what was bound out, behind all that is queued on the GPU. Its bytes.
+ * `is_ahead`: when that is over, so that nothing waits for it.
  * stream_pump(): copies out what is due, in a thread of its own; returns after stream_stop().
- * stream_next_need(): waits for a request without room; 0: there will be no more. Then
- * stream_answer(). */
+ * stream_next_need(): waits for a request without room, or for one at which state is to leave
+ * though nothing lacks yet (`is_ahead`); 0: there will be no more. Then stream_answer(). */
 #define VRAMWISE_TORCH_NOTE_STEP 0    /* its optimizer has stepped, on the current stream */
 #define VRAMWISE_TORCH_COPY_OUT 1     /* it is to be copied out from the next request on; bytes */
 #define VRAMWISE_TORCH_COPY_AT_ONCE 2 /* begins to copy it out; bytes */
@@ -80,19 +81,20 @@ VRAMWISE_TORCH_API int vramwise_torch_mark_step(char *message, size_t capacity);
 #define VRAMWISE_TORCH_IS_ALONE 6     /* with the lock; 1: held like the tensor of stream_start() */
 VRAMWISE_TORCH_API unsigned long long
 vramwise_torch_stream_move(unsigned long long tensor, unsigned long long object, int what);
-VRAMWISE_TORCH_API int
-vramwise_torch_stream_start(unsigned long long tensor, unsigned long long object,
-                            int (*make_room)(int device, unsigned long long size_bytes),
-                            int (*has_lock)(void));
+VRAMWISE_TORCH_API int vramwise_torch_stream_start(
+    unsigned long long tensor, unsigned long long object,
+    int (*make_room)(int device, unsigned long long size_bytes, int is_ahead),
+    int (*has_lock)(void));
 VRAMWISE_TORCH_API void vramwise_torch_stream_stop(void);
 VRAMWISE_TORCH_API unsigned long long vramwise_torch_stream_add(unsigned long long tensor,
                                                                 unsigned long long object);
 VRAMWISE_TORCH_API unsigned long long vramwise_torch_stream_plan(int device, int is_step_end);
 VRAMWISE_TORCH_API void vramwise_torch_stream_wait(unsigned long long tensor,
-                                                   unsigned long long object);
-VRAMWISE_TORCH_API unsigned long long vramwise_torch_stream_release(int device);
+                                                   unsigned long long object, int is_ahead);
+VRAMWISE_TORCH_API unsigned long long vramwise_torch_stream_release(int device, int is_ahead);
 VRAMWISE_TORCH_API void vramwise_torch_stream_pump(void);
-VRAMWISE_TORCH_API int vramwise_torch_stream_next_need(int *device, unsigned long long *size_bytes);
+VRAMWISE_TORCH_API int vramwise_torch_stream_next_need(int *device, unsigned long long *size_bytes,
+                                                       int *is_ahead);
 VRAMWISE_TORCH_API void vramwise_torch_stream_answer(int is_worth_while);
 
 /* Tensors that the forward pass saves (saved_stream.h), without Python's lock.

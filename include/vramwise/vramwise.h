@@ -291,6 +291,18 @@ VW_API uint64_t vw_schedule_stream(const uint64_t *live_bytes, size_t mark_count
                                    uint64_t limit_bytes, uint64_t state_bytes,
                                    uint64_t *back_bytes);
 
+/* How early that is. Memory that is given up in pieces, at the last moment, has to be put together
+ * for every large request; what left earlier is filled in order.
+ *
+ * vw_schedule_need_mark(): the first mark that does not fit while nothing is away; `mark_count` if
+ * all do. vw_schedule_left_bytes(): how many of `leave_bytes` shall have left at a mark: in four
+ * parts, evenly up to that one. vw_schedule_left_mark(): when something that could leave from
+ * `from_mark` on shall have done so. Pure functions. */
+VW_API size_t vw_schedule_need_mark(const uint64_t *live_bytes, size_t mark_count,
+                                    uint64_t limit_bytes);
+VW_API uint64_t vw_schedule_left_bytes(uint64_t leave_bytes, size_t need_mark, size_t mark);
+VW_API size_t vw_schedule_left_mark(size_t need_mark, size_t from_mark);
+
 /* Something that a step makes, keeps and uses again, such as an activation: it may be away from the
  * device in between. Marks are those of vw_schedule_stream(). */
 typedef struct vw_saved_item {

@@ -133,7 +133,8 @@ void vw__replay_work_deinit(vw__replay_work *work);
  * VW_ERR_UNSUPPORTED  more moves than a real program has; VW_ERR_HOST_MEMORY */
 VW_MUST_CHECK vw_status vw__replay_stream_list(const vw__replay_work *work,
                                                const vw__stream_cost_plan *plan,
-                                               vw__player_move **moves, size_t *count);
+                                               uint64_t limit_bytes, vw__player_move **moves,
+                                               size_t *count);
 
 /* Adds calls of empty_cache(), or leaves out the recorded ones; notes how many. VW_ERR_UNSUPPORTED
  * if no step or phase was found. */

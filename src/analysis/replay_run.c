@@ -562,7 +562,8 @@ static vw_status run_planned(const run_state *plan, const vw__stream_cost_plan *
     run_state streamed = *plan;
     vw__player_move *moves = NULL;
     vw__stream_cost cost;
-    VW__TRY(vw__replay_stream_list(plan->work, streams, &moves, &streamed.move_count));
+    VW__TRY(vw__replay_stream_list(plan->work, streams, card.shown_bytes, &moves,
+                                   &streamed.move_count));
     streamed.moves = moves;
     streamed.setting.spill_bytes =
         vw__max_u64(plan->setting.spill_bytes - streams->host_bytes, LEAST_SPILL_BYTES);

@@ -112,27 +112,38 @@ static int compare_turns(const void *left, const void *right)
     return (one->item > other->item) - (one->item < other->item);
 }
 
+/* Where a planned item is in the step under way. */
+enum { ITEM_THERE, ITEM_LEAVING, ITEM_AWAY };
+
 /* Moves while they are listed. */
 typedef struct listing {
     const vw__script *script;
     const vw__replay_stream *stream;
     const vw__stream_cost_plan *plan;
+    uint64_t limit_bytes;
+    size_t need_mark; /* vw_schedule_need_mark() */
     item_turn *turns; /* owned; rising */
     size_t turn_count;
-    size_t *item_ops;   /* owned; by planned item: the operation that asked for it, in this step */
-    size_t *op_of_slot; /* owned; that asked for the block, while that is live and can leave */
-    size_t *state_ops;  /* owned; that asked for blocks of the state, in order; also of dead ones */
+    size_t *item_ops; /* owned; by planned item: the operation that asked for it, in this step */
+    uint8_t *item_places; /* owned; by planned item */
+    size_t *op_of_slot;   /* owned; that asked for the block, while that is live and can leave */
+    uint64_t *slot_bytes; /* owned; on the device */
+    size_t *state_ops; /* owned; that asked for blocks of the state, in order; also of dead ones */
     size_t state_count, state_room, dead_count;
     vw__player_move *moves; /* handed out */
     size_t move_count, move_room;
+    uint64_t live_bytes; /* on the device */
 
     /* The step under way. */
     bool is_streamed; /* it is not the first */
     size_t request_count, item_count, next_turn;
-    size_t left_count;      /* of state_ops: those before left, or are dead */
-    size_t back_count;      /* of those: these were asked back */
-    uint64_t planned_bytes; /* that are asked back, all together */
-    bool is_rest_asked;     /* the optimizer's step has begun */
+    size_t first_leaving, first_away; /* of turns: none before is */
+    size_t due_count;                 /* of state_ops: those before may leave */
+    uint64_t left_bytes;              /* of those: that left */
+    uint64_t away_bytes;              /* of the state, now */
+    size_t left_count;                /* of those: these left, or are dead */
+    size_t back_count;                /* of those: these were asked back */
+    bool is_rest_asked;               /* the optimizer's step has begun */
 } listing;
 
 #define NO_OP SIZE_MAX
@@ -163,8 +174,11 @@ static vw_status open_listing(listing *list)
     size_t slot_count = list->script->slot_count, item_count = list->stream->model.step.item_count;
     VW__TRY(list_turns(list));
     list->item_ops = vw__host_alloc_zeroed(item_count, sizeof *list->item_ops);
+    list->item_places = vw__host_alloc_zeroed(item_count, sizeof *list->item_places);
+    list->slot_bytes = vw__host_alloc_zeroed(slot_count, sizeof *list->slot_bytes);
     list->op_of_slot = vw__host_alloc(slot_count * sizeof *list->op_of_slot);
-    if (list->item_ops == NULL || list->op_of_slot == NULL)
+    if (list->item_ops == NULL || list->item_places == NULL || list->slot_bytes == NULL ||
+        list->op_of_slot == NULL)
         return vw__fail_host_memory((slot_count + item_count) * sizeof(size_t),
                                     "what streams move");
     memset(list->op_of_slot, 0xff, slot_count * sizeof *list->op_of_slot); /* NO_OP */
@@ -176,6 +190,17 @@ static vw_status open_listing(listing *list)
 static bool is_live(const listing *list, size_t request_op)
 {
     return list->op_of_slot[list->script->ops[request_op].slot] == request_op;
+}
+
+static uint64_t size_of(const listing *list, size_t request_op)
+{
+    return vw__lifetime_bytes_of(list->script->ops[request_op].size_bytes);
+}
+
+static void set_bytes(listing *list, uint32_t slot, uint64_t bytes)
+{
+    list->live_bytes += bytes - list->slot_bytes[slot];
+    list->slot_bytes[slot] = bytes;
 }
 
 /* Does nothing if the block is dead. */
@@ -191,12 +216,12 @@ static vw_status add_move(listing *list, size_t before_op, size_t request_op, ui
     VW__TRY(vw__array_make_room(&list->moves, &list->move_room, list->move_count,
                                 sizeof *list->moves, "what streams move"));
     list->moves[list->move_count++] = (vw__player_move){before_op, request_op, kind};
+    bool is_out = kind == VW__PLAYER_MOVE_OUT;
+    uint64_t size_bytes = size_of(list, request_op);
+    set_bytes(list, list->script->ops[request_op].slot, is_out ? 0 : size_bytes);
+    if (list->stream->kinds[request_op] == VW__REPLAY_STREAM_STATE)
+        list->away_bytes += is_out ? size_bytes : -size_bytes;
     return VW_OK;
-}
-
-static uint64_t size_of(const listing *list, size_t request_op)
-{
-    return vw__lifetime_bytes_of(list->script->ops[request_op].size_bytes);
 }
 
 /* Forgets dead blocks of the state, once they are most of the list. */
@@ -212,51 +237,92 @@ static void forget_dead(listing *list)
     list->dead_count = 0;
 }
 
-/* State leaves in the order in which it was made, as far as the plan wants. */
-static vw_status begin_step(listing *list, size_t op)
+/* State may leave in the order in which it was made, as far as the plan wants. */
+static void begin_step(listing *list)
 {
-    uint64_t left_bytes = 0;
+    uint64_t due_bytes = 0;
     forget_dead(list);
     list->is_streamed = true;
     list->is_rest_asked = false;
     list->request_count = list->item_count = list->next_turn = 0;
-    list->left_count = list->back_count = 0;
-    list->planned_bytes = 0;
-    while (list->left_count < list->state_count && left_bytes < list->plan->leave_bytes) {
-        size_t request_op = list->state_ops[list->left_count++];
+    list->first_leaving = list->first_away = 0;
+    list->due_count = list->left_count = list->back_count = 0;
+    list->left_bytes = 0;
+    memset(list->item_places, ITEM_THERE,
+           list->stream->model.step.item_count * sizeof *list->item_places);
+    while (list->due_count < list->state_count && due_bytes < list->plan->leave_bytes) {
+        size_t request_op = list->state_ops[list->due_count++];
         if (is_live(list, request_op))
-            left_bytes += size_of(list, request_op);
-        VW__TRY(add_move(list, op, request_op, VW__PLAYER_MOVE_OUT));
+            due_bytes += size_of(list, request_op);
+    }
+}
+
+/* Where there is room for it. */
+static vw_status try_back(listing *list, size_t op, size_t request_op, bool *is_back)
+{
+    uint64_t size_bytes = is_live(list, request_op) ? size_of(list, request_op) : 0;
+    *is_back = list->live_bytes + size_bytes <= list->limit_bytes - list->limit_bytes / 32;
+    return *is_back ? add_move(list, op, request_op, VW__PLAYER_MOVE_TRY_BACK) : VW_OK;
+}
+
+/* Asks back what may be back by now, in the order of its use. `*is_all`: nothing is left to come.
+ */
+static vw_status bring_items(listing *list, size_t op, bool *is_all)
+{
+    bool is_back = true;
+    *is_all = true;
+    for (size_t i = list->first_away; i < list->turn_count; i++) {
+        const item_turn *turn = &list->turns[i];
+        uint8_t *place = &list->item_places[turn->item];
+        if (turn->kind != VW__PLAYER_MOVE_TRY_BACK || *place == ITEM_THERE) {
+            list->first_away += i == list->first_away && i < list->next_turn;
+            continue;
+        }
+        if (i < list->next_turn && *place == ITEM_AWAY && is_back) {
+            VW__TRY(try_back(list, op, list->item_ops[turn->item], &is_back));
+            *place = is_back ? ITEM_THERE : ITEM_AWAY;
+        }
+        if (*place != ITEM_THERE) {
+            *is_all = false;
+            if (i >= list->next_turn || !is_back)
+                return VW_OK;
+        }
     }
     return VW_OK;
 }
 
-/* Asks state back, as much as may be back at the mark. */
+static bool is_away(const listing *list, size_t request_op)
+{
+    return is_live(list, request_op) && list->slot_bytes[list->script->ops[request_op].slot] == 0;
+}
+
+/* Asks state back, as much as may be back at the mark, in the order in which it left. */
 static vw_status bring_state(listing *list, size_t op, size_t mark)
 {
-    uint64_t may_be_bytes =
-        mark < list->stream->model.step.mark_count ? list->plan->back_bytes[mark] : UINT64_MAX;
-    while (list->back_count < list->left_count) {
+    uint64_t stay_bytes = list->plan->leave_bytes - list->plan->back_bytes[mark];
+    for (bool is_back = true; is_back && list->back_count < list->left_count;) {
         size_t request_op = list->state_ops[list->back_count];
-        uint64_t size_bytes = is_live(list, request_op) ? size_of(list, request_op) : 0;
-        if (size_bytes > may_be_bytes - vw__min_u64(list->planned_bytes, may_be_bytes))
-            return VW_OK;
-        list->planned_bytes += size_bytes;
-        list->back_count++;
-        VW__TRY(add_move(list, op, request_op, VW__PLAYER_MOVE_TRY_BACK));
+        if (is_away(list, request_op)) {
+            uint64_t size_bytes = size_of(list, request_op);
+            if (list->away_bytes < stay_bytes + size_bytes)
+                return VW_OK;
+            VW__TRY(try_back(list, op, request_op, &is_back));
+        }
+        list->back_count += is_back;
     }
     return VW_OK;
 }
 
 /* What found no room before its optimizer's step is asked back once more, when that begins. */
-static vw_status bring_rest(listing *list, size_t op, size_t mark)
+static vw_status bring_rest(listing *list, size_t op)
 {
     if (list->is_rest_asked)
         return VW_OK;
     list->is_rest_asked = true;
-    VW__TRY(bring_state(list, op, mark));
-    for (size_t i = 0; i < list->back_count; i++)
-        VW__TRY(add_move(list, op, list->state_ops[i], VW__PLAYER_MOVE_TRY_BACK));
+    for (size_t i = 0; i < list->left_count; i++)
+        if (is_away(list, list->state_ops[i]))
+            VW__TRY(add_move(list, op, list->state_ops[i], VW__PLAYER_MOVE_TRY_BACK));
+    list->back_count = list->left_count;
     return VW_OK;
 }
 
@@ -266,21 +332,79 @@ static vw_status move_items(listing *list, size_t op, size_t mark)
          list->next_turn++) {
         const item_turn *turn = &list->turns[list->next_turn];
         size_t request_op = turn->item < list->item_count ? list->item_ops[turn->item] : NO_OP;
-        if (request_op != NO_OP)
-            VW__TRY(add_move(list, op, request_op, turn->kind));
+        uint8_t *place = &list->item_places[turn->item];
+        if (request_op == NO_OP || !is_live(list, request_op))
+            continue;
+        if (turn->kind == VW__PLAYER_MOVE_OUT)
+            *place = ITEM_LEAVING;
+        else if (turn->kind == VW__PLAYER_MOVE_BACK) {
+            if (*place == ITEM_AWAY)
+                VW__TRY(add_move(list, op, request_op, VW__PLAYER_MOVE_BACK));
+            *place = ITEM_THERE;
+        }
     }
+    return VW_OK;
+}
+
+/* Lets saved tensors go in the order in which they were saved: those whose time has come, and as
+ * many more as bring what is live down to `most_bytes`. */
+static vw_status let_items_go(listing *list, size_t op, size_t mark, uint64_t most_bytes)
+{
+    for (; list->first_leaving < list->next_turn; list->first_leaving++) {
+        const item_turn *turn = &list->turns[list->first_leaving];
+        uint8_t *place = &list->item_places[turn->item];
+        if (turn->kind != VW__PLAYER_MOVE_OUT || *place != ITEM_LEAVING)
+            continue;
+        if (vw_schedule_left_mark(list->need_mark, turn->mark) > mark &&
+            list->live_bytes <= most_bytes)
+            return VW_OK;
+        *place = ITEM_AWAY;
+        VW__TRY(add_move(list, op, list->item_ops[turn->item], VW__PLAYER_MOVE_OUT));
+    }
+    return VW_OK;
+}
+
+/* The same of the state, up to `wanted_bytes`. */
+static vw_status let_state_go(listing *list, size_t op, uint64_t wanted_bytes)
+{
+    while (list->left_count < list->due_count && list->left_bytes < wanted_bytes) {
+        size_t request_op = list->state_ops[list->left_count++];
+        if (!is_live(list, request_op))
+            continue;
+        list->left_bytes += size_of(list, request_op);
+        VW__TRY(add_move(list, op, request_op, VW__PLAYER_MOVE_OUT));
+    }
+    return VW_OK;
+}
+
+/* What is let go ahead of need; and where a request of so many bytes lacks room, what was copied so
+ * far, which is taken to be all. */
+static vw_status make_room(listing *list, size_t op, size_t mark, uint64_t size_bytes)
+{
+    uint64_t leave_bytes = list->plan->leave_bytes, most_bytes = UINT64_MAX;
+    bool is_lacking = list->live_bytes + size_bytes > list->limit_bytes;
+    if (is_lacking)
+        most_bytes = list->limit_bytes - vw__min_u64(size_bytes, list->limit_bytes);
+    VW__TRY(let_items_go(list, op, mark, most_bytes));
+    if (is_lacking || mark <= list->need_mark)
+        VW__TRY(let_state_go(
+            list, op,
+            is_lacking ? UINT64_MAX : vw_schedule_left_bytes(leave_bytes, list->need_mark, mark)));
     return VW_OK;
 }
 
 static vw_status note_request(listing *list, size_t op)
 {
     const vw__stream_steps_one *model = &list->stream->model;
-    size_t mark = list->request_count / model->per_mark;
-    if (list->request_count++ % model->per_mark != 0)
-        return VW_OK;
+    size_t mark = list->request_count++ / model->per_mark;
+    bool is_all = true;
     VW__TRY(move_items(list, op, mark));
-    return mark == model->step.optimizer_mark ? bring_rest(list, op, mark)
-                                              : bring_state(list, op, mark);
+    VW__TRY(bring_items(list, op, &is_all));
+    if (mark >= model->step.optimizer_mark || mark >= model->step.mark_count)
+        VW__TRY(bring_rest(list, op));
+    else if (is_all)
+        VW__TRY(bring_state(list, op, mark));
+    return make_room(list, op, mark, size_of(list, op));
 }
 
 static vw_status note_block(listing *list, size_t op)
@@ -289,6 +413,7 @@ static vw_status note_block(listing *list, size_t op)
     uint8_t kind = list->stream->kinds[op];
     uint32_t slot = list->script->ops[op].slot;
     list->op_of_slot[slot] = kind != VW__REPLAY_STREAM_NOTHING ? op : NO_OP;
+    set_bytes(list, slot, size_of(list, op));
     if (kind == VW__REPLAY_STREAM_STATE) {
         VW__TRY(vw__array_make_room(&list->state_ops, &list->state_room, list->state_count,
                                     sizeof *list->state_ops, "an optimizer's state"));
@@ -303,8 +428,12 @@ static vw_status note_block(listing *list, size_t op)
 static void note_free(listing *list, uint32_t slot)
 {
     size_t op = list->op_of_slot[slot];
+    bool is_state = op != NO_OP && list->stream->kinds[op] == VW__REPLAY_STREAM_STATE;
+    if (is_state && is_away(list, op))
+        list->away_bytes -= size_of(list, op);
     list->op_of_slot[slot] = NO_OP;
-    list->dead_count += op != NO_OP && list->stream->kinds[op] == VW__REPLAY_STREAM_STATE;
+    set_bytes(list, slot, 0);
+    list->dead_count += is_state;
 }
 
 static vw_status list_op(listing *list, size_t index)
@@ -323,13 +452,12 @@ static vw_status list_op(listing *list, size_t index)
 /* Where the optimizer asks for nothing, its step is at the end. */
 static vw_status list_moves(listing *list, const size_t *steps, size_t step_count)
 {
-    const vw__stream_cost_step *step = &list->stream->model.step;
     size_t next_step = 0;
     for (size_t i = 0; i < list->script->op_count; i++) {
         for (; next_step < step_count && steps[next_step] == i; next_step++) {
             if (list->is_streamed)
-                VW__TRY(bring_rest(list, i, step->mark_count));
-            VW__TRY(begin_step(list, i));
+                VW__TRY(bring_rest(list, i));
+            begin_step(list);
         }
         VW__TRY(list_op(list, i));
     }
@@ -337,14 +465,19 @@ static vw_status list_moves(listing *list, const size_t *steps, size_t step_coun
 }
 
 vw_status vw__replay_stream_list(const vw__replay_work *work, const vw__stream_cost_plan *plan,
-                                 vw__player_move **moves, size_t *count)
+                                 uint64_t limit_bytes, vw__player_move **moves, size_t *count)
 {
-    listing list = {.script = &work->script, .stream = work->stream, .plan = plan};
+    listing list = {
+        .script = &work->script, .stream = work->stream, .plan = plan, .limit_bytes = limit_bytes};
+    const vw__stream_cost_step *step = &work->stream->model.step;
+    list.need_mark = vw_schedule_need_mark(step->live_bytes, step->mark_count, limit_bytes);
     vw_status status = open_listing(&list);
     if (status == VW_OK)
         status = list_moves(&list, work->steps, work->step_count);
     vw__host_free(list.turns);
     vw__host_free(list.item_ops);
+    vw__host_free(list.item_places);
+    vw__host_free(list.slot_bytes);
     vw__host_free(list.op_of_slot);
     vw__host_free(list.state_ops);
     if (status != VW_OK) {

@@ -26,6 +26,33 @@
 #include "base/checked_math.h"
 #include "pool/stream_margin.h"
 
+/* docs/design/010-spill.md has the measurements behind these. */
+enum {
+    PARTS = 4,    /* that leave together: each costs the program a call */
+    LAG_SHARE = 8 /* of the marks up to the first need: so long a saved tensor's copy may take */
+};
+
+size_t vw_schedule_need_mark(const uint64_t *live_bytes, size_t mark_count, uint64_t limit_bytes)
+{
+    size_t mark = 0;
+    while (mark < mark_count && live_bytes[mark] <= limit_bytes)
+        mark++;
+    return mark;
+}
+
+uint64_t vw_schedule_left_bytes(uint64_t leave_bytes, size_t need_mark, size_t mark)
+{
+    size_t part = mark / (need_mark / (PARTS + 1) + 1);
+    if (mark >= need_mark || part >= PARTS)
+        return leave_bytes;
+    return leave_bytes / PARTS * part;
+}
+
+size_t vw_schedule_left_mark(size_t need_mark, size_t from_mark)
+{
+    return from_mark + need_mark / LAG_SHARE;
+}
+
 uint64_t vw_schedule_stream(const uint64_t *live_bytes, size_t mark_count, uint64_t limit_bytes,
                             uint64_t state_bytes, uint64_t *back_bytes)
 {

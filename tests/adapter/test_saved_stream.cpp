@@ -77,7 +77,7 @@ static std::unique_ptr<Tensor> empty()
     return std::make_unique<Tensor>(c10::DataPtr(nullptr, {c10::DeviceType::CUDA, 0}), 0);
 }
 
-static int no_state(int, unsigned long long)
+static int no_state(int, unsigned long long, int)
 {
     return 0;
 }

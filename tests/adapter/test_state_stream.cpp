@@ -70,23 +70,26 @@ static unsigned long long move(State &state, int what)
 
 // What Python's make_room() moves, and how often it was asked.
 static std::vector<State *> movable;
-static int asked;
+static int asked, asked_ahead;
 
-static int move_out(int device, unsigned long long size_bytes)
+static int move_out(int device, unsigned long long size_bytes, int is_ahead)
 {
     unsigned long long moved_bytes = 0;
     asked++;
+    asked_ahead += is_ahead;
     for (bool is_new : {false, true}) { // copies under way first, then new ones
+        if (is_new && is_ahead != 0)
+            break;
         for (State *state : movable) {
             if (moved_bytes >= size_bytes)
                 break;
             if (is_new)
                 move(*state, VRAMWISE_TORCH_COPY_AT_ONCE);
-            vramwise_torch_stream_wait(state->tensor(), state->object());
+            vramwise_torch_stream_wait(state->tensor(), state->object(), is_ahead);
             moved_bytes += move(*state, VRAMWISE_TORCH_BIND_OUT);
         }
     }
-    return vramwise_torch_stream_release(device) != 0;
+    return vramwise_torch_stream_release(device, is_ahead) != 0;
 }
 
 static bool has_python_lock;
@@ -98,7 +101,7 @@ static int has_lock()
 static Adapter &streaming_adapter(uint64_t spill_bytes = 64 * part)
 {
     movable.clear();
-    asked = 0;
+    asked = asked_ahead = 0;
     has_python_lock = true;
     Setup setup;
     setup.engine = "vramwise";
@@ -119,7 +122,7 @@ static Adapter &streaming_adapter(uint64_t spill_bytes = 64 * part)
 static void finish_copy(Adapter &adapter, State &state)
 {
     adapter.raw_delete(adapter.raw_alloc(part));
-    vramwise_torch_stream_wait(state.tensor(), state.object());
+    vramwise_torch_stream_wait(state.tensor(), state.object(), 0);
 }
 
 // Python's part around the end of a step: all of it is state of the optimizer that stepped.
@@ -259,7 +262,7 @@ static void what_is_due_is_copied_beside_the_program(void **)
     adapter.raw_delete(adapter.raw_alloc(part));
     while (move(state, VRAMWISE_TORCH_BIND_OUT) == 0)
         std::this_thread::yield();
-    vramwise_torch_stream_release(0);
+    vramwise_torch_stream_release(0, 0);
     vramwise_torch_stream_stop();
     pump.join();
     assert_false(is_on_device(adapter, state));
@@ -299,7 +302,7 @@ static void a_copy_waits_for_its_step_and_for_nothing_later(void **)
     assert_false(is_over(device, later));
     assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 8 * part);
     assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
-    vramwise_torch_stream_release(0);
+    vramwise_torch_stream_release(0, 0);
     assert_true(state.is_filled_with(1));
 }
 
@@ -320,7 +323,7 @@ static void a_copy_of_what_was_written_since_the_step_waits_for_the_write(void *
     assert_true(is_over(device, write));
     assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 8 * part);
     assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
-    vramwise_torch_stream_release(0);
+    vramwise_torch_stream_release(0, 0);
 }
 
 // Whoever reads the state may have queued it on any stream.
@@ -337,7 +340,7 @@ static void its_memory_is_used_again_behind_all_that_is_queued_and_nobody_waits(
     assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 8 * part);
     vw_device_calls before{}, after{};
     assert_int_equal(vw_device_get_calls(device, &before), VW_OK);
-    assert_int_equal(vramwise_torch_stream_release(0), 8 * part);
+    assert_int_equal(vramwise_torch_stream_release(0, 0), 8 * part);
     assert_int_equal(adapter.getDeviceStats(0).active_bytes[0].current, 0); // it does not wait
     assert_int_equal(vw_device_get_calls(device, &after), VW_OK);
     assert_int_equal(after.count[VW_DEVICE_CALL_SYNCHRONIZE],
@@ -348,6 +351,156 @@ static void its_memory_is_used_again_behind_all_that_is_queued_and_nobody_waits(
     assert_int_equal(vw_device_complete(device, 9), VW_OK);
     assert_true(is_over(device, reader) && is_over(device, user));
     assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
+}
+
+// Two of them, and a step that lacks room for one is known. The copies out are complete.
+static void know_a_step(Adapter &adapter, State &first, State &second)
+{
+    first.fill(1);
+    second.fill(2);
+    end_step({&first, &second});
+    pass(adapter, 6); // 24 and 16 on a device of 32
+    assert_true(begin_step(first) && begin_step(second));
+    end_step({&first, &second});
+    for (State *state : {&first, &second})
+        vramwise_torch_stream_wait(state->tensor(), state->object(), 0);
+    asked = asked_ahead = 0;
+}
+
+static int64_t live_bytes(Adapter &adapter)
+{
+    return adapter.getDeviceStats(0).allocated_bytes[0].current;
+}
+
+// Given up in pieces, at the last moment, memory would have to be put together for what needs it.
+static void state_leaves_part_by_part_before_anything_lacks(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State first(adapter.allocate(8 * part)), second(adapter.allocate(8 * part));
+    know_a_step(adapter, first, second);
+    adapter.raw_delete(adapter.raw_alloc(part));
+    assert_int_equal(asked, 0);                // the step has just begun
+    void *block = adapter.raw_alloc(4 * part); // 4 and 16 on a device of 32
+    assert_int_equal(asked_ahead, 1);
+    assert_true(!is_on_device(adapter, first) && is_on_device(adapter, second));
+    adapter.raw_delete(adapter.raw_alloc(part)); // nobody uses its memory any more: it is free
+    assert_int_equal(live_bytes(adapter), 12 * part);
+    adapter.raw_delete(block);
+    pass(adapter, 5);
+    assert_int_equal(asked, asked_ahead); // nothing lacked
+    assert_true(begin_step(first) && begin_step(second));
+    assert_true(first.is_filled_with(1) && second.is_filled_with(2));
+}
+
+// Others may still read it, and what waits for them is what needs the memory, not the program.
+static void what_left_ahead_is_free_when_all_is_over_that_was_queued_or_somebody_needs_it(void **)
+{
+    for (bool is_needed : {false, true}) {
+        Adapter &adapter = streaming_adapter();
+        State first(adapter.allocate(8 * part)), second(adapter.allocate(8 * part));
+        know_a_step(adapter, first, second);
+        vw_device *device = opened_device(0);
+        adapter.raw_delete(adapter.raw_alloc(part));
+        assert_int_equal(vw_device_hold_streams(device, true), VW_OK);
+        const vw_device_event reader = work_on(device, 9);
+        void *block = adapter.raw_alloc(4 * part);
+        assert_int_equal(asked_ahead, 1);
+        assert_false(is_on_device(adapter, first));
+        const vw_device_event user = work_on(device, 0);
+        assert_int_equal(vw_device_complete(device, 0), VW_OK);
+        assert_true(is_over(device, user)); // it does not wait for the reader
+        adapter.raw_delete(adapter.raw_alloc(part));
+        assert_int_equal(live_bytes(adapter), 20 * part);
+        if (is_needed) {
+            void *crowd = adapter.raw_alloc(18 * part);
+            assert_int_equal(live_bytes(adapter), 30 * part);
+            const vw_device_event later = work_on(device, 0);
+            assert_int_equal(vw_device_complete(device, 0), VW_OK);
+            assert_false(is_over(device, later) || is_over(device, reader));
+            adapter.raw_delete(crowd);
+        } else {
+            assert_int_equal(vw_device_complete(device, 9), VW_OK);
+            adapter.raw_delete(adapter.raw_alloc(part));
+            assert_int_equal(live_bytes(adapter), 12 * part);
+        }
+        assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
+        adapter.raw_delete(block);
+        assert_true(first.is_filled_with(1) && second.is_filled_with(2));
+    }
+}
+
+static void at_the_end_nothing_is_kept_that_left_ahead(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State first(adapter.allocate(8 * part)), second(adapter.allocate(8 * part));
+    know_a_step(adapter, first, second);
+    vw_device *device = opened_device(0);
+    adapter.raw_delete(adapter.raw_alloc(part));
+    assert_int_equal(vw_device_hold_streams(device, true), VW_OK);
+    adapter.raw_delete(adapter.raw_alloc(4 * part));
+    assert_int_equal(live_bytes(adapter), 16 * part);
+    vramwise_torch_stream_stop();
+    assert_int_equal(live_bytes(adapter), 8 * part);
+    assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
+}
+
+static void ahead_of_need_nobody_waits_for_a_gpu_that_has_nothing_to_do(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State state(adapter.allocate(8 * part));
+    end_step({&state});
+    assert_int_equal(move(state, VRAMWISE_TORCH_COPY_OUT), 8 * part);
+    vramwise_torch_stream_wait(state.tensor(), state.object(), 1); // it was not even begun
+    assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 0);
+    finish_copy(adapter, state);
+    assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 8 * part);
+    vramwise_torch_stream_release(0, 1);
+}
+
+static std::vector<vw_stream> streams_of_copies;
+static const vw_device_table *real_table;
+
+// A copy engine stays with a stream that has copies ready: the program's own would starve.
+static void copies_of_a_track_take_turns_on_two_streams_and_keep_their_order(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    adapter.raw_delete(adapter.raw_alloc(part));
+    vw_device device = *opened_device(0);
+    vw_device_table table = *device.table;
+    real_table = device.table;
+    streams_of_copies.clear();
+    table.copy = [](void *context, vw_device_ptr to, vw_device_ptr from, uint64_t size_bytes,
+                    vw_stream stream) {
+        streams_of_copies.push_back(stream);
+        return real_table->copy(context, to, from, size_bytes, stream);
+    };
+    device.table = &table;
+    auto *from = static_cast<unsigned char *>(std::memset(adapter.raw_alloc(part), 5, part));
+    auto *to = static_cast<unsigned char *>(adapter.raw_alloc(part));
+    vramwise_torch::CopyTrack track;
+    assert_true(track.open(device));
+    assert_int_equal(vw_device_hold_streams(opened_device(0), true), VW_OK);
+    const vw_device_event before = work_on(&device, 9), end = work_on(&device, 9);
+    assert_true(track.wait(device, before));
+    for (int i = 0; i < 6; i++)
+        assert_true(track.copy(device, vramwise_torch::address_of(to),
+                               vramwise_torch::address_of(from), part));
+    assert_true(track.mark(device, end));
+    assert_int_equal(streams_of_copies.size(), 6);
+    for (size_t i = 0; i < streams_of_copies.size(); i++)
+        assert_int_equal(streams_of_copies[i], track.streams()[i % 2]);
+    for (vw_stream stream : track.streams())
+        assert_int_equal(vw_device_complete(opened_device(0), stream), VW_OK);
+    assert_false(is_over(&device, end)); // the first one waits, and the others for it
+    assert_int_equal(vw_device_complete(opened_device(0), 9), VW_OK);
+    for (int i = 0; i < 6; i++)
+        for (vw_stream stream : track.streams())
+            assert_int_equal(vw_device_complete(opened_device(0), stream), VW_OK);
+    assert_true(is_over(&device, end));
+    assert_memory_equal(to, from, part);
+    assert_int_equal(vw_device_hold_streams(opened_device(0), false), VW_OK);
+    adapter.raw_delete(from);
+    adapter.raw_delete(to);
 }
 
 // However late it wakes up.
@@ -419,7 +572,7 @@ static void what_others_hold_stays_where_it_is(void **)
         assert_false(is_bound(is_out));
         state.storage->uses--;
         assert_true(is_bound(is_out));
-        vramwise_torch_stream_release(0);
+        vramwise_torch_stream_release(0, 0);
         assert_true(state.is_filled_with(1));
     }
     assert_true(is_on_device(adapter, state));
@@ -512,13 +665,13 @@ static void while_the_process_is_parked_nothing_is_copied(void **)
     assert_int_equal(vramwise_torch_park(all, nullptr, 0, numbers, message, sizeof message), 0);
     assert_int_equal(move(away, VRAMWISE_TORCH_FETCH), 0);
     assert_int_equal(move(home, VRAMWISE_TORCH_COPY_OUT), 8 * part); // is due
-    vramwise_torch_stream_wait(home.tensor(), home.object());
+    vramwise_torch_stream_wait(home.tensor(), home.object(), 0);
     assert_int_equal(move(home, VRAMWISE_TORCH_BIND_OUT), 0);
     assert_int_equal(move(home, VRAMWISE_TORCH_COPY_AT_ONCE), 0);
     assert_int_equal(vramwise_torch_wake(all, numbers, message, sizeof message), 0);
     finish_copy(adapter, home);
     assert_int_equal(move(home, VRAMWISE_TORCH_BIND_OUT), 8 * part);
-    vramwise_torch_stream_release(0);
+    vramwise_torch_stream_release(0, 0);
     assert_true(begin_step(away) && away.is_filled_with(1) && home.is_filled_with(2));
 }
 
@@ -544,7 +697,7 @@ static void nothing_leaves_during_a_step_or_after_one_that_failed(void **)
     end_step({&state});
     finish_copy(adapter, state);
     assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 8 * part);
-    vramwise_torch_stream_release(0);
+    vramwise_torch_stream_release(0, 0);
     assert_true(state.is_filled_with(2));
 }
 
@@ -601,9 +754,9 @@ static void whichever_call_fails_the_bytes_are_there(void **)
         vw_device *device = opened_device(0);
         assert_int_equal(vw_device_fail_call(device, nth, VW_ERR_DEVICE), VW_OK);
         move(state, VRAMWISE_TORCH_COPY_OUT);
-        vramwise_torch_stream_wait(state.tensor(), state.object());
+        vramwise_torch_stream_wait(state.tensor(), state.object(), 0);
         const bool has_left = move(state, VRAMWISE_TORCH_BIND_OUT) != 0;
-        vramwise_torch_stream_release(0);
+        vramwise_torch_stream_release(0, 0);
         assert_int_equal(is_on_device(adapter, state), !has_left);
         assert_true(state.is_filled_with(1));
         const bool is_back = begin_step(state);
@@ -661,10 +814,10 @@ static void a_thread_without_python_s_lock_is_helped_by_one_that_takes_it(void *
     end_step({&state});
     has_python_lock = false;
     std::thread helper([] {
-        int device = -1;
+        int device = -1, is_ahead = 0;
         unsigned long long size_bytes = 0;
-        while (vramwise_torch_stream_next_need(&device, &size_bytes))
-            vramwise_torch_stream_answer(move_out(device, size_bytes));
+        while (vramwise_torch_stream_next_need(&device, &size_bytes, &is_ahead))
+            vramwise_torch_stream_answer(move_out(device, size_bytes, is_ahead));
     });
     void *crowd = adapter.raw_alloc(28 * part);
     assert_false(is_on_device(adapter, state));
@@ -691,9 +844,9 @@ static void nobody_waits_for_a_helper_that_has_stopped(void **)
     end_step({&state});
     has_python_lock = false;
     std::thread helper([] {
-        int device = -1;
+        int device = -1, is_ahead = 0;
         unsigned long long size_bytes = 0;
-        if (vramwise_torch_stream_next_need(&device, &size_bytes))
+        if (vramwise_torch_stream_next_need(&device, &size_bytes, &is_ahead))
             vramwise_torch_stream_stop();
     });
     void *crowd = adapter.raw_alloc(28 * part);
@@ -711,7 +864,7 @@ static void where_nothing_may_be_spilled_there_is_no_stream(void **)
         vramwise_torch_stream_start(state.tensor(), state.object(), move_out, has_lock), 0);
     assert_int_equal(vramwise_torch_stream_add(state.tensor(), state.object()), 0);
     assert_int_equal(vramwise_torch_stream_plan(0, 1), 0);
-    assert_int_equal(vramwise_torch_stream_release(7), 0);
+    assert_int_equal(vramwise_torch_stream_release(7, 0), 0);
 }
 
 int main()
@@ -725,6 +878,12 @@ int main()
         cmocka_unit_test(a_copy_waits_for_its_step_and_for_nothing_later),
         cmocka_unit_test(a_copy_of_what_was_written_since_the_step_waits_for_the_write),
         cmocka_unit_test(its_memory_is_used_again_behind_all_that_is_queued_and_nobody_waits),
+        cmocka_unit_test(state_leaves_part_by_part_before_anything_lacks),
+        cmocka_unit_test(
+            what_left_ahead_is_free_when_all_is_over_that_was_queued_or_somebody_needs_it),
+        cmocka_unit_test(at_the_end_nothing_is_kept_that_left_ahead),
+        cmocka_unit_test(ahead_of_need_nobody_waits_for_a_gpu_that_has_nothing_to_do),
+        cmocka_unit_test(copies_of_a_track_take_turns_on_two_streams_and_keep_their_order),
         cmocka_unit_test(a_thread_that_waits_has_the_lock_before_the_one_that_copies),
         cmocka_unit_test(a_write_while_it_leaves_keeps_it_on_the_device),
         cmocka_unit_test(what_others_hold_stays_where_it_is),

@@ -74,9 +74,9 @@ def told(what=""):
     print(what + text[seen:].strip().rstrip(";"))
     seen = len(text)
 
-def request(has_lock):
+def request(has_lock, is_ahead=0):
     library = (ctypes.PyDLL if has_lock else ctypes.CDLL)(State.adapter._name)
-    return library.fake_stream_request(has_lock)
+    return library.fake_stream_request(has_lock, is_ahead)
 """
 
 
@@ -137,6 +137,21 @@ told()
 """, wanted="4000", FAKE_ADAPTER_COPIES_SLOWLY=slowly)
             self.assertEqual(lines[1], expected)
 
+    def test_ahead_of_need_only_what_leaves_anyway_is_moved_and_nobody_waits(self):
+        for has_lock in (0, 1):
+            for slowly, expected in ((None, ["1", "out 1; out 2; later 0", "0"]),
+                                     ("1", ["0", "early 1; look 1; early 1; early 2", "0", "early 1; look 1; early 1; early 2"])):
+                lines = self.lines(f"""
+optimizer = Optimizer(1, 2, 3, 4)
+optimizer.step()
+told()
+print(request({has_lock}, 1))
+told()
+print(request({has_lock}, 1))
+told()
+""", wanted="1500", FAKE_ADAPTER_COPIES_SLOWLY=slowly)
+                self.assertEqual(lines[1:], expected)
+
     def test_copies_have_a_thread_until_the_end(self):
         lines = self.lines("""
 library = ctypes.CDLL(State.adapter._name)
@@ -183,11 +198,11 @@ del optimizer
 request(0)
 told()
 """, wanted="0")
-        self.assertEqual(lines[1], "release 0")
+        self.assertEqual(lines[1], "")
         self.assertEqual(lines[2], "add 11; add 12; add 13; step 11; step 12; step 13; end 0; lacking 0")
         self.assertEqual(lines[3], "fetch 11; in 11; fetch 12; in 12; fetch 13; in 13; add 4; step 11; "
                                    "step 12; step 13; step 4; end 0; lacking 0")
-        self.assertEqual(lines[4], "release 0")
+        self.assertEqual(len(lines), 4)  # nothing is left to move
 
     def test_of_several_optimizers_the_first_ends_steps(self):
         lines = self.lines("""

@@ -81,6 +81,45 @@ static void every_promise_holds_for_steps_of_any_shape(void **state)
     }
 }
 
+static void the_first_mark_that_does_not_fit_is_where_memory_is_needed(void **state)
+{
+    (void)state;
+    const uint64_t live[4] = {100, 3200, 3201, 900};
+    assert_int_equal(vw_schedule_need_mark(live, 4, 3200), 2);
+    assert_int_equal(vw_schedule_need_mark(live, 4, 99), 0);
+    assert_int_equal(vw_schedule_need_mark(live, 4, 4000), 4);
+    assert_int_equal(vw_schedule_need_mark(NULL, 0, 1), 0);
+}
+
+static void state_leaves_in_four_parts_before_that(void **state)
+{
+    (void)state;
+    const uint64_t leave = 4003;
+    uint64_t before = 0;
+    size_t parts = 0;
+    for (size_t mark = 0; mark < 120; mark++) {
+        uint64_t left = vw_schedule_left_bytes(leave, 100, mark);
+        assert_true(left >= before && left <= leave);
+        assert_true(mark < 21 ? left == 0 : left > 0);
+        assert_int_equal(left == leave, mark >= 84);
+        parts += left > before;
+        before = left;
+    }
+    assert_int_equal(parts, 4);
+    assert_int_equal(vw_schedule_left_bytes(leave, 0, 0), leave); /* it is needed at once */
+    assert_int_equal(vw_schedule_left_bytes(0, 100, 50), 0);
+    assert_int_equal(vw_schedule_left_bytes(3, 100, 84), 3);
+    assert_int_equal(vw_schedule_left_bytes(UINT64_MAX, SIZE_MAX, 0), 0);
+    assert_int_equal(vw_schedule_left_bytes(8, SIZE_MAX, SIZE_MAX / 2), 4);
+}
+
+static void what_is_saved_has_an_eighth_of_that_time_to_leave(void **state)
+{
+    (void)state;
+    assert_int_equal(vw_schedule_left_mark(160, 7), 27);
+    assert_int_equal(vw_schedule_left_mark(0, 7), 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -89,6 +128,9 @@ int main(void)
         cmocka_unit_test(the_return_waits_for_the_last_of_several_peaks),
         cmocka_unit_test(no_more_leaves_than_there_is),
         cmocka_unit_test(a_peak_at_the_end_keeps_state_away),
+        cmocka_unit_test(the_first_mark_that_does_not_fit_is_where_memory_is_needed),
+        cmocka_unit_test(state_leaves_in_four_parts_before_that),
+        cmocka_unit_test(what_is_saved_has_an_eighth_of_that_time_to_leave),
         cmocka_unit_test(every_promise_holds_for_steps_of_any_shape),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

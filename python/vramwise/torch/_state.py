@@ -55,7 +55,7 @@ class State:
     kept: Any = None  # what PyTorch holds only a bare address of
 
 
-ROOM_MAKER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_ulonglong)  # vramwise_torch.h
+ROOM_MAKER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_ulonglong, ctypes.c_int)  # vramwise_torch.h
 
 
 def bound_adapter(path: str) -> ctypes.CDLL:
@@ -101,9 +101,9 @@ def bound_stream(library: ctypes.CDLL, keeps_lock: bool) -> ctypes.CDLL:
     for name, result, arguments in (
             ("stream_start", number, [size, size, ROOM_MAKER, ctypes.c_void_p]), ("stream_stop", None, []),
             ("stream_add", size, [size, size]), ("stream_plan", size, [number, number]),
-            ("stream_move", size, [size, size, number]), ("stream_wait", None, [size, size]),
-            ("stream_release", size, [number]),
-            ("stream_next_need", number, [ctypes.POINTER(number), ctypes.POINTER(size)]),
+            ("stream_move", size, [size, size, number]), ("stream_wait", None, [size, size, number]),
+            ("stream_release", size, [number, number]),
+            ("stream_next_need", number, [ctypes.POINTER(number), ctypes.POINTER(size), ctypes.POINTER(number)]),
             ("stream_answer", None, [number]), ("stream_pump", None, []),
             ("saved_keep", ctypes.c_longlong, [size]), ("saved_note", None, [number, size]),
             ("saved_fetch", ctypes.c_longlong, [number, size, size]), ("saved_fill", number, [number, size, size]),

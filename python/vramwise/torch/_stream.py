@@ -32,6 +32,7 @@ from ._say import say
 from ._spill import _tensors_in
 from ._state import ROOM_MAKER, bound_stream
 
+_MOST_MISSED = 8  # pieces in a row that stay: others hold them, or their copies are not complete, nor those that follow
 # What vramwise_torch_stream_move() does.
 _NOTE_STEP, _COPY_OUT, _COPY_AT_ONCE, _FETCH, _BIND_OUT, _BIND_IN, _IS_ALONE = range(7)
 
@@ -207,28 +208,28 @@ class Streamer:
 
     def _serve(self) -> None:
         """For requests of threads that do not have Python's lock."""
-        device, size = ctypes.c_int(), ctypes.c_ulonglong()
-        while self._without.vramwise_torch_stream_next_need(ctypes.byref(device), ctypes.byref(size)):
-            self._without.vramwise_torch_stream_answer(self._make_room(device.value, size.value))
+        device, size, is_ahead = ctypes.c_int(), ctypes.c_ulonglong(), ctypes.c_int()
+        while self._without.vramwise_torch_stream_next_need(ctypes.byref(device), ctypes.byref(size), ctypes.byref(is_ahead)):
+            self._without.vramwise_torch_stream_answer(self._make_room(device.value, size.value, is_ahead.value))
         if self._is_at_work:
             self._end("a request for memory waited too long for Python")
 
-    def _make_room(self, device: int, size: int) -> int:
-        """1: memory was freed."""
+    def _make_room(self, device: int, size: int, is_ahead: int) -> int:
+        """1: memory was freed. Ahead, nothing lacks yet: only what leaves anyway, and without a wait that counts."""
         if not self._is_at_work or not self._moving.acquire(blocking=False):
             return 0
         try:
             return int(self._move_out([piece for piece in list(self._pieces.values())
-                                       if piece.device == device], device, size))
+                                       if piece.device == device], device, size, is_ahead))
         except Exception as error:
             self._end(f"{type(error).__name__}: {error}")
             return 0
         finally:
             self._moving.release()
 
-    def _move_out(self, pieces: List[_Piece], device: int, size: int) -> bool:
-        moved = self._bind_out([piece for piece in pieces if piece.is_leaving], size)
-        if moved < size:  # more than was planned, or nothing was
+    def _move_out(self, pieces: List[_Piece], device: int, size: int, is_ahead: int) -> bool:
+        moved = self._bind_out([piece for piece in pieces if piece.is_leaving], size, is_ahead)
+        if moved < size and not is_ahead:  # more than was planned, or nothing was
             begun: List[_Piece] = []
             lacking = size - moved
             for piece in pieces:
@@ -236,21 +237,27 @@ class Streamer:
                     piece.is_leaving = True
                     lacking -= piece.size
                     begun.append(piece)
-            moved += self._bind_out(begun, size - moved)
-        self._without.vramwise_torch_stream_release(device)
+            moved += self._bind_out(begun, size - moved, is_ahead)
+        if moved > 0:
+            self._without.vramwise_torch_stream_release(device, is_ahead)
         return moved > 0
 
-    def _bind_out(self, pieces: List[_Piece], wanted: int) -> int:
+    def _bind_out(self, pieces: List[_Piece], wanted: int, is_ahead: int) -> int:
         """Waits for copies until that many bytes are bound; those that are complete by then are bound as well, so that
-        few requests ask."""
+        few requests ask, and memory comes free in large parts."""
         moved, move = 0, self._with_lock.vramwise_torch_stream_move
+        may_wait, missed = True, 0
         for piece in pieces:
             bound = _ask(move, piece.tensor, _BIND_OUT)
-            if bound == 0 and moved < wanted:
-                _ask(self._without.vramwise_torch_stream_wait, piece.tensor)
+            if bound == 0 and moved < wanted and may_wait:
+                _ask(self._without.vramwise_torch_stream_wait, piece.tensor, is_ahead)
                 bound = _ask(move, piece.tensor, _BIND_OUT)
+                may_wait = bound > 0 or not is_ahead
             piece.is_leaving = piece.is_leaving and bound == 0
             moved += bound
+            missed = missed + 1 if bound == 0 else 0
+            if missed == _MOST_MISSED and (is_ahead or moved >= wanted):
+                break
         return moved
 
 

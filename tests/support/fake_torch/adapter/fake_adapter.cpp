@@ -102,11 +102,11 @@ struct FakeTensor {
 };
 static char streamed[4096];
 static unsigned alone_references, alone_uses;
-static int (*room_maker)(int, unsigned long long);
+static int (*room_maker)(int, unsigned long long, int);
 static std::mutex need_lock;
 static std::condition_variable need_changed;
 static int need; // 0: none, 1: posted, 2: taken, 3: answered
-static int need_answer;
+static int need_answer, is_need_ahead;
 static bool is_streaming;
 static bool is_pumping;
 static std::set<unsigned> copied; // numbers of tensors whose copy was waited for
@@ -125,7 +125,7 @@ static bool is_alone(unsigned long long tensor, unsigned long long object)
 }
 
 extern "C" int vramwise_torch_stream_start(unsigned long long tensor, unsigned long long object,
-                                           int (*make_room)(int, unsigned long long),
+                                           int (*make_room)(int, unsigned long long, int),
                                            int (*has_lock)(void))
 {
     alone_references = *reinterpret_cast<unsigned *>(object);
@@ -179,25 +179,32 @@ extern "C" unsigned long long vramwise_torch_stream_move(unsigned long long tens
     return is_held && what >= VRAMWISE_TORCH_BIND_OUT ? 0 : 1000;
 }
 
-extern "C" void vramwise_torch_stream_wait(unsigned long long tensor, unsigned long long)
+extern "C" void vramwise_torch_stream_wait(unsigned long long tensor, unsigned long long,
+                                           int is_ahead)
 {
+    if (is_ahead) { // the GPU has nothing to do
+        note_stream("look", reinterpret_cast<FakeTensor *>(tensor)->number);
+        return;
+    }
     copied.insert(reinterpret_cast<FakeTensor *>(tensor)->number);
     note_stream("wait", reinterpret_cast<FakeTensor *>(tensor)->number);
 }
 
-extern "C" unsigned long long vramwise_torch_stream_release(int device)
+extern "C" unsigned long long vramwise_torch_stream_release(int device, int is_ahead)
 {
-    note_stream("release", device);
+    note_stream(is_ahead ? "later" : "release", device);
     return 1000;
 }
 
-extern "C" int vramwise_torch_stream_next_need(int *device, unsigned long long *size_bytes)
+extern "C" int vramwise_torch_stream_next_need(int *device, unsigned long long *size_bytes,
+                                               int *is_ahead)
 {
     std::unique_lock<std::mutex> hold(need_lock);
     need_changed.wait(hold, [] { return need == 1 || !is_streaming; });
     need = 2;
     *device = 0;
     *size_bytes = 1500;
+    *is_ahead = is_need_ahead;
     return is_streaming;
 }
 
@@ -227,12 +234,14 @@ extern "C" int fake_stream_wait_for_pump(int is_wanted)
                                  [&] { return is_pumping == (is_wanted != 0); });
 }
 
-// A request that finds no room, of a thread with Python's lock or without it.
-extern "C" int fake_stream_request(int has_lock)
+// A request that finds no room, of a thread with Python's lock or without it; or one at which state
+// is to leave ahead of that.
+extern "C" int fake_stream_request(int has_lock, int is_ahead)
 {
     if (has_lock)
-        return room_maker(0, 1500);
+        return room_maker(0, 1500, is_ahead);
     std::unique_lock<std::mutex> hold(need_lock);
+    is_need_ahead = is_ahead;
     need = 1;
     need_changed.notify_all();
     need_changed.wait(hold, [] { return need == 3 || !is_streaming; });
