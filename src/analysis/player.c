@@ -42,6 +42,7 @@ enum { NOBODYS_ADDRESS = 512, UNSETTLED_STEPS = 2 };
 
 #define LEAST_LIMIT_NS UINT64_C(10000000000)
 #define LIMIT_NS_PER_OP UINT64_C(200000)
+#define USUAL_NS_PER_OP UINT64_C(2000) /* real programs: a few hundred */
 
 /* The pool keeps an index of free blocks, of about this size, for each stream in each private pool;
  * and engine and device together about so much for each page of live memory. Up to MOST_AT_ONCE
@@ -57,7 +58,7 @@ static uint64_t limit_ns(const vw__player_time *time)
 
 vw__player_time vw__player_time_begin(size_t op_count)
 {
-    return (vw__player_time){vw__clock_thread_ns(), op_count};
+    return (vw__player_time){.begin_ns = vw__clock_thread_ns(), .op_count = op_count};
 }
 
 double vw__player_time_used(const vw__player_time *time)
@@ -71,6 +72,24 @@ vw_status vw__player_time_check(const vw__player_time *time)
         return VW_OK;
     return vw__fail(VW_ERR_UNSUPPORTED,
                     "the replay took more than %" PRIu64 " s for %zu operations, and was given up",
+                    limit_ns(time) / UINT64_C(1000000000), time->op_count);
+}
+
+vw_status vw__player_time_check_shared(vw__player_time *time, const vw__model *model)
+{
+    VW__TRY(vw__player_time_check(time));
+    uint64_t used_ns = vw__clock_thread_ns() - time->begin_ns;
+    uint64_t usual_ns = time->op_count * USUAL_NS_PER_OP + time->charged_ns;
+    if (model->slow_play_ns == NULL || used_ns <= usual_ns)
+        return VW_OK;
+    uint64_t more_ns = used_ns - usual_ns;
+    time->charged_ns += more_ns;
+    if (atomic_fetch_add_explicit(model->slow_play_ns, more_ns, memory_order_relaxed) + more_ns <=
+        limit_ns(time))
+        return VW_OK;
+    return vw__fail(VW_ERR_UNSUPPORTED,
+                    "the replays of this recording took more than %" PRIu64
+                    " s for %zu operations, all together, and were given up",
                     limit_ns(time) / UINT64_C(1000000000), time->op_count);
 }
 
