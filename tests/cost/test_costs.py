@@ -109,7 +109,7 @@ class Costs(unittest.TestCase):
         self.assert_linear(private_pools, 1000, "verify", "input")
 
     def test_streams(self):
-        self.assert_linear(streams, 200, "verify", "input")
+        self.assert_linear(streams, 2000, "verify", "input")
 
     def test_segments(self):
         self.assert_linear(many_segments, 4000, "stats", "input")

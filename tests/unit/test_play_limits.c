@@ -108,7 +108,8 @@ static void a_search_that_takes_half_of_the_time_is_given_up(void **state)
     record_dispose(&hand);
 }
 
-/* One replay after the other, each of which takes `ns`, until one is given up. Returns their number.
+/* One replay after the other, each of which takes `ns`, until one is given up. Returns their
+ * number.
  */
 static int replays_of(const vw_recording *recording, uint64_t ns)
 {
