@@ -21,6 +21,7 @@
 
 /* The capacity of a card without end: the simulated device has addresses for all of it. */
 #define VW__PLAYER_ENDLESS_BYTES (UINT64_C(1) << 45)
+#define VW__PLAYER_ADDRESS_BYTES (UINT64_C(1) << 46) /* all addresses that it has */
 
 /* The size that such a card reports: the first, or twice the peak of live bytes if that is more, at
  * most the second. An expandable segment reserves nine eighths of it. */

@@ -236,6 +236,29 @@ static void more_streams_than_memory_is_allowed_for_are_refused(void **state)
     record_dispose(&hand);
 }
 
+/* Our engine keeps 3 MiB of tables for each of the 100 streams, four at once: 1.2 GiB. */
+static void tables_of_addresses_are_counted(void **state)
+{
+    (void)state;
+    hand_made_recording hand;
+    vw_replay_report *replayed = NULL;
+    const vw_replay_run own = {.policy = "vramwise"}, native = {.policy = "native"};
+    vw_replay_options options = {.struct_size = sizeof options, .runs = &own, .run_count = 1};
+    const vw_recording *recording = record_streams(&hand, 100);
+    vw_reading_limit_set(64 * MIB);
+    assert_int_equal(vw_recording_replay(recording, &options, &replayed), VW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(vw_last_error(), "a replay with 100 streams"));
+    options.runs = &native;
+    assert_int_equal(vw_recording_replay(recording, &options, &replayed), VW_OK);
+    vw_replay_report_free(replayed);
+    options.runs = &own;
+    options.card_bytes = 1024 * MIB; /* a smaller card, smaller tables */
+    assert_int_equal(vw_recording_replay(recording, &options, &replayed), VW_OK);
+    vw_replay_report_free(replayed);
+    vw_reading_limit_set(0);
+    record_dispose(&hand);
+}
+
 static void a_few_streams_are_played_whatever_the_limit(void **state)
 {
     (void)state;
@@ -297,6 +320,7 @@ int main(void)
         cmocka_unit_test(a_plan_is_made_without_replays_that_take_too_long),
         cmocka_unit_test(more_streams_than_memory_is_allowed_for_are_refused),
         cmocka_unit_test(more_live_memory_than_there_is_room_to_count_is_refused),
+        cmocka_unit_test(tables_of_addresses_are_counted),
         cmocka_unit_test(a_few_streams_are_played_whatever_the_limit),
         cmocka_unit_test(an_index_is_counted_once),
     };
