@@ -1,5 +1,6 @@
 /* mcp_input.c - see mcp_input.h. What waits is moved to the front only between two messages, so
- * that a line that was handed out stays where it is. */
+ * that a line that was handed out stays where it is; and only if more lies behind it than waits, so
+ * that many short lines cost no more than one long line. */
 #include "mcp_input.h"
 
 #include <errno.h>
@@ -69,7 +70,8 @@ static bool take_line(mcp_input *input, size_t passed_bytes)
 
 mcp_input_next_is mcp_input_next(mcp_input *input, const char **line, size_t *size_bytes)
 {
-    move_to_front(input);
+    if (input->begin >= input->end - input->begin)
+        move_to_front(input);
     for (;;) {
         size_t at = 0;
         *line = mcp_input_waiting(input, &at, size_bytes);

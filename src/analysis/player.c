@@ -42,11 +42,20 @@ enum { NOBODYS_ADDRESS = 512, UNSETTLED_STEPS = 2 };
 
 #define LEAST_LIMIT_NS UINT64_C(10000000000)
 #define LIMIT_NS_PER_OP UINT64_C(200000)
+#define USUAL_NS_PER_OP UINT64_C(2000) /* real programs: a few hundred */
 
 /* The pool keeps an index of free blocks, of about this size, for each stream in each private pool;
- * and engine and device together about so much for each page of live memory. Up to MOST_AT_ONCE
- * scripts are played side by side, so each gets a part of the memory. */
-enum { LANE_BYTES = 28 << 10, PAGE_RECORD_BYTES = 24, PAGE_BYTES = 2 << 20, MOST_AT_ONCE = 4 };
+ * and engine and device together about so much for each page of live memory, and for each page of
+ * addresses that the engine reserves for a stream. Up to MOST_AT_ONCE scripts are played side by
+ * side, so each gets a part of the memory. */
+enum {
+    LANE_BYTES = 28 << 10,
+    PAGE_RECORD_BYTES = 24,
+    RESERVED_RECORD_BYTES = 12,
+    PAGE_BYTES = 2 << 20,
+    UNCOUNTED_BYTES = 8 << 20,
+    MOST_AT_ONCE = 4
+};
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
@@ -57,7 +66,7 @@ static uint64_t limit_ns(const vw__player_time *time)
 
 vw__player_time vw__player_time_begin(size_t op_count)
 {
-    return (vw__player_time){vw__clock_thread_ns(), op_count};
+    return (vw__player_time){.begin_ns = vw__clock_thread_ns(), .op_count = op_count};
 }
 
 double vw__player_time_used(const vw__player_time *time)
@@ -74,13 +83,72 @@ vw_status vw__player_time_check(const vw__player_time *time)
                     limit_ns(time) / UINT64_C(1000000000), time->op_count);
 }
 
-static vw_status check_memory(const vw__script *script)
+vw_status vw__player_time_check_shared(vw__player_time *time, const vw__model *model)
+{
+    VW__TRY(vw__player_time_check(time));
+    uint64_t used_ns = vw__clock_thread_ns() - time->begin_ns;
+    uint64_t usual_ns = time->op_count * USUAL_NS_PER_OP + time->charged_ns;
+    if (model->slow_play_ns == NULL || used_ns <= usual_ns)
+        return VW_OK;
+    uint64_t more_ns = used_ns - usual_ns;
+    time->charged_ns += more_ns;
+    if (atomic_fetch_add_explicit(model->slow_play_ns, more_ns, memory_order_relaxed) + more_ns <=
+        limit_ns(time))
+        return VW_OK;
+    return vw__fail(VW_ERR_UNSUPPORTED,
+                    "the replays of this recording took more than %" PRIu64
+                    " s for %zu operations, all together, and were given up",
+                    limit_ns(time) / UINT64_C(1000000000), time->op_count);
+}
+
+/* Not larger than need be: the engine keeps a table of the pages that a reservation could have. */
+static uint64_t large_card_bytes(const vw__script *script)
+{
+    if (script->peak_live_bytes >= VW__PLAYER_LARGEST_CARD_BYTES / 2)
+        return VW__PLAYER_LARGEST_CARD_BYTES;
+    return vw__max_u64(2 * script->peak_live_bytes, VW__PLAYER_LARGE_CARD_BYTES);
+}
+
+/* The card's size as the device reports it. */
+static uint64_t reported_bytes(const vw__script *script, const vw__player_options *options)
+{
+    if (options->total_bytes != 0)
+        return options->total_bytes;
+    return options->capacity_bytes == UINT64_MAX ? large_card_bytes(script)
+                                                 : options->capacity_bytes;
+}
+
+static bool has_expandable_segments(const vw__player_options *options)
+{
+    return options->conf != NULL && strstr(options->conf, "expandable_segments") != NULL;
+}
+
+static bool is_own_engine(const vw__player_options *options)
+{
+    return options->engine != NULL && strcmp(options->engine, "torch") != 0;
+}
+
+/* The addresses that are reserved for a stream: by our engine for twice the card, and for an
+ * expandable segment about once. The device has VW__PLAYER_ADDRESS_BYTES for all. */
+static uint64_t reserved_bytes(const vw__script *script, const vw__player_options *options)
+{
+    uint64_t card_bytes = vw__min_u64(reported_bytes(script, options), VW__PLAYER_ADDRESS_BYTES);
+    uint64_t all_bytes;
+    if (script->lane_count <= VW__SCRIPT_FEW_LANES ||
+        (!is_own_engine(options) && !has_expandable_segments(options)))
+        return 0;
+    if (!vw__mul_u64(script->lane_count, (is_own_engine(options) ? 2 : 1) * card_bytes, &all_bytes))
+        return VW__PLAYER_ADDRESS_BYTES;
+    return vw__min_u64(all_bytes, VW__PLAYER_ADDRESS_BYTES);
+}
+
+static vw_status check_memory(const vw__script *script, const vw__player_options *options)
 {
     uint64_t live_bytes = vw__min_u64(script->peak_live_bytes, VW__PLAYER_ENDLESS_BYTES);
     uint64_t needed_bytes = live_bytes / PAGE_BYTES * PAGE_RECORD_BYTES;
-    if (script->lane_count > VW__SCRIPT_FEW_LANES)
-        needed_bytes += (uint64_t)script->lane_count * LANE_BYTES;
-    if (needed_bytes <= (uint64_t)VW__SCRIPT_FEW_LANES * LANE_BYTES)
+    needed_bytes += reserved_bytes(script, options) / PAGE_BYTES * RESERVED_RECORD_BYTES;
+    needed_bytes += (uint64_t)script->lane_count * LANE_BYTES;
+    if (needed_bytes <= UNCOUNTED_BYTES)
         return VW_OK;
     char live[VW__HUMAN_SIZE_BYTES], limit[VW__HUMAN_SIZE_BYTES];
     uint64_t limit_bytes = vw__reading_limit_bytes(0) / MOST_AT_ONCE;
@@ -108,27 +176,16 @@ static vw_status make_tables(vw__player *player)
     return VW_OK;
 }
 
-/* Not larger than need be: the engine keeps a table of the pages that a reservation could have. */
-static uint64_t large_card_bytes(const vw__script *script)
-{
-    if (script->peak_live_bytes >= VW__PLAYER_LARGEST_CARD_BYTES / 2)
-        return VW__PLAYER_LARGEST_CARD_BYTES;
-    return vw__max_u64(2 * script->peak_live_bytes, VW__PLAYER_LARGE_CARD_BYTES);
-}
-
 static vw_status make_device(vw__player *player, const vw__player_options *options)
 {
     bool is_endless = options->capacity_bytes == UINT64_MAX;
     uint64_t capacity_bytes = is_endless ? VW__PLAYER_ENDLESS_BYTES : options->capacity_bytes;
-    uint64_t total_bytes = options->total_bytes;
-    if (total_bytes == 0)
-        total_bytes = is_endless ? large_card_bytes(player->script) : capacity_bytes;
     if (capacity_bytes == 0) /* would be the device's default */
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "a card of 0 bytes: at least 1 is expected");
     const vw_simulated_options device_options = {
         .struct_size = sizeof device_options,
         .capacity_bytes = capacity_bytes,
-        .total_bytes = total_bytes,
+        .total_bytes = reported_bytes(player->script, options),
         .index = player->script->trace->device,
         .manual_streams = true,
     };
@@ -189,7 +246,7 @@ static vw_status make_pool(vw__player *player, const vw__player_options *options
         .is_unlisted = true,
     };
     VW__TRY(vw_pool_create(player->device, &pool_options, &player->pool));
-    player->has_lag = options->engine != NULL && strcmp(options->engine, "torch") != 0;
+    player->has_lag = is_own_engine(options);
     if (options->fraction < 1.0)
         VW__TRY(vw_pool_set_fraction(player->pool, options->fraction));
     player->has_sink = options->sink != NULL;
@@ -210,7 +267,7 @@ vw_status vw__player_init(vw__player *player, const vw__script *script,
         .moves = options->moves,
         .move_count = options->move_count,
     };
-    vw_status status = check_memory(script);
+    vw_status status = check_memory(script, options);
     if (status == VW_OK)
         status = make_tables(player);
     if (status == VW_OK)

@@ -21,6 +21,7 @@
 
 /* The capacity of a card without end: the simulated device has addresses for all of it. */
 #define VW__PLAYER_ENDLESS_BYTES (UINT64_C(1) << 45)
+#define VW__PLAYER_ADDRESS_BYTES (UINT64_C(1) << 46) /* all addresses that it has */
 
 /* The size that such a card reports: the first, or twice the peak of live bytes if that is more, at
  * most the second. An expandable segment reserves nine eighths of it. */
@@ -37,6 +38,7 @@
 typedef struct vw__player_time {
     uint64_t begin_ns; /* of this thread's processor time */
     size_t op_count;
+    uint64_t charged_ns; /* of this time: in the model's slow_play_ns */
 } vw__player_time;
 
 vw__player_time vw__player_time_begin(size_t op_count);
@@ -44,6 +46,11 @@ vw__player_time vw__player_time_begin(size_t op_count);
 double vw__player_time_used(const vw__player_time *time);
 /* VW_ERR_UNSUPPORTED if it is used up. */
 VW_MUST_CHECK vw_status vw__player_time_check(const vw__player_time *time);
+
+/* The same for one of many replays of a model. What each takes beyond USUAL_NS_PER_OP (player.c) is
+ * added up in the model, and all of them together have the time of one. Replays that take no longer
+ * than usual are never given up. */
+VW_MUST_CHECK vw_status vw__player_time_check_shared(vw__player_time *time, const vw__model *model);
 
 /* Called after each operation that called the device, also if the operation failed. Reserved bytes
  * change only there. */

@@ -43,7 +43,7 @@
 
 #define NS_PER_US UINT64_C(1000)
 
-enum { OPS_BETWEEN_LOOKS = 1 << 12, SETTLED_AFTER_SHARE = 4 }; /* looks at the time */
+enum { OPS_BETWEEN_LOOKS = 1 << 10, SETTLED_AFTER_SHARE = 4 }; /* looks at the time */
 
 /* With streams: what is left to spill where they take all of the budget. */
 #define LEAST_SPILL_BYTES (UINT64_C(2) << 20)
@@ -229,7 +229,7 @@ static vw_status play_up_to(run_state *run, size_t end)
             VW__TRY(judge_failure(run, stopped, status));
         if (run->next == run->settled_op)
             run->settled_from_ns = *run->player.elapsed_ns;
-        VW__TRY(vw__player_time_check(&run->time));
+        VW__TRY(vw__player_time_check_shared(&run->time, run->work->script.model));
         VW__TRY(vw__replay_tell(run->progress, (double)run->next / (double)op_count));
     }
     return VW_OK;
@@ -287,7 +287,7 @@ static vw_status play_all(run_state *run)
         }
         if (trim_op <= step_op) {
             VW__TRY(vw__player_trim(&run->player));
-            VW__TRY(vw__player_time_check(&run->time));
+            VW__TRY(vw__player_time_check_shared(&run->time, run->work->script.model));
             run->result->trims++;
             next_trim++;
         }

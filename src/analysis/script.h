@@ -31,7 +31,7 @@
 
 #define VW__SCRIPT_BEFORE_RECORDING UINT32_MAX
 
-enum { VW__SCRIPT_FEW_LANES = 256 }; /* their memory is not worth counting */
+enum { VW__SCRIPT_FEW_LANES = 16 }; /* their memory is not worth counting */
 
 typedef enum vw__script_kind {
     VW__SCRIPT_ALLOC,      /* size_bytes, stream, slot */

@@ -13,11 +13,12 @@ vw__lane *vw__shelf_add_lane(vw__shelf *shelf, vw_stream stream)
         return NULL;
     lane->shelf = shelf;
     lane->stream = stream;
-    vw__lane **link = &shelf->lanes;
-    while (*link != NULL && (*link)->stream < stream)
-        link = &(*link)->next;
+    const vw__tree_node *lower =
+        vw__tree_last_before(shelf->by_stream, &lane->node, vw__lane_before);
+    vw__lane **link = lower != NULL ? &vw__lane_of_node(lower)->next : &shelf->lanes;
     lane->next = *link;
     *link = lane;
+    vw__tree_insert(&shelf->by_stream, &lane->node, vw__lane_before);
     shelf->recent = lane;
     return lane;
 }
@@ -30,6 +31,7 @@ void vw__shelf_deinit(vw__shelf *shelf)
         vw__host_free(lane);
     }
     shelf->lanes = shelf->recent = NULL;
+    shelf->by_stream = NULL;
 }
 
 void vw__lane_insert_unmapped(vw__lane *lane, vw__block *block)

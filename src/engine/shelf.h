@@ -3,7 +3,8 @@
  * A shelf is the free blocks of one size kind, small or large, of the default pool or of one
  * private pool. PyTorch keeps each in one set ordered by (stream, size, tie-break, address). A
  * block never serves another stream, so we keep one index per stream, a lane, and the shelf's
- * lanes in a list by rising stream: walking them in turn gives PyTorch's order.
+ * lanes in a list by rising stream: walking them in turn gives PyTorch's order. A tree beside the
+ * list finds the lane of a stream: recordings may have thousands.
  *
  * Lanes are made when a stream first asks and live as long as their shelf: a few KiB per stream
  * and kind. */
@@ -11,6 +12,7 @@
 #define VW_ENGINE_SHELF_H
 
 #include <stdbool.h>
+#include <stddef.h> /* offsetof */
 #include <stdint.h>
 
 #include "vramwise/vramwise.h" /* vw_stream, vw_private_id */
@@ -25,6 +27,7 @@ struct vw__lane {
     vw__shelf *shelf;
     vw_stream stream;
     vw__lane *next;          /* the shelf's next higher stream */
+    vw__tree_node node;      /* in the shelf's by_stream */
     vw__tree_node *unmapped; /* UNMAPPED blocks, by address */
     vw__free_index free;
 };
@@ -33,10 +36,21 @@ struct vw__shelf {
     vw__engine_size_kind kind;
     struct vw__private_pool *private_pool; /* NULL: the default pool */
     vw_private_id private_id;
-    int64_t clock;    /* searches so far; the ages of free blocks are counted in it */
-    vw__lane *recent; /* the lane asked for last; NULL before the first */
-    vw__lane *lanes;  /* by rising stream */
+    int64_t clock;            /* searches so far; the ages of free blocks are counted in it */
+    vw__lane *recent;         /* the lane asked for last; NULL before the first */
+    vw__lane *lanes;          /* by rising stream */
+    vw__tree_node *by_stream; /* the same */
 };
+
+static inline vw__lane *vw__lane_of_node(const vw__tree_node *node)
+{
+    return (vw__lane *)((uintptr_t)node - offsetof(vw__lane, node));
+}
+
+static inline bool vw__lane_before(const vw__tree_node *a, const vw__tree_node *b)
+{
+    return vw__lane_of_node(a)->stream < vw__lane_of_node(b)->stream;
+}
 
 /* The lane of a stream, made if it is new. NULL: out of host memory. */
 vw__lane *vw__shelf_add_lane(vw__shelf *shelf, vw_stream stream);
@@ -48,11 +62,13 @@ static inline vw__lane *vw__shelf_lane(vw__shelf *shelf, vw_stream stream)
     vw__lane *lane = shelf->recent;
     if (lane != NULL && lane->stream == stream)
         return lane;
-    for (lane = shelf->lanes; lane != NULL; lane = lane->next) {
+    for (vw__tree_node *node = shelf->by_stream; node != NULL;) {
+        lane = vw__lane_of_node(node);
         if (lane->stream == stream) {
             shelf->recent = lane;
             return lane;
         }
+        node = lane->stream < stream ? node->right : node->left;
     }
     return NULL;
 }

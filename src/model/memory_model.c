@@ -83,6 +83,7 @@ void vw__model_destroy(vw__model *model)
         model->blocks,
         model->annotations,
         model->settings.entries,
+        model->slow_play_ns,
     };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         vw__host_free((void *)(uintptr_t)arrays[i]);

@@ -27,6 +27,7 @@
 #ifndef VW_MODEL_MEMORY_MODEL_H
 #define VW_MODEL_MEMORY_MODEL_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -218,6 +219,10 @@ typedef struct vw__model {
 
     uint64_t ignored_field_count;    /* keys that we do not know */
     const char *first_ignored_field; /* NULL = none */
+
+    /* The one thing that changes once it is complete: the processor time of all replays together
+     * that was more than usual (player.h). Owned; or NULL. */
+    atomic_uint_fast64_t *slow_play_ns;
 } vw__model;
 
 /* Did live memory go to the host's there, or come back (`*is_return`)? */

@@ -193,7 +193,9 @@ vw_status vw__model_builder_create(size_t limit_bytes, vw__model_builder **out)
     if (builder == NULL)
         return vw__fail_host_memory(sizeof *builder, "reading a recording");
     vw__model *model = builder->model = vw__host_alloc_zeroed(1, sizeof *model);
-    if (model == NULL) {
+    if (model != NULL)
+        model->slow_play_ns = vw__host_alloc_zeroed(1, sizeof *model->slow_play_ns);
+    if (model == NULL || model->slow_play_ns == NULL) {
         status = vw__fail_host_memory(sizeof *model, "a recording");
         goto failed;
     }
@@ -233,8 +235,10 @@ void vw__model_builder_destroy(vw__model_builder *builder)
     for (size_t i = 0; i < ARRAY_COUNT; i++)
         if (i != TRACE_RUNS)
             vw__host_free(builder->arrays[i].items);
-    if (builder->model != NULL)
+    if (builder->model != NULL) {
         vw__arena_deinit(&builder->model->arena);
+        vw__host_free(builder->model->slow_play_ns);
+    }
     vw__host_free(builder->model);
     free_scaffold(builder);
 }

@@ -19,8 +19,11 @@ void vw__tape_autocast_enter(vw__tape *tape, vw__dtype dtype)
 
 void vw__tape_autocast_leave(vw__tape *tape)
 {
-    for (size_t i = 0; i < tape->casts.count; i++)
-        vw__tensor_drop(tape, &tape->casts.items[i].made);
+    for (size_t i = 0; i < tape->casts.count; i++) {
+        vw__tape_cast *cast = &tape->casts.items[i];
+        tape->leaves.items[cast->leaf].cast = 0;
+        vw__tensor_drop(tape, &cast->made);
+    }
     tape->casts.count = 0;
     tape->is_autocast = false;
 }
@@ -30,12 +33,19 @@ static bool is_floating(vw__dtype dtype)
     return dtype == VW__DTYPE_FLOAT32 || dtype == VW__DTYPE_BFLOAT16 || dtype == VW__DTYPE_FLOAT16;
 }
 
-static vw__tape_cast *find_cast(const vw__tape *tape, uint32_t storage)
+static vw__tape_cast *find_cast(const vw__tape *tape, uint32_t leaf)
 {
-    for (size_t i = 0; i < tape->casts.count; i++)
-        if (tape->casts.items[i].parameter_storage == storage)
-            return &tape->casts.items[i];
-    return NULL;
+    uint32_t cast = tape->leaves.items[leaf].cast;
+    return cast != 0 ? &tape->casts.items[cast - 1] : NULL;
+}
+
+static void keep_cast(vw__tape *tape, uint32_t leaf, vw__tensor made)
+{
+    if (!vw__tensor_exists(made) || !VW__TAPE_RESERVE(tape, tape->casts, 1))
+        return;
+    tape->casts.items[tape->casts.count++] =
+        (vw__tape_cast){.leaf = leaf, .made = vw__tensor_hold(tape, made)};
+    tape->leaves.items[leaf].cast = (uint32_t)tape->casts.count;
 }
 
 /* Remembers the casts of trained float32 weights, while gradients are on. */
@@ -46,13 +56,12 @@ vw__tensor vw__op_autocast_lower(vw__tape *tape, vw__tensor x)
         return vw__tensor_hold(tape, x);
     bool is_remembered =
         x.dtype == VW__DTYPE_FLOAT32 && x.source.is_parameter && vw__tensor_wants_gradient(x);
-    vw__tape_cast *known = is_remembered ? find_cast(tape, x.storage) : NULL;
+    vw__tape_cast *known = is_remembered ? find_cast(tape, x.source.node) : NULL;
     if (known != NULL)
         return vw__tensor_hold(tape, known->made);
     vw__tensor made = vw__op_to(tape, x, tape->autocast_dtype);
-    if (is_remembered && vw__tensor_exists(made) && VW__TAPE_RESERVE(tape, tape->casts, 1))
-        tape->casts.items[tape->casts.count++] =
-            (vw__tape_cast){.parameter_storage = x.storage, .made = vw__tensor_hold(tape, made)};
+    if (is_remembered)
+        keep_cast(tape, x.source.node, made);
     return made;
 }
 

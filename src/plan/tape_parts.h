@@ -54,6 +54,7 @@ typedef struct vw__tape_leaf {
     uint32_t gradient; /* storage, or none */
     uint32_t arriving; /* what has come in this backward pass, or none */
     uint32_t expected; /* edges that will bring some */
+    uint32_t cast;     /* 1 + its place in the casts; 0: it is not cast in this autocast region */
 } vw__tape_leaf;
 
 typedef struct vw__tape_checkpoint_frame {
@@ -74,7 +75,7 @@ typedef struct vw__tape_checkpoint_frame {
 
 /* A weight that was cast in this autocast region. */
 typedef struct vw__tape_cast {
-    uint32_t parameter_storage;
+    uint32_t leaf;
     vw__tensor made; /* held */
 } vw__tape_cast;
 

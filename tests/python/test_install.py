@@ -491,15 +491,17 @@ print(vramwise.torch.stats()["steps"])
         folder.chmod(0o770)
         if folder.stat().st_gid == 0:  # root's group is as root
             os.chown(folder, -1, 12345)
-        for name, members, is_refused in (("me", [], False), ("me", ["me"], False), ("me", ["me", "you"], True),
-                                          ("staff", [], True), (None, [], True)):
-            with self.subTest(name=name, members=members):
+        for name, members, others, is_refused in (("me", [], [], False), ("me", ["me"], [], False), ("me", ["me", "you"], [], True),
+                                                  ("staff", [], [], True), (None, [], [], True), ("me", [], ["you"], True)):
+            with self.subTest(name=name, members=members, others=others):
                 shown, _ = self.world.run(f"""
                     import grp, os, pwd, types
                     import vramwise.torch
                     from pathlib import Path
                     from vramwise.torch import _cache
-                    pwd.getpwuid = lambda _: types.SimpleNamespace(pw_name="me", pw_gid=os.stat({str(folder)!r}).st_gid)
+                    users = [types.SimpleNamespace(pw_name=name, pw_gid=os.stat({str(folder)!r}).st_gid) for name in ["me"] + {others!r}]
+                    pwd.getpwuid = lambda _: users[0]
+                    pwd.getpwall = lambda: users
                     groups = [{name!r}] * ({name!r} is not None)
                     def find(number):
                         if not groups: raise KeyError(number)

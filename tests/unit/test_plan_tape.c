@@ -3,6 +3,7 @@
 #include "plan/tape.h"
 
 #include "plan/op.h"
+#include "plan/tape_parts.h"
 
 #include "support/cmocka_here.h"
 
@@ -301,6 +302,31 @@ static void a_trained_weight_is_cast_once_in_a_region(void **state)
     vw__tape_destroy(tape);
 }
 
+/* A search along all casts would take the square of a model's layers. */
+static void a_weight_knows_the_place_of_its_cast(void **state)
+{
+    (void)state;
+    enum { WEIGHTS = 100 };
+    vw__tape *tape = new_tape();
+    vw__tensor weights[WEIGHTS], casts[WEIGHTS];
+    for (size_t i = 0; i < WEIGHTS; i++)
+        weights[i] = new_parameter(tape);
+    vw__tape_autocast_enter(tape, VW__DTYPE_BFLOAT16);
+    for (size_t i = WEIGHTS; i-- > 0;)
+        casts[i] = vw__op_autocast_lower(tape, weights[i]);
+    for (size_t i = 0; i < WEIGHTS; i++) {
+        assert_int_equal(tape->leaves.items[weights[i].source.node].cast, WEIGHTS - i);
+        vw__tensor again = vw__op_autocast_lower(tape, weights[i]);
+        assert_int_equal(again.storage, casts[i].storage);
+        vw__tensor_drop(tape, &again);
+        vw__tensor_drop(tape, &casts[i]);
+    }
+    vw__tape_autocast_leave(tape);
+    for (size_t i = 0; i < WEIGHTS; i++)
+        assert_int_equal(tape->leaves.items[weights[i].source.node].cast, 0);
+    vw__tape_destroy(tape);
+}
+
 static void a_cast_weight_that_was_saved_outlives_its_region(void **state)
 {
     (void)state;
@@ -512,6 +538,7 @@ int main(void)
         cmocka_unit_test(a_shared_weight_waits_for_all_of_its_gradients),
         cmocka_unit_test(a_node_without_a_gradient_does_not_delay_the_others),
         cmocka_unit_test(a_trained_weight_is_cast_once_in_a_region),
+        cmocka_unit_test(a_weight_knows_the_place_of_its_cast),
         cmocka_unit_test(a_cast_weight_that_was_saved_outlives_its_region),
         cmocka_unit_test(a_frozen_weight_is_cast_at_each_use),
         cmocka_unit_test(a_checkpoint_runs_again_and_stops_with_the_last_thing_saved),

@@ -108,6 +108,44 @@ static void a_search_that_takes_half_of_the_time_is_given_up(void **state)
     record_dispose(&hand);
 }
 
+/* One replay after the other, each of which takes `ns`, until one is given up. Returns their
+ * number.
+ */
+static int replays_of(const vw_recording *recording, uint64_t ns)
+{
+    enum { ENOUGH = 200 };
+    static const vw_replay_run native = {.policy = "native"};
+    const vw_replay_options options = {.struct_size = sizeof options,
+                                       .torch_version = "2.11",
+                                       .runs = &native,
+                                       .run_count = 1,
+                                       .device = VW_BUSIEST_DEVICE};
+    int count = 0;
+    vw_replay_report *report = NULL;
+    leap_by(ns);
+    while (count < ENOUGH && vw_recording_replay(recording, &options, &report) == VW_OK) {
+        vw_replay_report_free(report);
+        count++;
+    }
+    leap_by(0);
+    return count;
+}
+
+/* The limit is 10 s, and a replay looks at the clock a few times. */
+static void all_replays_of_a_recording_have_the_time_of_one(void **state)
+{
+    (void)state;
+    hand_made_recording hand;
+    const vw_recording *recording = record_one_block(&hand);
+    assert_int_equal(replays_of(recording, 1), 200);
+    assert_in_range(replays_of(recording, SECOND_NS), 1, 9);
+    assert_string_equal(vw_last_error(), "the replays of this recording took more than 10 s for 3 "
+                                         "operations, all together, and were given up");
+    assert_int_equal(replays_of(recording, SECOND_NS), 0);
+    assert_int_equal(replays_of(recording, 1), 200); /* those that take no longer than usual */
+    record_dispose(&hand);
+}
+
 static vw_plan *plan_of(const vw_plan_model *model, uint64_t ns)
 {
     vw_plan *plan = NULL;
@@ -198,6 +236,29 @@ static void more_streams_than_memory_is_allowed_for_are_refused(void **state)
     record_dispose(&hand);
 }
 
+/* Our engine keeps 3 MiB of tables for each of the 100 streams, four at once: 1.2 GiB. */
+static void tables_of_addresses_are_counted(void **state)
+{
+    (void)state;
+    hand_made_recording hand;
+    vw_replay_report *replayed = NULL;
+    const vw_replay_run own = {.policy = "vramwise"}, native = {.policy = "native"};
+    vw_replay_options options = {.struct_size = sizeof options, .runs = &own, .run_count = 1};
+    const vw_recording *recording = record_streams(&hand, 100);
+    vw_reading_limit_set(64 * MIB);
+    assert_int_equal(vw_recording_replay(recording, &options, &replayed), VW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(vw_last_error(), "a replay with 100 streams"));
+    options.runs = &native;
+    assert_int_equal(vw_recording_replay(recording, &options, &replayed), VW_OK);
+    vw_replay_report_free(replayed);
+    options.runs = &own;
+    options.card_bytes = 1024 * MIB; /* a smaller card, smaller tables */
+    assert_int_equal(vw_recording_replay(recording, &options, &replayed), VW_OK);
+    vw_replay_report_free(replayed);
+    vw_reading_limit_set(0);
+    record_dispose(&hand);
+}
+
 static void a_few_streams_are_played_whatever_the_limit(void **state)
 {
     (void)state;
@@ -255,9 +316,11 @@ int main(void)
         cmocka_unit_test(verifying_that_takes_too_long_is_given_up),
         cmocka_unit_test(a_summary_that_takes_too_long_is_left_out),
         cmocka_unit_test(a_search_that_takes_half_of_the_time_is_given_up),
+        cmocka_unit_test(all_replays_of_a_recording_have_the_time_of_one),
         cmocka_unit_test(a_plan_is_made_without_replays_that_take_too_long),
         cmocka_unit_test(more_streams_than_memory_is_allowed_for_are_refused),
         cmocka_unit_test(more_live_memory_than_there_is_room_to_count_is_refused),
+        cmocka_unit_test(tables_of_addresses_are_counted),
         cmocka_unit_test(a_few_streams_are_played_whatever_the_limit),
         cmocka_unit_test(an_index_is_counted_once),
     };

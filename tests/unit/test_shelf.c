@@ -62,6 +62,29 @@ static void lanes_are_walked_by_rising_stream_whatever_the_order_they_came_in(vo
     vw__shelf_deinit(&shelf);
 }
 
+static size_t depth_of(const vw__tree_node *node)
+{
+    if (node == NULL)
+        return 0;
+    size_t left = depth_of(node->left), right = depth_of(node->right);
+    return 1 + (left > right ? left : right);
+}
+
+/* A recording may have as many streams as it likes. */
+static void a_lane_among_thousands_is_a_few_steps_away(void **state)
+{
+    (void)state;
+    enum { LANES = 4096 };
+    vw__shelf shelf = {.kind = VW__ENGINE_LARGE};
+    for (vw_stream stream = 0; stream < LANES; stream++)
+        assert_non_null(vw__shelf_add_lane(&shelf, stream));
+    assert_in_range(depth_of(shelf.by_stream), 12, 60);
+    for (vw_stream stream = 0; stream < LANES; stream++)
+        assert_int_equal(vw__shelf_lane(&shelf, stream)->stream, stream);
+    vw__shelf_deinit(&shelf);
+    assert_null(shelf.by_stream);
+}
+
 static bool add_four_lanes(void *context)
 {
     (void)context;
@@ -273,6 +296,7 @@ int main(void)
         cmocka_unit_test(a_shelf_has_no_lane_before_it_is_asked_for_one),
         cmocka_unit_test(adding_a_lane_twice_gives_the_same_lane),
         cmocka_unit_test(lanes_are_walked_by_rising_stream_whatever_the_order_they_came_in),
+        cmocka_unit_test(a_lane_among_thousands_is_a_few_steps_away),
         cmocka_unit_test(a_lane_that_cannot_be_made_leaves_the_others),
         cmocka_unit_test(a_block_knows_its_stream_kind_and_pool_through_its_segment),
         cmocka_unit_test(a_split_hands_out_the_low_part_and_keeps_the_rest_in_the_index),

@@ -54,14 +54,15 @@ def _check_folder(path: Path) -> None:
 
 def _has_others(group_id: int) -> bool:
     """Whether somebody else may be in the group: in any but root's, and the private one that many systems give each
-    user, which has the user's name."""
+    user, which has the user's name. Its list of members lacks those who have it as their first group."""
     if group_id == 0:
         return False
     try:
         user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(group_id)
     except KeyError:
         return True
-    return group_id != user.pw_gid or group.gr_name != user.pw_name or not set(group.gr_mem) <= {user.pw_name}
+    return group_id != user.pw_gid or group.gr_name != user.pw_name or not set(group.gr_mem) <= {user.pw_name} \
+        or any(one.pw_gid == group_id and one.pw_name != user.pw_name for one in pwd.getpwall())
 
 
 def _has_access_list(path: Path) -> bool:

@@ -9,3 +9,9 @@ it('a cell is quoted where it must be, and never a formula', () => {
   expect(tableText(['a'], [['x,"y"'], ['=1+1'], ['-1'], [-1], ['two\nlines']])).toBe('a\n"x,""y"""\n\'=1+1\n\'-1\n-1\n"two\nlines"\n');
   expect(tableText(['a', 'b'], [['x\ty', '@z']], '\t')).toBe("a\tb\nx y\t'@z\n");
 });
+
+it('a sign behind white space is marked, and so is a wide one', () => {
+  for (const cell of ['=1', ' =1', '  +1', ' -1', ' @x', '\uFF1D1', ' \uFF0B1', '\uFF0D1', '\uFF20x', '\n=1'])
+    for (const separator of [',', '\t'] as const) expect(tableText([], [[cell]], separator)).toMatch(/^\n"?'/);
+  expect(tableText([], [[' x=1']])).toBe('\n x=1\n');
+});
