@@ -55,10 +55,10 @@ struct CopyLane {
     vw_pinned_pool *host = nullptr;
     uint64_t limit_bytes = 0; // what the pool can hold on its GPU, at the last step's end
 
-    // What of it returning data may fill: some is kept for requests, which come in all sizes.
+    // What of it returning data may fill.
     uint64_t room_bytes() const
     {
-        return limit_bytes - limit_bytes / 32;
+        return vw_schedule_room_bytes(limit_bytes);
     }
 
     // Sees that the streams and the host memory are there.

@@ -297,11 +297,13 @@ VW_API uint64_t vw_schedule_stream(const uint64_t *live_bytes, size_t mark_count
  * vw_schedule_need_mark(): the first mark that does not fit while nothing is away; `mark_count` if
  * all do. vw_schedule_left_bytes(): how many of `leave_bytes` shall have left at a mark: in four
  * parts, evenly up to that one. vw_schedule_left_mark(): when something that could leave from
- * `from_mark` on shall have done so. Pure functions. */
+ * `from_mark` on shall have done so. vw_schedule_room_bytes(): how much of the device what returns
+ * may fill: some is kept for requests, which come in all sizes. Pure functions. */
 VW_API size_t vw_schedule_need_mark(const uint64_t *live_bytes, size_t mark_count,
                                     uint64_t limit_bytes);
 VW_API uint64_t vw_schedule_left_bytes(uint64_t leave_bytes, size_t need_mark, size_t mark);
 VW_API size_t vw_schedule_left_mark(size_t need_mark, size_t from_mark);
+VW_API uint64_t vw_schedule_room_bytes(uint64_t limit_bytes);
 
 /* Something that a step makes, keeps and uses again, such as an activation: it may be away from the
  * device in between. Marks are those of vw_schedule_stream(). */

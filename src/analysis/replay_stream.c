@@ -6,8 +6,9 @@
  * saved tensor of another size stays, and so does one that is freed before its turn.
  *
  * The player frees what leaves and asks for it again (vw__player_move), so that the pool, with its
- * spill, serves the rest as ever. Moves are in the order of the program, in which a block has left
- * at once. The time that copies take is for stream_cost.c.
+ * spill, serves the rest as ever. Moves are in the order of the program, at the moments at which
+ * production makes them (adapters/torch/state_stream_requests.cpp): ahead of need, then what lacks.
+ * Copies are taken to be complete by then. The time that they take is for stream_cost.c.
  *
  * Before the first step ended nobody knows what leaves, here as in production. */
 #include "analysis/replay.h"
@@ -138,6 +139,7 @@ typedef struct listing {
     bool is_streamed; /* it is not the first */
     size_t request_count, item_count, next_turn;
     size_t first_leaving, first_away; /* of turns: none before is */
+    int64_t gone_count;               /* of items: that leave, or are away */
     size_t due_count;                 /* of state_ops: those before may leave */
     uint64_t left_bytes;              /* of those: that left */
     uint64_t away_bytes;              /* of the state, now */
@@ -246,6 +248,7 @@ static void begin_step(listing *list)
     list->is_rest_asked = false;
     list->request_count = list->item_count = list->next_turn = 0;
     list->first_leaving = list->first_away = 0;
+    list->gone_count = 0;
     list->due_count = list->left_count = list->back_count = 0;
     list->left_bytes = 0;
     memset(list->item_places, ITEM_THERE,
@@ -257,36 +260,34 @@ static void begin_step(listing *list)
     }
 }
 
+static void put_item(listing *list, uint32_t item, uint8_t place)
+{
+    uint8_t before = list->item_places[item];
+    list->gone_count += (place != ITEM_THERE) - (before != ITEM_THERE);
+    list->item_places[item] = place;
+}
+
 /* Where there is room for it. */
 static vw_status try_back(listing *list, size_t op, size_t request_op, bool *is_back)
 {
     uint64_t size_bytes = is_live(list, request_op) ? size_of(list, request_op) : 0;
-    *is_back = list->live_bytes + size_bytes <= list->limit_bytes - list->limit_bytes / 32;
+    *is_back = list->live_bytes + size_bytes <= vw_schedule_room_bytes(list->limit_bytes);
     return *is_back ? add_move(list, op, request_op, VW__PLAYER_MOVE_TRY_BACK) : VW_OK;
 }
 
-/* Asks back what may be back by now, in the order of its use. `*is_all`: nothing is left to come.
- */
-static vw_status bring_items(listing *list, size_t op, bool *is_all)
+/* Asks back what may be back by now, in the order of its turn. */
+static vw_status bring_items(listing *list, size_t op)
 {
     bool is_back = true;
-    *is_all = true;
-    for (size_t i = list->first_away; i < list->turn_count; i++) {
+    for (size_t i = list->first_away; is_back && i < list->next_turn; i++) {
         const item_turn *turn = &list->turns[i];
         uint8_t *place = &list->item_places[turn->item];
-        if (turn->kind != VW__PLAYER_MOVE_TRY_BACK || *place == ITEM_THERE) {
-            list->first_away += i == list->first_away && i < list->next_turn;
-            continue;
-        }
-        if (i < list->next_turn && *place == ITEM_AWAY && is_back) {
+        if (turn->kind == VW__PLAYER_MOVE_TRY_BACK && *place == ITEM_AWAY) {
             VW__TRY(try_back(list, op, list->item_ops[turn->item], &is_back));
-            *place = is_back ? ITEM_THERE : ITEM_AWAY;
+            put_item(list, turn->item, is_back ? ITEM_THERE : ITEM_AWAY);
         }
-        if (*place != ITEM_THERE) {
-            *is_all = false;
-            if (i >= list->next_turn || !is_back)
-                return VW_OK;
-        }
+        bool is_done = turn->kind != VW__PLAYER_MOVE_TRY_BACK || *place == ITEM_THERE;
+        list->first_away += i == list->first_away && is_done;
     }
     return VW_OK;
 }
@@ -332,15 +333,14 @@ static vw_status move_items(listing *list, size_t op, size_t mark)
          list->next_turn++) {
         const item_turn *turn = &list->turns[list->next_turn];
         size_t request_op = turn->item < list->item_count ? list->item_ops[turn->item] : NO_OP;
-        uint8_t *place = &list->item_places[turn->item];
-        if (request_op == NO_OP || !is_live(list, request_op))
+        if (request_op == NO_OP)
             continue;
-        if (turn->kind == VW__PLAYER_MOVE_OUT)
-            *place = ITEM_LEAVING;
-        else if (turn->kind == VW__PLAYER_MOVE_BACK) {
-            if (*place == ITEM_AWAY)
+        if (turn->kind == VW__PLAYER_MOVE_OUT && is_live(list, request_op)) {
+            put_item(list, turn->item, ITEM_LEAVING);
+        } else if (turn->kind == VW__PLAYER_MOVE_BACK) {
+            if (list->item_places[turn->item] == ITEM_AWAY)
                 VW__TRY(add_move(list, op, request_op, VW__PLAYER_MOVE_BACK));
-            *place = ITEM_THERE;
+            put_item(list, turn->item, ITEM_THERE);
         }
     }
     return VW_OK;
@@ -352,13 +352,12 @@ static vw_status let_items_go(listing *list, size_t op, size_t mark, uint64_t mo
 {
     for (; list->first_leaving < list->next_turn; list->first_leaving++) {
         const item_turn *turn = &list->turns[list->first_leaving];
-        uint8_t *place = &list->item_places[turn->item];
-        if (turn->kind != VW__PLAYER_MOVE_OUT || *place != ITEM_LEAVING)
+        if (turn->kind != VW__PLAYER_MOVE_OUT || list->item_places[turn->item] != ITEM_LEAVING)
             continue;
         if (vw_schedule_left_mark(list->need_mark, turn->mark) > mark &&
             list->live_bytes <= most_bytes)
             return VW_OK;
-        *place = ITEM_AWAY;
+        put_item(list, turn->item, ITEM_AWAY);
         VW__TRY(add_move(list, op, list->item_ops[turn->item], VW__PLAYER_MOVE_OUT));
     }
     return VW_OK;
@@ -397,12 +396,11 @@ static vw_status note_request(listing *list, size_t op)
 {
     const vw__stream_steps_one *model = &list->stream->model;
     size_t mark = list->request_count++ / model->per_mark;
-    bool is_all = true;
     VW__TRY(move_items(list, op, mark));
-    VW__TRY(bring_items(list, op, &is_all));
+    VW__TRY(bring_items(list, op));
     if (mark >= model->step.optimizer_mark || mark >= model->step.mark_count)
         VW__TRY(bring_rest(list, op));
-    else if (is_all)
+    else if (list->gone_count == 0)
         VW__TRY(bring_state(list, op, mark));
     return make_room(list, op, mark, size_of(list, op));
 }

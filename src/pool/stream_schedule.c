@@ -28,8 +28,9 @@
 
 /* docs/design/010-spill.md has the measurements behind these. */
 enum {
-    PARTS = 4,    /* that leave together: each costs the program a call */
-    LAG_SHARE = 8 /* of the marks up to the first need: so long a saved tensor's copy may take */
+    PARTS = 4,      /* that leave together: each costs the program a call */
+    LAG_SHARE = 8,  /* of the marks up to the first need: so long a saved tensor's copy may take */
+    KEPT_SHARE = 32 /* of the device */
 };
 
 size_t vw_schedule_need_mark(const uint64_t *live_bytes, size_t mark_count, uint64_t limit_bytes)
@@ -51,6 +52,11 @@ uint64_t vw_schedule_left_bytes(uint64_t leave_bytes, size_t need_mark, size_t m
 size_t vw_schedule_left_mark(size_t need_mark, size_t from_mark)
 {
     return from_mark + need_mark / LAG_SHARE;
+}
+
+uint64_t vw_schedule_room_bytes(uint64_t limit_bytes)
+{
+    return limit_bytes - limit_bytes / KEPT_SHARE;
 }
 
 uint64_t vw_schedule_stream(const uint64_t *live_bytes, size_t mark_count, uint64_t limit_bytes,

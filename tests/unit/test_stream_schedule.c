@@ -118,6 +118,7 @@ static void what_is_saved_has_an_eighth_of_that_time_to_leave(void **state)
     (void)state;
     assert_int_equal(vw_schedule_left_mark(160, 7), 27);
     assert_int_equal(vw_schedule_left_mark(0, 7), 7);
+    assert_int_equal(vw_schedule_room_bytes(3200), 3100);
 }
 
 int main(void)
