@@ -429,6 +429,27 @@ static void what_left_ahead_is_free_when_all_is_over_that_was_queued_or_somebody
     }
 }
 
+// Its block is live until it is freed, and it is away: the next schedule counts it once.
+static void what_left_ahead_is_counted_once(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State first(adapter.allocate(8 * part)), second(adapter.allocate(8 * part));
+    know_a_step(adapter, first, second);
+    adapter.raw_delete(adapter.raw_alloc(part));
+    vw_device *device = opened_device(0);
+    assert_int_equal(vw_device_hold_streams(device, true), VW_OK);
+    void *block = adapter.raw_alloc(4 * part);
+    assert_false(is_on_device(adapter, first));
+    adapter.raw_delete(
+        adapter.raw_alloc(8 * part)); // 28 at most, on a device of 32 less its margin
+    adapter.raw_delete(block);
+    assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
+    assert_true(begin_step(first) && begin_step(second));
+    move(first, VRAMWISE_TORCH_NOTE_STEP);
+    move(second, VRAMWISE_TORCH_NOTE_STEP);
+    assert_int_equal(vramwise_torch_stream_plan(0, 1), 0);
+}
+
 static void at_the_end_nothing_is_kept_that_left_ahead(void **)
 {
     Adapter &adapter = streaming_adapter();
@@ -448,13 +469,22 @@ static void ahead_of_need_nobody_waits_for_a_gpu_that_has_nothing_to_do(void **)
 {
     Adapter &adapter = streaming_adapter();
     State state(adapter.allocate(8 * part));
+    state.fill(4);
     end_step({&state});
-    assert_int_equal(move(state, VRAMWISE_TORCH_COPY_OUT), 8 * part);
-    vramwise_torch_stream_wait(state.tensor(), state.object(), 1); // it was not even begun
+    vw_device *device = opened_device(0);
+    assert_int_equal(vw_device_hold_streams(device, true), VW_OK); // the copy is under way
+    assert_int_equal(move(state, VRAMWISE_TORCH_COPY_AT_ONCE), 8 * part);
+    vw_device_calls before{}, after{};
+    assert_int_equal(vw_device_get_calls(device, &before), VW_OK);
+    vramwise_torch_stream_wait(state.tensor(), state.object(), 1);
+    assert_int_equal(vw_device_get_calls(device, &after), VW_OK);
+    assert_true(after.count[VW_DEVICE_CALL_EVENT_QUERY] <=
+                before.count[VW_DEVICE_CALL_EVENT_QUERY] + 2);
     assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 0);
-    finish_copy(adapter, state);
+    assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
     assert_int_equal(move(state, VRAMWISE_TORCH_BIND_OUT), 8 * part);
     vramwise_torch_stream_release(0, 1);
+    assert_true(state.is_filled_with(4));
 }
 
 static std::vector<vw_stream> streams_of_copies;
@@ -881,6 +911,7 @@ int main()
         cmocka_unit_test(state_leaves_part_by_part_before_anything_lacks),
         cmocka_unit_test(
             what_left_ahead_is_free_when_all_is_over_that_was_queued_or_somebody_needs_it),
+        cmocka_unit_test(what_left_ahead_is_counted_once),
         cmocka_unit_test(at_the_end_nothing_is_kept_that_left_ahead),
         cmocka_unit_test(ahead_of_need_nobody_waits_for_a_gpu_that_has_nothing_to_do),
         cmocka_unit_test(copies_of_a_track_take_turns_on_two_streams_and_keep_their_order),
