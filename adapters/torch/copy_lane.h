@@ -19,6 +19,9 @@ namespace vramwise_torch
 class CopyTrack
 {
   public:
+    // What a copy of the program's own may have to wait for: a third of a millisecond.
+    static constexpr uint64_t chunk_bytes = uint64_t{16} << 20;
+
     bool open(const vw_device &device);
     // Its next copy, and so all that follow, wait for `event`.
     bool wait(const vw_device &device, vw_device_event event) const;
@@ -33,9 +36,6 @@ class CopyTrack
     }
 
   private:
-    // What a copy of the program's own may have to wait for: a third of a millisecond.
-    static constexpr uint64_t chunk_bytes = uint64_t{16} << 20;
-
     bool copy_chunk(const vw_device &device, vw_device_ptr to, vw_device_ptr from,
                     uint64_t size_bytes);
     bool note_end(const vw_device &device);

@@ -288,7 +288,8 @@ bool StateStream::copy_chunk(Lane &lane, Piece &piece, SavedStream::Left &left)
             return false;
         put(piece, leaving);
     }
-    const uint64_t size_bytes = std::min(chunk_bytes, piece.size_bytes - piece.copied_bytes);
+    const uint64_t size_bytes =
+        std::min(CopyTrack::chunk_bytes, piece.size_bytes - piece.copied_bytes);
     if (!lane.copies.state_out.copy(device, address_of(piece.host) + piece.copied_bytes,
                                     from + piece.copied_bytes, size_bytes))
         return false;

@@ -109,8 +109,8 @@ class StateStream
     // Its optimizer has stepped, on the current stream.
     void note_step(NamedTensor tensor);
     // Has a piece copied to the host, from the next request on: its bytes, or 0. By chunks, whoever
-    // pump()s: copies go through one engine in the order in which they are queued, and so a small
-    // one of the program's, such as that of a loss, waits for few bytes only.
+    // pump()s: few are queued at a time, so that few are waited for by whoever waits for all that
+    // is queued.
     uint64_t copy_out(NamedTensor tensor);
     // The same at once, behind all that is queued: what was written before is in the copy, and what
     // was written since shows in the version.
@@ -205,7 +205,6 @@ class StateStream
     static constexpr uint64_t least_bytes = uint64_t{1} << 20;
     // That a thread with Python's lock waits for another one here.
     static constexpr std::chrono::milliseconds a_moment{100};
-    static constexpr uint64_t chunk_bytes = uint64_t{16} << 20;
     // Moments up to the first need of a step: two of them apart, the GPU has enough to do.
     static constexpr size_t moment_share = 16;
     // Part of a step that passes before memory that came back too early may come again.
