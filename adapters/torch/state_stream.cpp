@@ -442,17 +442,32 @@ bool StateStream::is_reuse_ordered(Lane &lane, DevicePools &pools,
 }
 
 // Once nobody can use them any more. `freed` ends without the lock.
-void StateStream::settle_left(Lane &lane, const DevicePools &pools,
-                              std::vector<c10::DataPtr> &freed)
+void StateStream::settle_ending(Lane &lane, const DevicePools &pools,
+                                std::vector<c10::DataPtr> &freed)
 {
     const vw_device &device = *pools.device;
-    if (!lane.has_left_end || device.table->event_query(device.context, lane.left_end) != VW_OK)
+    if (lane.ending.empty() || device.table->event_query(device.context, lane.end) != VW_OK)
         return;
-    freed.swap(lane.left);
-    lane.left_bytes = 0;
-    lane.has_left_end = false;
+    freed.swap(lane.ending);
+    lane.ending_bytes = 0;
     for (const c10::DataPtr &block : freed) // else it is freed behind these streams
         unrecord_use(pool_of(pools), address_of(block.get()), lane.copies.state_out);
+}
+
+// What was ending before ends later, too. False: nobody can tell when.
+bool StateStream::begin_ending(Lane &lane, DevicePools &pools)
+{
+    const vw_device &device = *pools.device;
+    lane.ending.reserve(lane.ending.size() + lane.left.size());
+    if ((lane.end == 0 && device.table->event_create(device.context, &lane.end) != VW_OK) ||
+        !record_all(pools, lane.end))
+        return false;
+    for (c10::DataPtr &block : lane.left)
+        lane.ending.push_back(std::move(block));
+    lane.left.clear();
+    lane.ending_bytes += lane.left_bytes;
+    lane.left_bytes = 0;
+    return true;
 }
 
 uint64_t StateStream::release(DevicePools &pools, bool is_ahead)
@@ -464,16 +479,17 @@ uint64_t StateStream::release(DevicePools &pools, bool is_ahead)
     {
         std::unique_lock<YieldingMutex> hold(lock_, a_moment); // it may have Python's
         Lane &lane = lane_of(pools);
-        if (!hold.owns_lock() || lane.left.empty())
+        if (!hold.owns_lock() || lane.left.size() + lane.ending.size() == 0)
             return 0; // the next one frees them
-        lane.has_left_end = is_ahead &&
-                            (lane.left_end != 0 ||
-                             device.table->event_create(device.context, &lane.left_end) == VW_OK) &&
-                            record_all(pools, lane.left_end);
-        if (lane.has_left_end)
-            return lane.left_bytes;
-        freed.swap(lane.left);
-        lane.left_bytes = 0;
+        if (is_ahead && begin_ending(lane, pools))
+            return lane.ending_bytes;
+        freed.reserve(lane.left.size() + lane.ending.size());
+        for (std::vector<c10::DataPtr> *blocks : {&lane.left, &lane.ending}) {
+            for (c10::DataPtr &block : *blocks)
+                freed.push_back(std::move(block));
+            blocks->clear();
+        }
+        lane.left_bytes = lane.ending_bytes = 0;
         is_ordered = is_reuse_ordered(lane, pools, freed, &freed_bytes);
     }
     if (is_ordered || device.table->synchronize(device.context) == VW_OK)

@@ -184,12 +184,11 @@ class StateStream
         vw_device_event step_end = 0;
         bool has_step_end = false;
 
-        // Blocks that nothing is bound to, until they are freed: by release(), or when all is over
-        // that was queued.
-        std::vector<c10::DataPtr> left;
-        uint64_t left_bytes = 0;
-        vw_device_event left_end = 0;
-        bool has_left_end = false;
+        // Blocks that nothing is bound to, until release(). Those that it is to free later are
+        // ending: until all is over that was queued then.
+        std::vector<c10::DataPtr> left, ending;
+        uint64_t left_bytes = 0, ending_bytes = 0;
+        vw_device_event end = 0; // of those that are ending
         StreamCounts counts;
     };
     struct Holders {
@@ -236,8 +235,9 @@ class StateStream
     uint64_t drop_returns(const DevicePools &device);
     void look_at_request(DevicePools &device, uint64_t size_bytes);
     bool settle(Lane &lane, const DevicePools &device);
-    static void settle_left(Lane &lane, const DevicePools &device,
-                            std::vector<c10::DataPtr> &freed);
+    static void settle_ending(Lane &lane, const DevicePools &device,
+                              std::vector<c10::DataPtr> &freed);
+    static bool begin_ending(Lane &lane, DevicePools &device);
     void pump_device(DevicePools &device);
     bool has_state_to_move(const DevicePools &device);
     uint64_t shortfall_bytes(DevicePools &device, uint64_t size_bytes, bool is_missed);

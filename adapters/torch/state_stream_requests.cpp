@@ -58,14 +58,14 @@ bool StateStream::settle(Lane &lane, const DevicePools &device)
     if (!hold.owns_lock())
         return true;
     lane.saved->settle(lane.requests, left);
-    settle_left(lane, device, freed);
+    settle_ending(lane, device, freed);
     if (lane.due_pieces != 0 && !lane.is_pumping) {
         lane.is_pumping = true;
         std::lock_guard<std::mutex> hold_pump(pump_lock_);
         is_pump_wanted_ = true;
         pump_changed_.notify_all();
     }
-    return !(lane.has_left_end || lane.saved->is_late(lane.requests)) || is_parked_ ||
+    return (lane.ending.empty() && !lane.saved->is_late(lane.requests)) || is_parked_ ||
            !has_work(lane, device);
 }
 
@@ -159,7 +159,7 @@ void StateStream::look_at_request(DevicePools &device, uint64_t size_bytes)
             begin_returns(lane, device);
         const uint64_t live_bytes = live_bytes_of(device);
         ahead_bytes = is_parked_ ? 0 : due_ahead_bytes(lane, device);
-        mark(lane, live_bytes - lane.left_bytes + lane.bytes_in[away] +
+        mark(lane, live_bytes - lane.left_bytes - lane.ending_bytes + lane.bytes_in[away] +
                        lane.saved->counts().away_bytes + size_bytes);
         if (ahead_bytes == 0 && live_bytes + size_bytes <= lane.copies.limit_bytes)
             return;

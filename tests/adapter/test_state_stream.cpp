@@ -429,6 +429,33 @@ static void what_left_ahead_is_free_when_all_is_over_that_was_queued_or_somebody
     }
 }
 
+// What was queued in between may still read it.
+static void what_is_bound_out_later_is_not_freed_with_what_left_before(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State first(adapter.allocate(8 * part)), second(adapter.allocate(8 * part));
+    know_a_step(adapter, first, second);
+    adapter.raw_delete(adapter.raw_alloc(part));
+    vw_device *device = opened_device(0);
+    assert_int_equal(vw_device_hold_streams(device, true), VW_OK);
+    void *block = adapter.raw_alloc(4 * part);
+    assert_true(!is_on_device(adapter, first) && is_on_device(adapter, second));
+    for (vw_stream stream : {vw_stream{0}, vw_stream{9}})
+        assert_int_equal(vw_device_complete(device, stream), VW_OK);
+    const vw_device_event reader = work_on(device, 9);
+    assert_int_equal(move(second, VRAMWISE_TORCH_BIND_OUT), 8 * part);
+    adapter.raw_delete(adapter.raw_alloc(part));
+    assert_int_equal(live_bytes(adapter), 12 * part); // the first is free
+    vramwise_torch_stream_release(0, 1);
+    adapter.raw_delete(adapter.raw_alloc(part));
+    assert_int_equal(live_bytes(adapter), 12 * part);
+    assert_false(is_over(device, reader));
+    assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
+    adapter.raw_delete(adapter.raw_alloc(part));
+    assert_int_equal(live_bytes(adapter), 4 * part);
+    adapter.raw_delete(block);
+}
+
 // Its block is live until it is freed, and it is away: the next schedule counts it once.
 static void what_left_ahead_is_counted_once(void **)
 {
@@ -911,6 +938,7 @@ int main()
         cmocka_unit_test(state_leaves_part_by_part_before_anything_lacks),
         cmocka_unit_test(
             what_left_ahead_is_free_when_all_is_over_that_was_queued_or_somebody_needs_it),
+        cmocka_unit_test(what_is_bound_out_later_is_not_freed_with_what_left_before),
         cmocka_unit_test(what_left_ahead_is_counted_once),
         cmocka_unit_test(at_the_end_nothing_is_kept_that_left_ahead),
         cmocka_unit_test(ahead_of_need_nobody_waits_for_a_gpu_that_has_nothing_to_do),
