@@ -23,7 +23,8 @@ constexpr size_t most_marks = 4096;
 // pages for every request.
 constexpr uint64_t slack_share = 32;
 // For Python's thread to bind pieces. It may never come to it, if whoever has Python's lock waits
-// for the thread that asks. Then the request goes the old way, and nobody is asked again.
+// for the thread that asks. Then the request goes the old way, and nobody is asked again. Ahead of
+// need a moment has to be enough, and nothing follows if it is not.
 constexpr std::chrono::seconds patience{5};
 // Between two looks at a condition. Older C libraries can lose a wake-up (glibc's bug 25847), and
 // older C++ libraries lack the function that waits without an end.
@@ -292,7 +293,8 @@ bool StateStream::ask_python(const DevicePools &device, uint64_t size_bytes, boo
 {
     if (has_lock_() != 0)
         return room_maker_(device.index, size_bytes, is_ahead) != 0;
-    const auto end = std::chrono::steady_clock::now() + patience;
+    const auto end = std::chrono::steady_clock::now() +
+                     (is_ahead ? a_moment : std::chrono::milliseconds(patience));
     std::unique_lock<std::timed_mutex> asking(asking_, end);
     std::unique_lock<std::mutex> hold(need_lock_);
     if (!asking.owns_lock() || !is_on())
@@ -308,7 +310,7 @@ bool StateStream::ask_python(const DevicePools &device, uint64_t size_bytes, boo
         need_changed_.wait_for(hold, look_pause);
     const bool is_done = is_over();
     need_ = Need::none;
-    if (!is_done)
+    if (!is_done && !is_ahead)
         is_on_.store(false);
     return is_worth_while_;
 }

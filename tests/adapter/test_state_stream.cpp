@@ -514,6 +514,21 @@ static void ahead_of_need_nobody_waits_for_a_gpu_that_has_nothing_to_do(void **)
     assert_true(state.is_filled_with(4));
 }
 
+static void ahead_of_need_nobody_minds_that_python_is_busy(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State first(adapter.allocate(8 * part)), second(adapter.allocate(8 * part));
+    know_a_step(adapter, first, second);
+    has_python_lock = false; // and nobody answers
+    adapter.raw_delete(adapter.raw_alloc(part));
+    adapter.raw_delete(adapter.raw_alloc(4 * part));
+    assert_true(is_on_device(adapter, first) && is_on_device(adapter, second));
+    has_python_lock = true;
+    adapter.raw_delete(adapter.raw_alloc(4 * part));
+    assert_int_equal(asked_ahead, 1);
+    assert_false(is_on_device(adapter, first)); // all goes on
+}
+
 static std::vector<vw_stream> streams_of_copies;
 static const vw_device_table *real_table;
 
@@ -942,6 +957,7 @@ int main()
         cmocka_unit_test(what_left_ahead_is_counted_once),
         cmocka_unit_test(at_the_end_nothing_is_kept_that_left_ahead),
         cmocka_unit_test(ahead_of_need_nobody_waits_for_a_gpu_that_has_nothing_to_do),
+        cmocka_unit_test(ahead_of_need_nobody_minds_that_python_is_busy),
         cmocka_unit_test(copies_of_a_track_take_turns_on_two_streams_and_keep_their_order),
         cmocka_unit_test(a_thread_that_waits_has_the_lock_before_the_one_that_copies),
         cmocka_unit_test(a_write_while_it_leaves_keeps_it_on_the_device),
