@@ -44,8 +44,6 @@ uint32_t version_of(NamedTensor tensor)
     return tensor.impl->version_counter().current_version();
 }
 
-constexpr std::chrono::microseconds look_pause{50}; // between two looks at a copy
-
 // Of a storage that we hold weakly: PyTorch's headers refuse to ask that of any other.
 uint32_t uses_of(c10::StorageImpl *storage)
 {
@@ -357,6 +355,15 @@ bool StateStream::has_work(const Lane &lane, const DevicePools &pools)
                VW_ERR_NOT_READY;
 }
 
+// For a pause.
+bool StateStream::may_wait(Lane &lane, const DevicePools &device)
+{
+    if (lane.patience < short_pause || !has_work(lane, device))
+        return false;
+    lane.patience -= short_pause;
+    return true;
+}
+
 bool StateStream::is_leaving_still(const Piece &piece)
 {
     const vw_device &device = *piece.device->device;
@@ -372,12 +379,10 @@ void StateStream::wait(NamedTensor tensor, bool is_ahead)
         SavedStream::Left left;
         std::unique_lock<YieldingMutex> hold(lock_);
         const Piece *piece = find(tensor);
-        const auto end = std::chrono::steady_clock::now() + a_moment;
         while (is_ahead && piece != nullptr && is_on() && is_leaving_still(*piece) &&
-               has_work(lane_of(*piece->device), *piece->device) &&
-               std::chrono::steady_clock::now() < end) {
+               may_wait(lane_of(*piece->device), *piece->device)) {
             hold.unlock();
-            std::this_thread::sleep_for(look_pause);
+            std::this_thread::sleep_for(short_pause);
             hold.lock();
             piece = find(tensor);
         }
@@ -420,9 +425,9 @@ uint64_t StateStream::bind_out(NamedTensor tensor)
 // Has the streams whose memory the blocks are wait for all that is queued, on whichever stream:
 // work that reads them may be anywhere. The copies out are complete: bind_out() has seen it.
 bool StateStream::is_reuse_ordered(Lane &lane, DevicePools &pools,
-                                   const std::vector<c10::DataPtr> &blocks, uint64_t *freed_bytes)
+                                   const std::vector<c10::DataPtr> &blocks,
+                                   std::vector<vw_stream> &streams, uint64_t *freed_bytes)
 {
-    std::vector<vw_stream> streams;
     for (const c10::DataPtr &block : blocks) {
         const vw_device_ptr address = address_of(block.get());
         vw_block_place place{};
@@ -481,8 +486,10 @@ uint64_t StateStream::release(DevicePools &pools, bool is_ahead)
         Lane &lane = lane_of(pools);
         if (!hold.owns_lock() || lane.left.size() + lane.ending.size() == 0)
             return 0; // the next one frees them
-        if (is_ahead && begin_ending(lane, pools))
-            return lane.ending_bytes;
+        if (is_ahead) // else they stay until somebody needs them
+            return begin_ending(lane, pools) ? lane.ending_bytes : 0;
+        std::vector<vw_stream> streams;
+        streams.reserve(lane.left.size() + lane.ending.size());
         freed.reserve(lane.left.size() + lane.ending.size());
         for (std::vector<c10::DataPtr> *blocks : {&lane.left, &lane.ending}) {
             for (c10::DataPtr &block : *blocks)
@@ -490,7 +497,7 @@ uint64_t StateStream::release(DevicePools &pools, bool is_ahead)
             blocks->clear();
         }
         lane.left_bytes = lane.ending_bytes = 0;
-        is_ordered = is_reuse_ordered(lane, pools, freed, &freed_bytes);
+        is_ordered = is_reuse_ordered(lane, pools, freed, streams, &freed_bytes);
     }
     if (is_ordered || device.table->synchronize(device.context) == VW_OK)
         return freed_bytes;

@@ -176,7 +176,9 @@ class StateStream
         uint64_t ahead_bytes = 0; // that were to have left so far (vw_schedule_left_bytes())
         // Behind what was queued at the two newest of some moments of the step.
         std::array<vw_device_event, 2> moments{};
-        size_t moment_count = 0;             // in this step
+        size_t moment_count = 0; // in this step
+        // How much longer this step may be kept waiting for a GPU that has enough to do.
+        std::chrono::microseconds patience{0};
         size_t due_pieces = 0;               // to be copied out, from the next request on
         std::atomic<bool> is_pumping{false}; // that has come
         std::array<vw_device_event, 2> chunk_ends{};
@@ -204,6 +206,9 @@ class StateStream
     static constexpr uint64_t least_bytes = uint64_t{1} << 20;
     // That a thread with Python's lock waits for another one here.
     static constexpr std::chrono::milliseconds a_moment{100};
+    // That a step is kept waiting ahead of need: a GPU may stand still, too.
+    static constexpr std::chrono::seconds step_patience{1};
+    static constexpr std::chrono::microseconds short_pause{50}; // between two looks at a GPU
     // Moments up to the first need of a step: two of them apart, the GPU has enough to do.
     static constexpr size_t moment_share = 16;
     // Part of a step that passes before memory that came back too early may come again.
@@ -229,12 +234,13 @@ class StateStream
     bool copy_due(Lane &lane, DevicePools &device, const Piece *last, SavedStream::Left &left);
     static void put_returns_off(Lane &lane);
     bool is_reuse_ordered(Lane &lane, DevicePools &pools, const std::vector<c10::DataPtr> &blocks,
-                          uint64_t *freed_bytes);
+                          std::vector<vw_stream> &streams, uint64_t *freed_bytes);
     void drop_block(Piece &piece);
     void begin_returns(Lane &lane, const DevicePools &device);
     uint64_t drop_returns(const DevicePools &device);
     void look_at_request(DevicePools &device, uint64_t size_bytes);
     bool settle(Lane &lane, const DevicePools &device);
+    static bool may_wait(Lane &lane, const DevicePools &device);
     static void settle_ending(Lane &lane, const DevicePools &device,
                               std::vector<c10::DataPtr> &freed);
     static bool begin_ending(Lane &lane, DevicePools &device);

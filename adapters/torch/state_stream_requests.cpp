@@ -30,7 +30,6 @@ constexpr std::chrono::seconds patience{5};
 // older C++ libraries lack the function that waits without an end.
 constexpr std::chrono::seconds look_pause{1};
 constexpr std::chrono::microseconds chunk_pause{100}; // a chunk takes three of it
-constexpr std::chrono::microseconds short_pause{50};  // between two looks at a GPU
 
 } // namespace
 
@@ -67,7 +66,7 @@ bool StateStream::settle(Lane &lane, const DevicePools &device)
         pump_changed_.notify_all();
     }
     return (lane.ending.empty() && !lane.saved->is_late(lane.requests)) || is_parked_ ||
-           !has_work(lane, device);
+           !may_wait(lane, device);
 }
 
 // Two chunks are queued at any time: one is copied, and the next is there when it is over.
@@ -145,9 +144,7 @@ void StateStream::look_at_request(DevicePools &device, uint64_t size_bytes)
 {
     Lane &lane = lane_of(device);
     uint64_t ahead_bytes = 0;
-    const auto end = std::chrono::steady_clock::now() + a_moment;
-    while (!settle(lane, device) && is_on() && has_lock_() == 0 &&
-           std::chrono::steady_clock::now() < end)
+    while (!settle(lane, device) && is_on() && has_lock_() == 0)
         std::this_thread::sleep_for(short_pause);
     {
         std::unique_lock<YieldingMutex> hold(lock_, a_moment);
@@ -193,6 +190,7 @@ uint64_t StateStream::plan(DevicePools &device, bool is_step_end)
             vw_schedule_need_mark(lane.marks.data(), lane.marks.size(), lane.copies.limit_bytes);
         lane.ahead_bytes = 0;
         lane.moment_count = 0;
+        lane.patience = step_patience;
         lane.saved->plan(lane.marks, lane.per_mark, away_bytes, lane.need_mark);
         lane.marks.clear();
         lane.requests = lane.requests_before_step = 0;

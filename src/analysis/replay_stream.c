@@ -194,6 +194,11 @@ static bool is_live(const listing *list, size_t request_op)
     return list->op_of_slot[list->script->ops[request_op].slot] == request_op;
 }
 
+static bool is_away(const listing *list, size_t request_op)
+{
+    return is_live(list, request_op) && list->slot_bytes[list->script->ops[request_op].slot] == 0;
+}
+
 static uint64_t size_of(const listing *list, size_t request_op)
 {
     return vw__lifetime_bytes_of(list->script->ops[request_op].size_bytes);
@@ -218,10 +223,10 @@ static vw_status add_move(listing *list, size_t before_op, size_t request_op, ui
     VW__TRY(vw__array_make_room(&list->moves, &list->move_room, list->move_count,
                                 sizeof *list->moves, "what streams move"));
     list->moves[list->move_count++] = (vw__player_move){before_op, request_op, kind};
-    bool is_out = kind == VW__PLAYER_MOVE_OUT;
+    bool is_out = kind == VW__PLAYER_MOVE_OUT, was_out = is_away(list, request_op);
     uint64_t size_bytes = size_of(list, request_op);
     set_bytes(list, list->script->ops[request_op].slot, is_out ? 0 : size_bytes);
-    if (list->stream->kinds[request_op] == VW__REPLAY_STREAM_STATE)
+    if (is_out != was_out && list->stream->kinds[request_op] == VW__REPLAY_STREAM_STATE)
         list->away_bytes += is_out ? size_bytes : -size_bytes;
     return VW_OK;
 }
@@ -292,11 +297,6 @@ static vw_status bring_items(listing *list, size_t op)
     return VW_OK;
 }
 
-static bool is_away(const listing *list, size_t request_op)
-{
-    return is_live(list, request_op) && list->slot_bytes[list->script->ops[request_op].slot] == 0;
-}
-
 /* Asks state back, as much as may be back at the mark, in the order in which it left. */
 static vw_status bring_state(listing *list, size_t op, size_t mark)
 {
@@ -321,8 +321,7 @@ static vw_status bring_rest(listing *list, size_t op)
         return VW_OK;
     list->is_rest_asked = true;
     for (size_t i = 0; i < list->left_count; i++)
-        if (is_away(list, list->state_ops[i]))
-            VW__TRY(add_move(list, op, list->state_ops[i], VW__PLAYER_MOVE_TRY_BACK));
+        VW__TRY(add_move(list, op, list->state_ops[i], VW__PLAYER_MOVE_TRY_BACK));
     list->back_count = list->left_count;
     return VW_OK;
 }
@@ -385,6 +384,8 @@ static vw_status make_room(listing *list, size_t op, size_t mark, uint64_t size_
     if (is_lacking)
         most_bytes = list->limit_bytes - vw__min_u64(size_bytes, list->limit_bytes);
     VW__TRY(let_items_go(list, op, mark, most_bytes));
+    if (list->is_rest_asked) /* the optimizer has it in hand */
+        return VW_OK;
     if (is_lacking || mark <= list->need_mark)
         VW__TRY(let_state_go(
             list, op,
