@@ -134,6 +134,7 @@ typedef struct listing {
     vw__player_move *moves; /* handed out */
     size_t move_count, move_room;
     uint64_t live_bytes; /* on the device */
+    uint64_t away_bytes; /* of the state: not on it */
 
     /* The step under way. */
     bool is_streamed; /* it is not the first */
@@ -141,10 +142,9 @@ typedef struct listing {
     size_t first_leaving, first_away; /* of turns: none before is */
     int64_t gone_count;               /* of items: that leave, or are away */
     size_t due_count;                 /* of state_ops: those before may leave */
-    uint64_t left_bytes;              /* of those: that left */
-    uint64_t away_bytes;              /* of the state, now */
     size_t left_count;                /* of those: these left, or are dead */
     size_t back_count;                /* of those: these were asked back */
+    uint64_t left_bytes;              /* that left in this step */
     bool is_rest_asked;               /* the optimizer's step has begun */
 } listing;
 

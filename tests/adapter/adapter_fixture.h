@@ -70,6 +70,20 @@ inline bool contains(const std::string &text, const std::string &part)
     return text.find(part) != std::string::npos;
 }
 
+// Work on a held stream, which ends when it is told to, or somebody waits for it.
+inline vw_device_event work_on(vw_device *device, vw_stream stream)
+{
+    vw_device_event end = 0;
+    assert_int_equal(device->table->event_create(device->context, &end), VW_OK);
+    assert_int_equal(device->table->event_record(device->context, end, stream), VW_OK);
+    return end;
+}
+
+inline bool is_over(vw_device *device, vw_device_event end)
+{
+    return device->table->event_query(device->context, end) == VW_OK;
+}
+
 // A context with a number, and a recorder that gives each call a new one.
 struct NumberedContext final : c10::GatheredContext {
     explicit NumberedContext(int to_have);

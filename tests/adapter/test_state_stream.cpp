@@ -269,20 +269,6 @@ static void what_is_due_is_copied_beside_the_program(void **)
     assert_true(state.is_filled_with(3));
 }
 
-// Work on a held stream, which ends when it is told to, or somebody waits for it.
-static vw_device_event work_on(vw_device *device, vw_stream stream)
-{
-    vw_device_event end = 0;
-    assert_int_equal(device->table->event_create(device->context, &end), VW_OK);
-    assert_int_equal(device->table->event_record(device->context, end, stream), VW_OK);
-    return end;
-}
-
-static bool is_over(vw_device *device, vw_device_event end)
-{
-    return device->table->event_query(device->context, end) == VW_OK;
-}
-
 // A step's forward pass is queued long before the GPU comes to it.
 static void a_copy_waits_for_its_step_and_for_nothing_later(void **)
 {
@@ -367,6 +353,18 @@ static void know_a_step(Adapter &adapter, State &first, State &second)
     asked = asked_ahead = 0;
 }
 
+// The same, and the first has left ahead of need, while work is queued everywhere. A block that is
+// live.
+static void *have_the_first_leave(Adapter &adapter, State &first, State &second)
+{
+    know_a_step(adapter, first, second);
+    adapter.raw_delete(adapter.raw_alloc(part));
+    assert_int_equal(vw_device_hold_streams(opened_device(0), true), VW_OK);
+    void *block = adapter.raw_alloc(4 * part);
+    assert_true(!is_on_device(adapter, first) && is_on_device(adapter, second));
+    return block;
+}
+
 static int64_t live_bytes(Adapter &adapter)
 {
     return adapter.getDeviceStats(0).allocated_bytes[0].current;
@@ -434,12 +432,8 @@ static void what_is_bound_out_later_is_not_freed_with_what_left_before(void **)
 {
     Adapter &adapter = streaming_adapter();
     State first(adapter.allocate(8 * part)), second(adapter.allocate(8 * part));
-    know_a_step(adapter, first, second);
-    adapter.raw_delete(adapter.raw_alloc(part));
+    void *block = have_the_first_leave(adapter, first, second);
     vw_device *device = opened_device(0);
-    assert_int_equal(vw_device_hold_streams(device, true), VW_OK);
-    void *block = adapter.raw_alloc(4 * part);
-    assert_true(!is_on_device(adapter, first) && is_on_device(adapter, second));
     for (vw_stream stream : {vw_stream{0}, vw_stream{9}})
         assert_int_equal(vw_device_complete(device, stream), VW_OK);
     const vw_device_event reader = work_on(device, 9);
@@ -461,12 +455,8 @@ static void what_left_ahead_is_counted_once(void **)
 {
     Adapter &adapter = streaming_adapter();
     State first(adapter.allocate(8 * part)), second(adapter.allocate(8 * part));
-    know_a_step(adapter, first, second);
-    adapter.raw_delete(adapter.raw_alloc(part));
+    void *block = have_the_first_leave(adapter, first, second);
     vw_device *device = opened_device(0);
-    assert_int_equal(vw_device_hold_streams(device, true), VW_OK);
-    void *block = adapter.raw_alloc(4 * part);
-    assert_false(is_on_device(adapter, first));
     adapter.raw_delete(
         adapter.raw_alloc(8 * part)); // 28 at most, on a device of 32 less its margin
     adapter.raw_delete(block);
@@ -527,78 +517,6 @@ static void ahead_of_need_nobody_minds_that_python_is_busy(void **)
     adapter.raw_delete(adapter.raw_alloc(4 * part));
     assert_int_equal(asked_ahead, 1);
     assert_false(is_on_device(adapter, first)); // all goes on
-}
-
-static std::vector<vw_stream> streams_of_copies;
-static const vw_device_table *real_table;
-
-// A copy engine stays with a stream that has copies ready: the program's own would starve.
-static void copies_of_a_track_take_turns_on_two_streams_and_keep_their_order(void **)
-{
-    Adapter &adapter = streaming_adapter();
-    adapter.raw_delete(adapter.raw_alloc(part));
-    vw_device device = *opened_device(0);
-    vw_device_table table = *device.table;
-    real_table = device.table;
-    streams_of_copies.clear();
-    table.copy = [](void *context, vw_device_ptr to, vw_device_ptr from, uint64_t size_bytes,
-                    vw_stream stream) {
-        streams_of_copies.push_back(stream);
-        return real_table->copy(context, to, from, size_bytes, stream);
-    };
-    device.table = &table;
-    auto *from = static_cast<unsigned char *>(std::memset(adapter.raw_alloc(part), 5, part));
-    auto *to = static_cast<unsigned char *>(adapter.raw_alloc(part));
-    vramwise_torch::CopyTrack track;
-    assert_true(track.open(device));
-    assert_int_equal(vw_device_hold_streams(opened_device(0), true), VW_OK);
-    const vw_device_event before = work_on(&device, 9), end = work_on(&device, 9);
-    assert_true(track.wait(device, before));
-    for (int i = 0; i < 6; i++)
-        assert_true(track.copy(device, vramwise_torch::address_of(to),
-                               vramwise_torch::address_of(from), part));
-    assert_true(track.mark(device, end));
-    assert_int_equal(streams_of_copies.size(), 6);
-    for (size_t i = 0; i < streams_of_copies.size(); i++)
-        assert_int_equal(streams_of_copies[i], track.streams()[i % 2]);
-    for (vw_stream stream : track.streams())
-        assert_int_equal(vw_device_complete(opened_device(0), stream), VW_OK);
-    assert_false(is_over(&device, end)); // the first one waits, and the others for it
-    assert_int_equal(vw_device_complete(opened_device(0), 9), VW_OK);
-    for (int i = 0; i < 6; i++)
-        for (vw_stream stream : track.streams())
-            assert_int_equal(vw_device_complete(opened_device(0), stream), VW_OK);
-    assert_true(is_over(&device, end));
-    assert_memory_equal(to, from, part);
-    assert_int_equal(vw_device_hold_streams(opened_device(0), false), VW_OK);
-    adapter.raw_delete(from);
-    adapter.raw_delete(to);
-}
-
-// However late it wakes up.
-static void a_thread_that_waits_has_the_lock_before_the_one_that_copies(void **)
-{
-    vramwise_torch::YieldingMutex lock;
-    for (bool is_timed : {false, true}) {
-        bool has_had_it = false;
-        lock.lock();
-        std::thread waiting([&] {
-            std::unique_lock<vramwise_torch::YieldingMutex> hold(lock, std::defer_lock);
-            if (is_timed)
-                while (!hold.try_lock_for(std::chrono::hours(1))) {
-                }
-            else
-                hold.lock();
-            has_had_it = true;
-        });
-        while (lock.waiting() == 0)
-            std::this_thread::yield();
-        lock.unlock();
-        lock.lock_last();
-        assert_true(has_had_it);
-        lock.unlock();
-        waiting.join();
-    }
 }
 
 static void a_write_while_it_leaves_keeps_it_on_the_device(void **)
@@ -958,8 +876,6 @@ int main()
         cmocka_unit_test(at_the_end_nothing_is_kept_that_left_ahead),
         cmocka_unit_test(ahead_of_need_nobody_waits_for_a_gpu_that_has_nothing_to_do),
         cmocka_unit_test(ahead_of_need_nobody_minds_that_python_is_busy),
-        cmocka_unit_test(copies_of_a_track_take_turns_on_two_streams_and_keep_their_order),
-        cmocka_unit_test(a_thread_that_waits_has_the_lock_before_the_one_that_copies),
         cmocka_unit_test(a_write_while_it_leaves_keeps_it_on_the_device),
         cmocka_unit_test(what_others_hold_stays_where_it_is),
         cmocka_unit_test(a_return_gives_way_to_whoever_wants_the_room),
