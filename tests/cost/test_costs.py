@@ -56,6 +56,16 @@ def many_segments(count: int) -> bytes:
     return snapshot(taken + freed + [{"action": "segment_free", "size": 2 << 20, **entry} for entry in sorted(entries, key=lambda one: one["addr"])])
 
 
+def handles_that_move(count: int) -> bytes:
+    """As many blocks as fill the pool come free, and one request of another stream needs the memory of them all."""
+    size = 1 << 30
+    entries = [{"addr": 0x7F0000000000 + i * size, "size": size, "stream": 0} for i in range(count)]
+    trace = [{"action": action, **entry} for actions in (("alloc",), ("free_requested", "free_completed"))
+             for entry in entries for action in actions]
+    return snapshot(trace + [{"action": "alloc", "addr": 0x7F0000000000, "size": count * size, "stream": 1}],
+                    {"vramwise_limit_bytes": count * size})
+
+
 def deep_stacks(count: int) -> bytes:
     """Each event has a stack of its own."""
     return snapshot({"action": "alloc", "addr": 512 * (i + 1), "size": 512, "stream": 0,
@@ -116,6 +126,9 @@ class Costs(unittest.TestCase):
 
     def test_segments_in_a_page(self):
         self.assert_linear(many_segments, 4000, "view", "input", "-o", "page.html")
+
+    def test_handles_that_move(self):
+        self.assert_linear(handles_that_move, 400, "replay", "input", "--policy", "vramwise")
 
     def test_stacks(self):
         self.assert_linear(deep_stacks, 100, "stats", "input", "--no-summary")

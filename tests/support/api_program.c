@@ -16,6 +16,7 @@ enum { MOST_LIVE = 64, PRIVATE_IDS = 2, STREAMS = 4, CHECK_EVERY = 8 };
 #define MIB (UINT64_C(1) << 20)
 #define CAPACITY_BYTES (96 * MIB)
 #define HOST_CAPACITY_BYTES (24 * MIB)
+#define HOST_GRANULE_BYTES (MIB / 16)
 
 typedef struct live_block {
     vw_device_ptr address;
@@ -32,6 +33,8 @@ typedef struct program {
     const char *engine;
     bool is_paged;
     bool has_bytes;
+    uint64_t granule_bytes; /* sizes are parts of it; 0: they are of all kinds */
+    uint64_t capacity_bytes;
     live_block live[MOST_LIVE];
     size_t live_count;
     uint64_t live_bytes; /* as they were asked for */
@@ -105,26 +108,44 @@ static void check(program *p, const char *step, vw_status status)
     check_counters(p);
 }
 
+/* Of the pattern at its end: the one at its beginning must not reach it. */
+static uint64_t last_word(const live_block *block)
+{
+    return block->size_bytes >= 2 * sizeof block->pattern
+               ? block->size_bytes - sizeof block->pattern
+               : 0;
+}
+
 static void write_pattern(program *p, const live_block *block)
 {
     const vw_device *device = p->watched.real;
-    if (p->has_bytes && block->size_bytes >= sizeof block->pattern &&
-        device->table->write(device->context, block->address, &block->pattern,
+    if (!p->has_bytes || block->size_bytes < sizeof block->pattern)
+        return;
+    if (device->table->write(device->context, block->address, &block->pattern,
+                             sizeof block->pattern) != VW_OK ||
+        device->table->write(device->context, block->address + last_word(block), &block->pattern,
                              sizeof block->pattern) != VW_OK)
         fault(p, "a block cannot be written to: %s", vw_last_error());
 }
 
-static void check_pattern(program *p, const live_block *block)
+static void check_word(program *p, const live_block *block, uint64_t offset)
 {
     const vw_device *device = p->watched.real;
     uint64_t found = 0;
-    if (!p->has_bytes || block->size_bytes < sizeof found || has_given_up(p))
-        return;
-    if (device->table->read(device->context, &found, block->address, sizeof found) != VW_OK)
+    if (device->table->read(device->context, &found, block->address + offset, sizeof found) !=
+        VW_OK)
         fault(p, "a block cannot be read: %s", vw_last_error());
     else if (found != block->pattern)
-        fault(p, "block %#" PRIx64 " holds %" PRIu64 ", %" PRIu64 " was written", block->address,
-              found, block->pattern);
+        fault(p, "block %#" PRIx64 " holds %" PRIu64 " at %" PRIu64 ", %" PRIu64 " was written",
+              block->address, found, offset, block->pattern);
+}
+
+static void check_pattern(program *p, const live_block *block)
+{
+    if (!p->has_bytes || block->size_bytes < sizeof block->pattern || has_given_up(p))
+        return;
+    check_word(p, block, 0);
+    check_word(p, block, last_word(block));
 }
 
 static void check_place(program *p, const live_block *block)
@@ -140,9 +161,26 @@ static void check_place(program *p, const live_block *block)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
+static uint64_t choose_part(const program *p, uint8_t kind, uint8_t more)
+{
+    switch (kind % 5) {
+    case 0:
+    case 1:
+        return p->granule_bytes / 8 * (1 + (uint64_t)(more % 8));
+    case 2:
+        return p->granule_bytes / 4 * (1 + (uint64_t)(more % 16));
+    case 3:
+        return p->granule_bytes * (1 + (uint64_t)(more % 4));
+    default:
+        return more % (p->capacity_bytes / p->granule_bytes) * p->granule_bytes + kind + 1;
+    }
+}
+
 static uint64_t choose_size(program *p)
 {
     uint8_t kind = next(p), more = next(p);
+    if (p->granule_bytes != 0)
+        return choose_part(p, kind, more);
     switch (kind % 6) {
     case 0:
         return 1 + more;
@@ -159,12 +197,19 @@ static uint64_t choose_size(program *p)
     }
 }
 
+/* Pages are shared within a stream: most blocks are of one where that is to happen. */
+static vw_stream choose_stream(program *p)
+{
+    uint8_t number = next(p);
+    return p->granule_bytes != 0 && number % 3 != 0 ? 0 : number % STREAMS;
+}
+
 static void step_allocate(program *p)
 {
     live_block block = {.size_bytes = choose_size(p), .pattern = ++p->next_pattern};
     if (p->live_count == MOST_LIVE)
         return;
-    vw_status status = vw_alloc(p->pool, block.size_bytes, next(p) % STREAMS, &block.address);
+    vw_status status = vw_alloc(p->pool, block.size_bytes, choose_stream(p), &block.address);
     if (status == VW_OK) {
         check_place(p, &block);
         write_pattern(p, &block);
@@ -255,8 +300,12 @@ static void step_limit(program *p)
     if (choice % 2 == 0)
         check(p, "vw_pool_set_fraction",
               vw_pool_set_fraction(p->pool, (double)(1 + choice % 100) / 100));
-    else
+    else if (p->granule_bytes == 0)
         must(p, "capacity", vw_device_set_capacity(p->watched.real, (8 + choice % 88) * MIB));
+    else
+        must(p, "capacity",
+             vw_device_set_capacity(p->watched.real,
+                                    p->capacity_bytes - choice % 4 * p->granule_bytes));
 }
 
 static void step_hint(program *p)
@@ -344,12 +393,19 @@ static const setup setups[] = {
     {"vramwise", "", true, 16 * MIB},
 };
 
+/* A device of a few granules, where pages are shared, live data is copied and leaves all the time.
+ */
+static const setup tight_setups[] = {
+    {"vramwise:rescue", "", true, 1}, {"vramwise:tight", "", true, 1},  {"vramwise", "", true, 1},
+    {"vramwise:tight", "", true, 0},  {"vramwise:rescue", "", true, 0},
+};
+
 static bool open_pool(program *p, const setup *chosen)
 {
     const vw_simulated_options simulated = {
         .struct_size = sizeof simulated, .capacity_bytes = CAPACITY_BYTES, .manual_streams = true};
     vw_device *device = NULL;
-    if ((chosen->is_on_host ? vw_host_device_create(HOST_CAPACITY_BYTES, &device)
+    if ((chosen->is_on_host ? vw_host_device_create(p->capacity_bytes, &device)
                             : vw_simulated_device_create(&simulated, &device)) != VW_OK) {
         fault(p, "no device: %s", vw_last_error());
         return false;
@@ -394,20 +450,20 @@ static void give_everything_back(program *p)
         fault(p, "%" PRId64 " blocks are active after the last free", stats.active.all.current);
 }
 
-void vw_test_api_program_run(const uint8_t *bytes, size_t size_bytes, vw_test_outcome *outcome)
+/* From the third byte on. */
+static void run(program *started, const setup *chosen, uint8_t ending)
 {
     uint64_t before_bytes = vw__host_memory_get_use().in_use_bytes;
-    program p = {.bytes = bytes, .size_bytes = size_bytes, .outcome = outcome};
-    *outcome = (vw_test_outcome){.step_count = 0};
-    const setup *chosen = &setups[next(&p) % (sizeof setups / sizeof *setups)];
-    uint8_t ending = next(&p);
+    program p = *started;
+    uint64_t full_bytes = p.granule_bytes != 0 ? p.capacity_bytes : CAPACITY_BYTES;
+    vw_test_outcome *outcome = p.outcome;
     if (!open_pool(&p, chosen))
         return;
     run_steps(&p);
     vw__host_memory_fail_at(0);
     if (ending % 4 != 0) { /* else failures go on */
         must(&p, "failures", vw_device_fail_call(p.watched.real, 0, VW_OK));
-        must(&p, "capacity", vw_device_set_capacity(p.watched.real, CAPACITY_BYTES));
+        must(&p, "capacity", vw_device_set_capacity(p.watched.real, full_bytes));
     }
     if (ending % 4 == 1 && outcome->fault[0] == '\0')
         give_everything_back(&p);
@@ -419,6 +475,33 @@ void vw_test_api_program_run(const uint8_t *bytes, size_t size_bytes, vw_test_ou
     vw_test_watched_close(&p.watched);
     if (vw__host_memory_get_use().in_use_bytes != before_bytes)
         fault(&p, "host memory is held after the end");
+}
+
+void vw_test_api_program_run(const uint8_t *bytes, size_t size_bytes, vw_test_outcome *outcome)
+{
+    program p = {.bytes = bytes,
+                 .size_bytes = size_bytes,
+                 .capacity_bytes = HOST_CAPACITY_BYTES,
+                 .outcome = outcome};
+    *outcome = (vw_test_outcome){.step_count = 0};
+    const setup *chosen = &setups[next(&p) % (sizeof setups / sizeof *setups)];
+    uint8_t ending = next(&p);
+    run(&p, chosen, ending);
+}
+
+void vw_test_api_program_run_tight(const uint8_t *bytes, size_t size_bytes,
+                                   vw_test_outcome *outcome)
+{
+    program p = {.bytes = bytes,
+                 .size_bytes = size_bytes,
+                 .granule_bytes = HOST_GRANULE_BYTES,
+                 .outcome = outcome};
+    *outcome = (vw_test_outcome){.step_count = 0};
+    setup chosen = tight_setups[next(&p) % (sizeof tight_setups / sizeof *tight_setups)];
+    uint8_t ending = next(&p), room = next(&p);
+    p.capacity_bytes = (4 + (uint64_t)(room % 8)) * HOST_GRANULE_BYTES;
+    chosen.spill_bytes *= (2 + (uint64_t)(room / 16)) * HOST_GRANULE_BYTES;
+    run(&p, &chosen, ending);
 }
 
 void vw_test_api_program_make(uint64_t seed, uint8_t *bytes, size_t size_bytes)

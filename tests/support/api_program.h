@@ -26,6 +26,11 @@ typedef struct vw_test_outcome {
 
 void vw_test_api_program_run(const uint8_t *bytes, size_t size_bytes, vw_test_outcome *outcome);
 
+/* The same bytes on a host device of a few granules, with an engine that shares pages or has live
+ * memory leave. */
+void vw_test_api_program_run_tight(const uint8_t *bytes, size_t size_bytes,
+                                   vw_test_outcome *outcome);
+
 /* A program of random bytes. */
 void vw_test_api_program_make(uint64_t seed, uint8_t *bytes, size_t size_bytes);
 

@@ -433,9 +433,45 @@ static void a_pool_that_lives_on_shared_pages_keeps_every_byte(void **state)
     }
 }
 
+/* ---- with memory on the host ----------------------------------------------------------------- */
+
+/* A block of four units from the last quarter of one on. Its first page is a guest of its last, and
+ * what is between them leaves the device. When it is freed it comes apart: the first part comes
+ * free at the last page, beside another part of the same block. */
+static void a_block_that_is_its_own_guest_comes_free_from_the_host(void **state)
+{
+    (void)state;
+    vw_test_patterns p;
+    vw_device_ptr quarters[QUARTERS];
+    vw_test_pool_setup setup = host_of(5);
+    setup.spill_bytes = 16 * UNIT;
+    vw_test_patterns_open(&p, &setup);
+    vw_device_ptr first = vw_test_hold(&p, UNIT / 4 * 3, 0);
+    vw_device_ptr block = vw_test_hold(&p, 4 * UNIT, 0);
+    vw_test_let_go(&p, first);
+    for (int i = 0; i < QUARTERS; i++)
+        quarters[i] = vw_test_hold(&p, UNIT / 4, 1);
+    assert_int_equal(vw_test_paged_stats(&p).shared_pages, 1);
+    for (int i = 0; i < QUARTERS; i++) /* the next to be used were records of free blocks */
+        vw_test_let_go(&p, quarters[i]);
+    vw_test_ok(&p.t, vw_advise(p.t.pool, block, VW_ADVISE_COLD));
+    vw_test_hold(&p, 3 * UNIT, 1);
+    assert_true(vw_test_paged_stats(&p).spilled_bytes >= 2 * UNIT);
+    assert_int_equal(vw_test_paged_stats(&p).shared_pages, 1);
+    vw_test_look_at_all(&p);
+    vw_test_let_go(&p, block);
+    assert_int_equal(vw_test_paged_stats(&p).spilled_bytes, 0);
+    assert_int_equal(vw_test_live_bytes(&p), 3 * UNIT);
+    vw_test_look_at_all(&p);
+    vw_test_hold(&p, 2 * UNIT, 0);
+    vw_test_look_at_all(&p);
+    vw_test_patterns_close(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_block_that_is_its_own_guest_comes_free_from_the_host),
         cmocka_unit_test(two_half_used_pages_need_but_one),
         cmocka_unit_test(a_block_in_a_shared_page_can_be_handed_to_a_process),
         cmocka_unit_test(blocks_of_shared_pages_come_free_in_every_order),

@@ -146,6 +146,19 @@ static void all_replays_of_a_recording_have_the_time_of_one(void **state)
     record_dispose(&hand);
 }
 
+/* One operation can take a second: few are played between two looks at the time. */
+static void a_replay_looks_at_the_time_often(void **state)
+{
+    (void)state;
+    hand_made_recording hand;
+    record_begin(&hand);
+    record_new(&hand, BASE, 2 * MIB, 512);
+    for (uint64_t i = 1; i < 500; i++)
+        record_event(&hand, VW_ACTION_ALLOC, BASE + i * 512, 512);
+    assert_int_equal(replays_of(record_end(&hand), SECOND_NS), 0);
+    record_dispose(&hand);
+}
+
 static vw_plan *plan_of(const vw_plan_model *model, uint64_t ns)
 {
     vw_plan *plan = NULL;
@@ -317,6 +330,7 @@ int main(void)
         cmocka_unit_test(a_summary_that_takes_too_long_is_left_out),
         cmocka_unit_test(a_search_that_takes_half_of_the_time_is_given_up),
         cmocka_unit_test(all_replays_of_a_recording_have_the_time_of_one),
+        cmocka_unit_test(a_replay_looks_at_the_time_often),
         cmocka_unit_test(a_plan_is_made_without_replays_that_take_too_long),
         cmocka_unit_test(more_streams_than_memory_is_allowed_for_are_refused),
         cmocka_unit_test(more_live_memory_than_there_is_room_to_count_is_refused),

@@ -229,6 +229,7 @@ typedef struct vw__paged_engine {
     size_t candidate_count;
     size_t candidate_capacity;
     uint64_t candidate_bytes;
+    uint64_t window_looks; /* of the last search: paged_survey.c */
 
     uint64_t watched_frees; /* not 0: a free has more to do: shared pages, handles on the host,
                                blocks that were advised */

@@ -21,8 +21,11 @@
  * larger pieces, rather than more small handles moved. */
 #include "engine/paged/paged_fill.h"
 
+#include <stdlib.h> /* qsort */
+
 #include "base/checked_math.h"
 #include "base/error.h"
+#include "base/host_memory.h"
 #include "engine/paged/paged_books.h"
 #include "engine/paged/paged_handles.h"
 
@@ -34,6 +37,7 @@ enum {
     MOST_OPERATIONS = 250, /* of about 35 us: 9 ms */
     MOST_GHOSTS = 16,      /* of one handle */
     GHOST_FACTOR = 3,      /* all ghosts together, as a multiple of what is held */
+    MOST_LOOKS = 1 << 16,  /* at free handles, one by one; then they are put in order */
 };
 
 #define MOST_HANDLE_BYTES (UINT64_C(256) << 20)
@@ -113,19 +117,45 @@ static uint64_t suitability(uint64_t handle_bytes, uint64_t missing_bytes)
     return handle_bytes <= 2 * missing_bytes ? UINT64_MAX - handle_bytes : middle - handle_bytes;
 }
 
-/* The one that suits best, the longest free among equals; NULL: none fits into the room. */
-static vw__paged_handle *pick_free_handle(const vw__paged_miss *request,
-                                          const vw__paged_window *window, uint64_t missing_bytes,
-                                          uint64_t room_bytes)
+/* Free handles of one size, the longest free first. */
+typedef struct free_size {
+    size_t next, end; /* of filling.by_size */
+} free_size;
+
+typedef struct free_handle {
+    const vw__paged_candidate *candidate;
+    uint64_t size_bytes;
+} free_handle;
+
+/* A window while it is filled. A handle that cannot be moved cannot until the next survey. */
+typedef struct filling {
+    vw__paged_miss *request;
+    const vw__paged_window *window;
+    vw__block *near; /* what the last handle that moved left behind; or NULL */
+    size_t look_count;
+    free_handle *by_size; /* owned; NULL: free handles are looked at one by one */
+    free_size *sizes;     /* owned */
+    size_t size_count;
+} filling;
+
+static bool can_move(const filling *fill, const vw__paged_handle *handle)
 {
-    const vw__paged_engine *engine = request->engine;
+    const vw__paged_engine *engine = fill->request->engine;
+    return vw__paged_is_free(engine, handle) &&
+           !vw__paged_is_inside(engine, fill->window, handle->home);
+}
+
+/* The one that suits best, the longest free among equals; NULL: none fits into the room. */
+static vw__paged_handle *pick_by_looking(filling *fill, uint64_t missing_bytes, uint64_t room_bytes)
+{
+    const vw__paged_engine *engine = fill->request->engine;
     const vw__paged_candidate *best = NULL;
     uint64_t best_suits = 0;
+    fill->look_count += engine->candidate_count;
     for (size_t i = 0; i < engine->candidate_count; i++) {
         const vw__paged_candidate *candidate = &engine->candidates[i];
         const vw__paged_handle *handle = candidate->handle;
-        if (handle->size_bytes > room_bytes || !vw__paged_is_free(engine, handle) ||
-            vw__paged_is_inside(engine, window, handle->home))
+        if (handle->size_bytes > room_bytes || !can_move(fill, handle))
             continue;
         uint64_t suits = suitability(handle->size_bytes, missing_bytes);
         if (best == NULL || suits > best_suits ||
@@ -135,6 +165,74 @@ static vw__paged_handle *pick_free_handle(const vw__paged_miss *request,
         }
     }
     return best != NULL ? best->handle : NULL;
+}
+
+/* The same, where free handles are in order. */
+static vw__paged_handle *pick_by_size(const filling *fill, uint64_t missing_bytes,
+                                      uint64_t room_bytes)
+{
+    vw__paged_handle *best = NULL;
+    uint64_t best_suits = 0;
+    for (size_t i = 0; i < fill->size_count; i++) {
+        free_size *size = &fill->sizes[i];
+        while (size->next < size->end &&
+               !can_move(fill, fill->by_size[size->next].candidate->handle))
+            size->next++;
+        if (size->next == size->end || fill->by_size[size->next].size_bytes > room_bytes)
+            continue;
+        uint64_t suits = suitability(fill->by_size[size->next].size_bytes, missing_bytes);
+        if (best == NULL || suits > best_suits) {
+            best = fill->by_size[size->next].candidate->handle;
+            best_suits = suits;
+        }
+    }
+    return best;
+}
+
+static int compare_free(const void *left, const void *right)
+{
+    const free_handle *one = left, *other = right;
+    if (one->size_bytes != other->size_bytes)
+        return one->size_bytes < other->size_bytes ? -1 : 1;
+    if (one->candidate->age != other->candidate->age)
+        return one->candidate->age < other->candidate->age ? -1 : 1;
+    return (one->candidate > other->candidate) - (one->candidate < other->candidate);
+}
+
+/* A window of thousands of pieces, to be filled by as many handles, would take looks that grow with
+ * the square of it. Without host memory it does. */
+static void put_in_order(filling *fill)
+{
+    const vw__paged_engine *engine = fill->request->engine;
+    size_t count = engine->candidate_count;
+    fill->look_count = 0;
+    fill->by_size = vw__host_alloc_zeroed(count, sizeof *fill->by_size);
+    fill->sizes = vw__host_alloc_zeroed(count, sizeof *fill->sizes);
+    if (fill->by_size == NULL || fill->sizes == NULL) {
+        vw__host_free(fill->by_size);
+        vw__host_free(fill->sizes);
+        fill->by_size = NULL;
+        fill->sizes = NULL;
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        fill->by_size[i] =
+            (free_handle){&engine->candidates[i], engine->candidates[i].handle->size_bytes};
+    qsort(fill->by_size, count, sizeof *fill->by_size, compare_free);
+    for (size_t i = 0; i < count; i++) {
+        if (i == 0 || fill->by_size[i].size_bytes != fill->by_size[i - 1].size_bytes)
+            fill->sizes[fill->size_count++].next = i;
+        fill->sizes[fill->size_count - 1].end = i + 1;
+    }
+}
+
+static vw__paged_handle *pick_free_handle(filling *fill, uint64_t missing_bytes,
+                                          uint64_t room_bytes)
+{
+    if (fill->by_size == NULL && fill->look_count > MOST_LOOKS)
+        put_in_order(fill);
+    return fill->by_size != NULL ? pick_by_size(fill, missing_bytes, room_bytes)
+                                 : pick_by_looking(fill, missing_bytes, room_bytes);
 }
 
 /* Ghosts take nothing but addresses, and time to walk over. */
@@ -150,19 +248,34 @@ static vw_status limit_ghosts(vw__paged_engine *engine, vw__paged_handle *handle
     return status == VW_ERR_NOT_READY ? VW_OK : status;
 }
 
-static vw_status move_free_handle(vw__paged_miss *request, const vw__paged_window *window,
-                                  vw__block *unmapped, uint64_t address, uint64_t missing_bytes,
-                                  uint64_t *got_bytes)
+/* The walk to a handle's block begins where the survey found it, and what left that block since
+ * lies between: it gets longer with each. Handles leave in the order of their addresses, as a rule,
+ * so that the walk from the last one that left is short. */
+static void stand_near(const filling *fill, vw__paged_handle *handle)
 {
-    vw__paged_engine *engine = request->engine;
+    const vw__block *block = handle->block;
+    uint64_t address = handle->home->address;
+    bool is_there = block->size_bytes != 0 && block->address <= address &&
+                    address - block->address < block->size_bytes;
+    if (!is_there && fill->near != NULL && fill->near->segment == handle->home->segment)
+        handle->block = fill->near;
+}
+
+static vw_status move_free_handle(filling *fill, vw__block *unmapped, uint64_t address,
+                                  uint64_t missing_bytes, uint64_t *got_bytes)
+{
+    vw__paged_engine *engine = fill->request->engine;
     uint64_t room_bytes = unmapped->address + unmapped->size_bytes - address;
-    vw__paged_handle *handle = pick_free_handle(request, window, missing_bytes, room_bytes);
+    vw__paged_handle *handle = pick_free_handle(fill, missing_bytes, room_bytes);
     *got_bytes = 0;
     if (handle == NULL)
         return VW_OK;
+    vw__paged_place *old_home = handle->home;
+    stand_near(fill, handle);
     VW__TRY(vw__paged_move(engine, handle, unmapped, address));
+    fill->near = old_home->block;
     handle->survey = 0;
-    request->operations++;
+    fill->request->operations++;
     *got_bytes = handle->size_bytes;
     return limit_ghosts(engine, handle);
 }
@@ -179,15 +292,15 @@ static void learn(vw__paged_miss *request)
         engine->fineness * FINER_STEP < FINEST ? engine->fineness * FINER_STEP : FINEST;
 }
 
-static vw_status fill_piece(vw__paged_miss *request, const vw__paged_window *window,
-                            vw__block *unmapped, uint64_t address, uint64_t missing_bytes,
-                            uint64_t *got_bytes)
+static vw_status fill_piece(filling *fill, vw__block *unmapped, uint64_t address,
+                            uint64_t missing_bytes, uint64_t *got_bytes)
 {
+    vw__paged_miss *request = fill->request;
     bool is_slow = request->operations > MOST_OPERATIONS && !request->keeps_limit;
     VW__TRY(grow_within(request, unmapped, address, handle_bytes(request, missing_bytes),
                         request->allowed_bytes, got_bytes));
     if (*got_bytes == 0 && !is_slow)
-        VW__TRY(move_free_handle(request, window, unmapped, address, missing_bytes, got_bytes));
+        VW__TRY(move_free_handle(fill, unmapped, address, missing_bytes, got_bytes));
     if (*got_bytes == 0 && !request->keeps_limit) {
         if (!is_slow)
             learn(request);
@@ -195,7 +308,7 @@ static vw_status fill_piece(vw__paged_miss *request, const vw__paged_window *win
                             UINT64_MAX, got_bytes));
     }
     if (*got_bytes == 0 && is_slow)
-        VW__TRY(move_free_handle(request, window, unmapped, address, missing_bytes, got_bytes));
+        VW__TRY(move_free_handle(fill, unmapped, address, missing_bytes, got_bytes));
     return *got_bytes != 0 ? VW_OK : VW_ERR_OUT_OF_MEMORY;
 }
 
@@ -243,13 +356,11 @@ static vw_status revive_ghosts(vw__paged_miss *request, const vw__paged_window *
 /* Records change hands as blocks are cut and merged, but each step leaves one behind that is in the
  * list, so that the next address is found by walking from it. What a failure leaves is whole:
  * pieces filled so far are free memory. */
-vw_status vw__paged_fill(vw__paged_miss *request, const vw__paged_window *window, vw__block **out)
+static vw_status fill_pieces(filling *fill, vw__block *block, vw__block **out)
 {
-    const vw__paged_engine *engine = request->engine;
+    const vw__paged_engine *engine = fill->request->engine;
+    const vw__paged_window *window = fill->window;
     uint64_t end = window->address + window->size_bytes;
-    vw__block *block = window->first;
-    VW__TRY(drop_ghosts(request, window, &block));
-    VW__TRY(revive_ghosts(request, window, &block));
     for (uint64_t at = window->address; at < end;) {
         block = vw__paged_walk_to(block, at);
         uint64_t block_end = block->address + block->size_bytes, got_bytes = 0;
@@ -259,10 +370,22 @@ vw_status vw__paged_fill(vw__paged_miss *request, const vw__paged_window *window
         }
         uint64_t from = vw__max_u64(block->address, vw__paged_unit_at(engine, window->segment, at));
         uint64_t missing_bytes = vw__paged_whole_units(engine, vw__min_u64(block_end, end) - from);
-        VW__TRY(fill_piece(request, window, block, from, missing_bytes, &got_bytes));
+        VW__TRY(fill_piece(fill, block, from, missing_bytes, &got_bytes));
         block = vw__paged_place_at(engine, window->segment, from)->handle->block;
         at = from + got_bytes;
     }
     *out = vw__paged_walk_to(block, window->address);
     return VW_OK;
+}
+
+vw_status vw__paged_fill(vw__paged_miss *request, const vw__paged_window *window, vw__block **out)
+{
+    filling fill = {.request = request, .window = window};
+    vw__block *block = window->first;
+    VW__TRY(drop_ghosts(request, window, &block));
+    VW__TRY(revive_ghosts(request, window, &block));
+    vw_status status = fill_pieces(&fill, block, out);
+    vw__host_free(fill.by_size);
+    vw__host_free(fill.sizes);
+    return status;
 }

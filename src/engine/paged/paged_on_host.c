@@ -245,14 +245,17 @@ void vw__paged_note_free(vw__paged_engine *engine, vw__block *block)
         vw__max_u64(engine->spill->peak_bytes, vw__paged_live_bytes(engine) + block->size_bytes);
 }
 
-/* A record that the handle kept for this, linked to no neighbour. */
-static vw__block *spare_record(vw__paged_engine *engine, vw__paged_handle *handle,
-                               vw__segment *segment, uint64_t address, uint64_t size_bytes)
+/* A part of `block`, in a record that the handle kept for this, linked to no neighbour. It stays
+ * what the block is until its turn comes: what comes free beside it meanwhile must not join it. */
+static vw__block *make_part(vw__paged_engine *engine, vw__paged_handle *handle,
+                            const vw__block *block, uint64_t address, uint64_t size_bytes)
 {
     vw__block *record = handle->spare_records;
     handle->spare_records = (vw__block *)(void *)record->node.left;
     vw__block_give_back(&engine->base.records, record);
-    return vw__block_make(&engine->base.records, segment, address, size_bytes, 0);
+    vw__block *part = vw__block_make(&engine->base.records, block->segment, address, size_bytes, 0);
+    part->state = block->state;
+    return part;
 }
 
 /* The blocks of a handle in which nothing is used any more become one GHOST. */
@@ -315,11 +318,11 @@ bool vw__paged_free_on_host(vw__paged_engine *engine, vw__block *block)
         uint64_t to = vw__min_u64(handle->home->address + handle->size_bytes, end);
         vw__block *before = NULL, *after = NULL;
         if (from > block->address) {
-            before = spare_record(engine, handle, segment, block->address, from - block->address);
+            before = make_part(engine, handle, block, block->address, from - block->address);
             vw__block_link_before(before, block);
         }
         if (to < end) {
-            after = spare_record(engine, handle, segment, to, end - to);
+            after = make_part(engine, handle, block, to, end - to);
             vw__block_link_after(after, block);
         }
         block->address = from;

@@ -110,6 +110,10 @@ vw_status vw__paged_survey_all(vw__paged_engine *engine)
  * taken that needs least, and of equals the one with the fewest ghosts in the way. */
 enum { CARD_PARTS = 3, WHOLE = 16, DROP_PARTS = 10, LEAST_DROP_PARTS = 1 };
 
+/* The looks at blocks of one search grow with the square of the ghosts. After so many, which take
+ * some hundredths of a second, the best window so far is taken. */
+enum { MOST_LOOKS = 1 << 22 };
+
 static const vw__paged_place *ghost_of(const vw__paged_engine *engine, const vw__block *block)
 {
     return vw__paged_place_at(engine, block->segment, block->address);
@@ -183,13 +187,14 @@ static uint64_t drop_bytes(const vw__paged_engine *engine, const vw__block *ghos
 
 /* Adds up the cost of the window at `address`, which lies in `block`. False: it cannot be used,
  * since it would need the same handle twice, or it costs more than `most_bytes`. */
-static bool weigh(const vw__paged_engine *engine, vw__block *block, uint64_t address,
-                  uint64_t size_bytes, uint64_t most_bytes, vw__paged_window *window)
+static bool weigh(vw__paged_engine *engine, vw__block *block, uint64_t address, uint64_t size_bytes,
+                  uint64_t most_bytes, vw__paged_window *window)
 {
     uint64_t end = address + size_bytes;
     *window = (vw__paged_window){
         .segment = block->segment, .first = block, .address = address, .size_bytes = size_bytes};
     for (; block != NULL && block->address < end; block = block->next) {
+        engine->window_looks++;
         if (block->state == VW__BLOCK_UNMAPPED)
             window->cost_bytes += touched_bytes(engine, window, block);
         else if (block->state == VW__BLOCK_GHOST && !can_be_revived(engine, block))
@@ -218,6 +223,8 @@ static void consider(vw__paged_engine *engine, vw__block *block, uint64_t addres
 {
     vw__paged_window window;
     uint64_t most_bytes = best->segment != NULL ? best->cost_bytes : UINT64_MAX;
+    if (engine->window_looks > MOST_LOOKS && best->segment != NULL)
+        return;
     if (!weigh(engine, block, address, size_bytes, most_bytes, &window))
         return;
     window.range_bytes = range_bytes;
@@ -346,6 +353,7 @@ bool vw__paged_choose_window(vw__paged_engine *engine, const vw__lane *lane, uin
                              bool at_end_only, vw__paged_window *out)
 {
     *out = (vw__paged_window){.segment = NULL};
+    engine->window_looks = 0;
     if (!at_end_only)
         consider_gaps(engine, lane, size_bytes, out);
     for (vw__block *gap = first_gap(lane); at_end_only && gap != NULL; gap = next_gap(gap))
