@@ -54,5 +54,5 @@ bool vw__utf8_is_steering(uint32_t character)
     return character < 0xA0 || (character >= 0x200B && character <= 0x200F) ||
            (character >= 0x2028 && character <= 0x202E) ||
            (character >= 0x2060 && character <= 0x2069) || character == 0x061C ||
-           character == 0xFEFF;
+           character == 0xFEFF || (character >= 0xE0000 && character <= 0xE0FFF);
 }

@@ -18,8 +18,8 @@
 size_t vw__utf8_next(const char *bytes, size_t size_bytes, uint32_t *character);
 
 /* Does the character steer what shows it, or hide in it? Controls (C0, DEL, C1), characters without
- * width, ends of lines and paragraphs, turns of direction. Text from outside is never printed with
- * one. VW__UTF8_INVALID does not count. */
+ * width, ends of lines and paragraphs, turns of direction, and tags, which spell ASCII that nobody
+ * sees. Text from outside is never printed with one. VW__UTF8_INVALID does not count. */
 bool vw__utf8_is_steering(uint32_t character);
 
 #endif /* VW_BASE_UTF8_H */

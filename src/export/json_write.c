@@ -16,7 +16,7 @@ void vw__json_init(vw__json *json, vw__byte_buffer *buffer)
 
 /* ---- strings --------------------------------------------------------------------------------- */
 
-/* The escape of a character that steers, a quotation mark or a backslash: all below U+10000. */
+/* The escape of a character that steers, a quotation mark or a backslash. */
 static void append_escaped(vw__byte_buffer *buffer, unsigned character)
 {
     static const char *const short_forms[] = {
@@ -25,8 +25,11 @@ static void append_escaped(vw__byte_buffer *buffer, unsigned character)
     };
     if (character < sizeof short_forms / sizeof short_forms[0] && short_forms[character] != NULL)
         vw__append_text(buffer, short_forms[character]);
-    else
+    else if (character < 0x10000)
         vw__append_format(buffer, "\\u%04x", character);
+    else
+        vw__append_format(buffer, "\\u%04x\\u%04x", 0xD800 + ((character - 0x10000) >> 10),
+                          0xDC00 + ((character - 0x10000) & 0x3FF));
 }
 
 /* Runs of plain characters are appended whole: most strings are one run. */

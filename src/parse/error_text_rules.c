@@ -597,6 +597,8 @@ static const vw__error_text_rule *find_in(const vw__error_text_rule *rules, size
             beside_end += strlen(rule->beside);
         place->start = beside < place->at ? beside : place->at;
         place->end = beside_end > end ? beside_end : end;
+        if (place->end > region->letter_count) /* part of the word was not text of the message */
+            place->end = region->letter_count;
         return rule;
     }
     return NULL;

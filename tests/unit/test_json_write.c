@@ -59,14 +59,15 @@ static void strings_are_escaped_where_they_must_be(void **state)
     ASSERT_WRITES("\"a\\\"b\\\\c/\\b\\f\\n\\r\\t\\u0001\\u001f\\u007f\\u0000z\"");
 }
 
-/* A C1 control, an end of a line, a turn of direction, a byte order mark. */
+/* A C1 control, an end of a line, a turn of direction, a byte order mark, a tag. */
 static void characters_that_steer_are_escaped(void **state)
 {
     fixture made;
     (void)state;
     begin(&made);
-    vw__json_text(&made.json, NULL, "\xC2\x9B\xE2\x80\xA8\xE2\x80\xAE\xEF\xBB\xBF\xC2\xA0");
-    ASSERT_WRITES("\"\\u009b\\u2028\\u202e\\ufeff\xC2\xA0\"");
+    vw__json_text(&made.json, NULL,
+                  "\xC2\x9B\xE2\x80\xA8\xE2\x80\xAE\xEF\xBB\xBF\xF3\xA0\x81\x81\xC2\xA0");
+    ASSERT_WRITES("\"\\u009b\\u2028\\u202e\\ufeff\\udb40\\udc41\xC2\xA0\"");
 }
 
 static void characters_beyond_ascii_stay_and_bytes_that_are_none_are_replaced(void **state)

@@ -80,9 +80,11 @@ static void nothing_is_no_character(void **state)
 static void controls_and_what_hides_or_turns_text_steers(void **state)
 {
     (void)state;
-    static const uint32_t steering[] = {0,      0x1B,   0x1F,   0x7F,   0x80,   0x9F,  0x61C,
-                                        0x200B, 0x200F, 0x2028, 0x202E, 0x2066, 0xFEFF};
-    static const uint32_t plain[] = {' ', '~', 0xA0, 0xE9, 0x2010, 0x2027, 0x202F, 0x4E00, 0x1F600};
+    static const uint32_t steering[] = {0,      0x1B,    0x1F,    0x7F,   0x80,   0x9F,
+                                        0x61C,  0x200B,  0x200F,  0x2028, 0x202E, 0x2066,
+                                        0xFEFF, 0xE0000, 0xE0041, 0xE0FFF};
+    static const uint32_t plain[] = {' ',    '~',    0xA0,    0xE9,    0x2010, 0x2027,
+                                     0x202F, 0x4E00, 0x1F600, 0xDFFFD, 0xE1000};
     for (size_t i = 0; i < sizeof steering / sizeof *steering; i++)
         assert_true(vw__utf8_is_steering(steering[i]));
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
