@@ -17,9 +17,21 @@ PACKAGE = Path(__file__).resolve().parent
 _CHECKOUT = PACKAGE.parent.parent
 
 
+def _is_of_others(name: str) -> bool:
+    """Whether it is neither of this user, nor of root, nor of whoever the package is of. What is in a checkout is
+    loaded; and where somebody has copied the package alone into a folder for all (/tmp), others can put the rest of one
+    beside it."""
+    try:
+        owner = os.lstat(_CHECKOUT / name).st_uid
+    except OSError:
+        return False  # it is not there
+    return owner not in (0, os.geteuid(), PACKAGE.stat().st_uid)
+
+
 def is_checkout() -> bool:
     """Whether the package is used from where it is written."""
-    return not (PACKAGE / "_lib").is_dir() and (_CHECKOUT / "include" / "vramwise").is_dir()
+    return not (PACKAGE / "_lib").is_dir() and (_CHECKOUT / "include" / "vramwise").is_dir() \
+        and not any(_is_of_others(name) for name in ("include", "adapters", "build"))
 
 
 def include_folder() -> Path:

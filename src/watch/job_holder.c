@@ -74,8 +74,8 @@ void vw__job_holder_find(const char *proc_folder, vw__job_holder *holders, size_
     if (are_all_known(holders, count) ||
         snprintf(path, sizeof path, "%s/locks", proc_folder) >= (int)sizeof path)
         return;
-    vw__watch_process_pieces(open(path, O_RDONLY | O_CLOEXEC), '\n', LONGEST_LINE_BYTES, take_line,
-                             &list);
+    vw__watch_process_pieces(open(path, O_RDONLY | O_CLOEXEC), '\n', LONGEST_LINE_BYTES,
+                             VW__JOB_HOLDER_MOST_LOCKS, take_line, &list);
     for (size_t i = 0; i < count; i++)
         if (holders[i].process != 0)
             forget_strangers(proc_folder, &holders[i]);

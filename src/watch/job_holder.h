@@ -13,6 +13,11 @@
 
 #include "vramwise/watch.h" /* vw_job_container */
 
+/* So much of the list is read: anybody can lock their own files as often as they like, and the time
+ * that the kernel takes grows with the square of the list, to seconds for 100,000. A page that is
+ * behind these has no holder. */
+enum { VW__JOB_HOLDER_MOST_LOCKS = 16384 };
+
 typedef struct vw__job_holder {
     dev_t device; /* this and the next two: of the page's file */
     ino_t file;

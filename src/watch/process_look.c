@@ -338,9 +338,9 @@ bool vw__watch_process_look(const char *folder, long process, vw_process *out)
     read_threads(&at);
     read_program(&at);
     out->is_environment_known = vw__watch_process_pieces(
-        open_file(&at, "environ"), '\0', VW_PROCESS_TEXT_BYTES + 64, take_variable, out);
+        open_file(&at, "environ"), '\0', VW_PROCESS_TEXT_BYTES + 64, SIZE_MAX, take_variable, out);
     out->are_libraries_known = vw__watch_process_pieces(
-        open_file(&at, "maps"), '\n', VW_PROCESS_PATH_BYTES + 128, take_mapping, out);
+        open_file(&at, "maps"), '\n', VW_PROCESS_PATH_BYTES + 128, SIZE_MAX, take_mapping, out);
     out->is_elsewhere = is_elsewhere(&at);
     return true;
 }

@@ -11,9 +11,10 @@ int vw__watch_process_open(const char *folder, long process, const char *name);
 /* As many bytes as there are, up to `room`; 0 where it cannot be read. `file` may be -1. */
 size_t vw__watch_process_bytes(int file, char *bytes, size_t room);
 
-/* Calls `take` for each piece of the file that ends with `separator`, without it; what is longer
- * than `most_bytes` is cut. Returns whether anything was read. Closes the file, which may be -1. */
-bool vw__watch_process_pieces(int file, char separator, size_t most_bytes,
+/* Calls `take` for each piece of the file that ends with `separator`, without it, and for
+ * `most_pieces` of them at most; what is longer than `most_bytes` is cut. Returns whether anything
+ * was read. Closes the file, which may be -1. */
+bool vw__watch_process_pieces(int file, char separator, size_t most_bytes, size_t most_pieces,
                               void (*take)(const char *piece, void *context), void *context);
 
 /* "/usr/bin/python3\0train.py\0" becomes "python3 train.py". Returns its length. */

@@ -4,6 +4,7 @@
 #include "watch/process_parts.h"
 
 #include <fcntl.h>
+#include <stdint.h> /* SIZE_MAX */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,18 +24,20 @@ size_t vw__watch_process_bytes(int file, char *bytes, size_t room)
     return length > 0 ? (size_t)length : 0;
 }
 
-bool vw__watch_process_pieces(int file, char separator, size_t most_bytes,
+bool vw__watch_process_pieces(int file, char separator, size_t most_bytes, size_t most_pieces,
                               void (*take)(const char *piece, void *context), void *context)
 {
     char read_bytes[4096], piece[LONGEST_PIECE_BYTES];
-    size_t kept = 0;
+    size_t kept = 0, pieces_left = most_pieces;
     bool is_read = false;
     if (most_bytes > sizeof piece - 1)
         most_bytes = sizeof piece - 1;
-    for (size_t length;
-         (length = vw__watch_process_bytes(file, read_bytes, sizeof read_bytes)) > 0;) {
+    while (pieces_left > 0) {
+        size_t length = vw__watch_process_bytes(file, read_bytes, sizeof read_bytes);
+        if (length == 0)
+            break;
         is_read = true;
-        for (size_t i = 0; i < length; i++) {
+        for (size_t i = 0; i < length && pieces_left > 0; i++) {
             if (read_bytes[i] != separator) {
                 if (kept < most_bytes)
                     piece[kept++] = read_bytes[i];
@@ -42,6 +45,7 @@ bool vw__watch_process_pieces(int file, char separator, size_t most_bytes,
             }
             piece[kept] = '\0';
             take(piece, context);
+            pieces_left--;
             kept = 0;
         }
     }
@@ -99,6 +103,7 @@ static void take_variable(const char *text, void *context)
 void vw__watch_process_environment(long process, vw__watch_job_environment *out)
 {
     *out = (vw__watch_job_environment){0};
-    out->is_known = vw__watch_process_pieces(vw__watch_process_open("/proc", process, "environ"),
-                                             '\0', sizeof out->visible + 31, take_variable, out);
+    out->is_known =
+        vw__watch_process_pieces(vw__watch_process_open("/proc", process, "environ"), '\0',
+                                 sizeof out->visible + 31, SIZE_MAX, take_variable, out);
 }

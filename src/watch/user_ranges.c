@@ -23,8 +23,8 @@ static void take_line(const char *line, void *context)
 void vw__user_ranges_read(const char *path, vw__user_ranges *out)
 {
     out->count = 0;
-    vw__watch_process_pieces(open(path, O_RDONLY | O_CLOEXEC), '\n', LONGEST_LINE_BYTES, take_line,
-                             out);
+    vw__watch_process_pieces(open(path, O_RDONLY | O_CLOEXEC), '\n', LONGEST_LINE_BYTES, SIZE_MAX,
+                             take_line, out);
 }
 
 uid_t vw__user_ranges_first(const vw__user_ranges *ranges, uid_t user)

@@ -7,6 +7,7 @@ import email
 import glob
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -94,6 +95,30 @@ print(all(os.path.dirname(name).endswith("vramwise/_lib") for name in libraries)
             VRAMWISE_LIVE_DIR=str(self.path / "pages")), "1")
         self.pip("uninstall", "-y", "vramwise")
         self.assertEqual([path for path in (self.path / "venv").rglob("*vramwise*")], [])
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can give a folder to another user")
+    def test_what_others_put_where_a_checkout_would_have_it_is_not_used(self):
+        shared = self.path / "for_all"
+        shutil.copytree(ROOT / "python/vramwise", shared / "python/vramwise",
+                        ignore=shutil.ignore_patterns("__pycache__"))
+        names = ("include/vramwise", "adapters/torch", "build")
+        for name in names:
+            (shared / name).mkdir(parents=True)
+        shown = ("from vramwise import _paths as p; print(*(int(str(f).startswith(str(p.PACKAGE))) for f in "
+                 "(p.include_folder(), p.adapter_folder(), p.prebuilt_folder(), *p.library_folders())))")
+
+        def are_inside():
+            return self.call(self.python, "-c", shown, PYTHONPATH=str(shared / "python"))
+
+        self.assertEqual(are_inside(), "0 0 0 0")
+        for name in names:
+            top = shared / name.split("/", maxsplit=1)[0]
+            os.chown(top, 65534, -1)
+            self.assertEqual(are_inside(), "1 1 1 1", name)
+            os.chown(top, os.geteuid(), -1)
+        for place in (shared / "python/vramwise", *(shared / name.split("/", maxsplit=1)[0] for name in names)):
+            os.chown(place, 65534, -1)  # all of one user's
+        self.assertEqual(are_inside(), "0 0 0 0")
 
     def backend(self, call):
         """Calls the backend as pip does; the file it made."""

@@ -101,6 +101,29 @@ static void a_number_that_is_another_users_by_now_does_not_count(void **state)
     assert_int_equal(holders[1].process, 0);
 }
 
+/* As many locks before that of the page as anybody may have. */
+static long holder_behind(size_t lock_count)
+{
+    vw__job_holder holder = {.device = makedev(0, 1), .file = 1, .user = geteuid()};
+    char path[128];
+    snprintf(path, sizeof path, "%s/locks", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    for (size_t i = 0; i < lock_count; i++)
+        fputs("1: POSIX  ADVISORY  WRITE 42 00:01:2 0 EOF\n", file);
+    fputs("2: FLOCK  ADVISORY  WRITE 42 00:01:1 0 EOF\n", file);
+    assert_int_equal(fclose(file), 0);
+    vw__job_holder_find(folder, &holder, 1);
+    return holder.process;
+}
+
+static void locks_that_somebody_has_by_the_thousand_are_not_all_read(void **state)
+{
+    (void)state;
+    assert_int_equal(holder_behind(VW__JOB_HOLDER_MOST_LOCKS - 1), 42);
+    assert_int_equal(holder_behind(VW__JOB_HOLDER_MOST_LOCKS), 0);
+}
+
 static void without_a_list_nobody_is_known(void **state)
 {
     (void)state;
@@ -130,6 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_are_found_by_device_and_number),
         cmocka_unit_test(a_number_that_is_another_users_by_now_does_not_count),
+        cmocka_unit_test(locks_that_somebody_has_by_the_thousand_are_not_all_read),
         cmocka_unit_test(without_a_list_nobody_is_known),
         cmocka_unit_test(the_kernel_names_this_process),
     };
