@@ -345,6 +345,39 @@ static void *open_virtual(vw_device *device, const std::string &handle)
     return pointer_to(base);
 }
 
+// Its end takes the lock, and so it must not end in open(), which has it: `base` is set when
+// nothing can be thrown any more.
+struct SharedIn::Opened {
+    Opened(SharedIn &its_owner, vw_device *its_device, Key its_key, bool is_plain_memory)
+        : owner(its_owner), device(its_device), key(std::move(its_key)), is_plain(is_plain_memory)
+    {
+    }
+    Opened(const Opened &) = delete;
+    Opened &operator=(const Opened &) = delete;
+    // Closed under the lock: the same memory must not be opened again in between.
+    ~Opened()
+    {
+        if (base == nullptr || getpid() != process_id)
+            return; // it was not opened; or a fork's copy: the parent's to close
+        std::lock_guard<std::mutex> hold(owner.lock_);
+        if (is_plain) {
+            close_plain(key.first, base);
+        } else {
+            (void)device->table->synchronize(device->context); // work that uses it may be queued
+            (void)vw_shared_close(device, address_of(base));
+        }
+        auto entry = owner.opened_.find(key);
+        if (entry != owner.opened_.end() && entry->second.expired())
+            owner.opened_.erase(entry);
+    }
+    SharedIn &owner;
+    vw_device *device;
+    Key key;
+    bool is_plain;
+    int process_id = getpid();
+    void *base = nullptr;
+};
+
 std::shared_ptr<void> SharedIn::open(vw_device *device, c10::DeviceIndex index,
                                      const std::string &handle)
 {
@@ -357,25 +390,17 @@ std::shared_ptr<void> SharedIn::open(vw_device *device, c10::DeviceIndex index,
     bool is_plain = is_kind(handle, plain_kind);
     TORCH_CHECK(is_plain || is_kind(handle, virtual_kind),
                 "unexpected or illformed shareable handle type");
-    void *base = is_plain ? open_plain(handle) : open_virtual(device, handle);
-    const int process_id = getpid();
-    // Closed under the lock: the same memory must not be opened again in between.
-    std::shared_ptr<void> opened(base, [this, device, key, is_plain, process_id](void *pointer) {
-        if (getpid() != process_id)
-            return; // a fork's copy: the parent's to close
-        std::lock_guard<std::mutex> hold_again(lock_);
-        if (is_plain) {
-            close_plain(key.first, pointer);
-        } else {
-            (void)device->table->synchronize(device->context); // work that uses it may be queued
-            (void)vw_shared_close(device, address_of(pointer));
-        }
-        auto entry = opened_.find(key);
-        if (entry != opened_.end() && entry->second.expired())
-            opened_.erase(entry);
-    });
-    opened_[key] = opened;
-    return opened;
+    auto opened = std::make_shared<Opened>(*this, device, key, is_plain);
+    auto entry = opened_.emplace(key, std::weak_ptr<void>()).first;
+    try {
+        opened->base = is_plain ? open_plain(handle) : open_virtual(device, handle);
+    } catch (...) {
+        opened_.erase(entry);
+        throw;
+    }
+    std::shared_ptr<void> shared(opened, opened->base);
+    entry->second = shared;
+    return shared;
 }
 
 } // namespace vramwise_torch

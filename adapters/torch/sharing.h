@@ -85,6 +85,8 @@ class SharedIn
 
   private:
     using Key = std::pair<c10::DeviceIndex, std::string>;
+    struct Opened;
+
     std::mutex lock_;
     std::map<Key, std::weak_ptr<void>> opened_;
 };

@@ -2,7 +2,9 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <cstdlib>
 #include <functional>
+#include <new>
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -11,6 +13,31 @@
 #include <unistd.h>
 
 #include "adapter_fixture.h"
+
+static int news_left; // that many requests from now one finds no host memory; 0: none
+
+void *operator new(size_t size_bytes, const std::nothrow_t &) noexcept
+{
+    return news_left > 0 && --news_left == 0 ? nullptr : std::malloc(size_bytes);
+}
+
+void *operator new(size_t size_bytes)
+{
+    void *taken = operator new(size_bytes, std::nothrow);
+    if (taken == nullptr)
+        throw std::bad_alloc();
+    return taken;
+}
+
+void operator delete(void *address) noexcept
+{
+    std::free(address);
+}
+
+void operator delete(void *address, size_t) noexcept
+{
+    std::free(address);
+}
 
 static const Setup on_host{"torch", "expandable_segments:True", 1, 1 * GiB, Kind::host};
 
@@ -83,6 +110,32 @@ static void virtual_memory_is_shared_by_descriptors_and_mapped_once(void **)
 
 // A graph's pool is put back: what was shared of it is shared no more, and the next block there is
 // another one.
+// Whoever waits for a lock that it has itself would wait for ever: the alarm ends it.
+static void without_host_memory_nothing_is_opened_and_it_can_be_tried_again(void **)
+{
+    constexpr int most_requests = 100; // more than are made
+    Adapter &adapter = new_adapter(on_host);
+    void *block = adapter.raw_alloc(50 * MiB);
+    const std::string handle = adapter.shareIpcHandle(block).handle;
+    int failures = 0;
+    alarm(300);
+    for (int nth = 1; nth <= most_requests; nth++) {
+        std::shared_ptr<void> base;
+        news_left = nth;
+        try {
+            base = adapter.getIpcDevPtr(handle);
+        } catch (const std::bad_alloc &) {
+            failures++;
+        }
+        news_left = 0;
+        assert_int_equal(failures == nth, base == nullptr);
+        assert_non_null(adapter.getIpcDevPtr(handle).get());
+    }
+    alarm(0);
+    assert_in_range(failures, 5, most_requests - 1);
+    adapter.raw_delete(block);
+}
+
 static void a_block_that_a_checkpoint_takes_back_is_shared_no_more(void **)
 {
     const MempoolId_t graph{1, 0};
@@ -244,6 +297,7 @@ int main()
         cmocka_unit_test(plain_memory_is_shared_by_the_runtime_in_pytorchs_own_form),
         cmocka_unit_test(virtual_memory_is_shared_by_descriptors_and_mapped_once),
         cmocka_unit_test(handles_that_are_none_are_refused_in_words),
+        cmocka_unit_test(without_host_memory_nothing_is_opened_and_it_can_be_tried_again),
         cmocka_unit_test(a_block_that_a_checkpoint_takes_back_is_shared_no_more),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
