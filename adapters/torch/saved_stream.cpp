@@ -15,6 +15,7 @@
 #include <algorithm>
 
 #include "adapter.h"
+#include "vramwise_torch.h"
 
 namespace vramwise_torch
 {
@@ -22,7 +23,8 @@ namespace vramwise_torch
 namespace
 {
 
-constexpr size_t most_items = 4096; // of a step; more stay where they are
+constexpr size_t most_items = 4096;  // of a step; more stay where they are
+constexpr uint64_t alike_share = 16; // of its requests may be more or fewer than in the one before
 
 // Of a storage that we hold weakly.
 uint32_t uses_of(c10::StorageImpl *storage)
@@ -145,13 +147,24 @@ long long SavedStream::save(c10::TensorImpl *tensor, uint64_t now)
         place.private_id.second != 0)
         return 0;
     const uint64_t index = items_.size(), size_bytes = storage->nbytes();
+    is_as_last_ = is_as_last_ && is_as_planned(index, size_bytes);
     const bool is_kept = is_as_planned(index, size_bytes) && kept_[index];
     ids_.reserve(index + 1);
     items_.push_back({size_bytes, now, 0, is_kept});
     ids_.push_back(0);
     if (is_to_leave(index, size_bytes) && begin_leaving(tensor, index))
-        return static_cast<long long>(ids_[index]);
+        return static_cast<long long>(ids_[index]) +
+               (is_last(index) ? VRAMWISE_TORCH_SAVED_LAST : 0);
     return -static_cast<long long>(index) - 1;
+}
+
+// Nothing that follows leaves, as far as the step is like the last one. Hooks are Python: a program
+// that is bound by the host notices each call, and those of what stays would say nothing new.
+bool SavedStream::is_last(uint64_t index)
+{
+    const bool is_it = is_as_last_ && index == last_leaver_;
+    is_cut_off_ = is_cut_off_ || is_it;
+    return is_it;
 }
 
 void SavedStream::note_use(uint64_t index, uint64_t now)
@@ -173,6 +186,7 @@ void SavedStream::note_gone(Piece &piece)
 void SavedStream::let_go(uint64_t id, Piece &piece, Left &left)
 {
     left.strong.reserve(left.strong.size() + 1);
+    left.weak.reserve(left.weak.size() + 1);
     late_.reserve(late_.size() + 1);
     put(piece, away);
     left.strong.push_back(piece.storage);
@@ -201,9 +215,8 @@ void SavedStream::settle_leaving(Left &left)
     while (Piece *piece = oldest_leaving()) {
         if (device.table->event_query(device.context, piece->copied) != VW_OK)
             return;
-        const uint64_t id = leaving_.front();
+        let_go(leaving_.front(), *piece, left);
         leaving_.pop_front();
-        let_go(id, *piece, left);
     }
 }
 
@@ -224,9 +237,8 @@ bool SavedStream::give_up_oldest(Left &left)
             VW_OK ||
         device.table->stream_wait_event(device.context, place.stream, piece->copied) != VW_OK)
         return false;
-    const uint64_t id = leaving_.front();
+    let_go(leaving_.front(), *piece, left);
     leaving_.pop_front();
-    let_go(id, *piece, left);
     return true;
 }
 
@@ -419,6 +431,7 @@ bool SavedStream::fill(uint64_t id, c10::StorageImpl *storage)
         device.table->copy(device.context, address_of(storage->data_ptr().get()),
                            address_of(piece->host), piece->size_bytes, current) != VW_OK)
         return false;
+    drop_block(*piece); // the request for `storage` may have begun to bring it back
     put(*piece, back);
     counts_.all_returned_bytes += piece->size_bytes;
     return true;
@@ -426,9 +439,25 @@ bool SavedStream::fill(uint64_t id, c10::StorageImpl *storage)
 
 // ---- the schedule ------------------------------------------------------------------------------
 
-void SavedStream::plan(const std::vector<uint64_t> &marks, uint64_t per_mark,
+// What a step did not say of the items behind the last that left is what the last one said that was
+// seen to its end. False: the two differ, and nobody knows.
+bool SavedStream::complete_items(uint64_t requests)
+{
+    const uint64_t slack = whole_requests_ / alike_share;
+    if (is_cut_off_ && (requests + slack < whole_requests_ || requests > whole_requests_ + slack))
+        return false;
+    if (is_cut_off_ && items_.size() < whole_.size())
+        items_.insert(items_.end(), whole_.begin() + static_cast<std::ptrdiff_t>(items_.size()),
+                      whole_.end());
+    whole_ = items_;
+    whole_requests_ = requests;
+    return true;
+}
+
+void SavedStream::plan(const std::vector<uint64_t> &marks, uint64_t per_mark, uint64_t requests,
                        const std::vector<uint64_t> &away_bytes, size_t need_mark)
 {
+    const bool is_whole = complete_items(requests);
     need_mark_ = need_mark;
     planned_.clear();
     kept_.clear();
@@ -448,6 +477,7 @@ void SavedStream::plan(const std::vector<uint64_t> &marks, uint64_t per_mark,
     for (size_t i = 0; i < planned_.size(); i++)
         if (planned_[i].leaves)
             returns_.push_back(i);
+    last_leaver_ = is_whole && !returns_.empty() ? returns_.back() : SIZE_MAX;
     std::stable_sort(returns_.begin(), returns_.end(), [this](size_t a, size_t b) {
         return planned_[a].until_mark < planned_[b].until_mark;
     });
@@ -456,6 +486,8 @@ void SavedStream::plan(const std::vector<uint64_t> &marks, uint64_t per_mark,
     items_.clear();
     ids_.clear();
     left_bytes_ = 0;
+    is_as_last_ = true;
+    is_cut_off_ = false;
     step_++;
 }
 

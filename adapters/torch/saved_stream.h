@@ -58,8 +58,9 @@ class SavedStream
     {
     }
 
-    // A tensor that is saved at request `now` of the step. More than 0: it leaves, by this id.
-    // Less: it stays, and is item -result - 1 of the step. 0: it is not one that could leave.
+    // A tensor that is saved at request `now` of the step. More than 0: it leaves, by this id, to
+    // which VRAMWISE_TORCH_SAVED_LAST may be added. Less: it stays, and is item -result - 1 of the
+    // step. 0: it is not one that could leave.
     long long save(c10::TensorImpl *tensor, uint64_t now);
     // Item `index` of the step, which stayed, is wanted again.
     void note_use(uint64_t index, uint64_t now);
@@ -87,9 +88,9 @@ class SavedStream
     // Gives up what is on its way back. Its bytes.
     uint64_t drop_returns();
 
-    // A step has ended: what it had at each mark, of so many requests, and what of the state will
-    // be away then in the next.
-    void plan(const std::vector<uint64_t> &marks, uint64_t per_mark,
+    // A step has ended, of so many requests: what it had at each mark, of `per_mark` of them, and
+    // what of the state will be away then in the next.
+    void plan(const std::vector<uint64_t> &marks, uint64_t per_mark, uint64_t requests,
               const std::vector<uint64_t> &away_bytes, size_t need_mark);
     // What the last schedule lacked beside the state; 0: no tensor has to leave.
     uint64_t lacking_bytes() const
@@ -130,6 +131,8 @@ class SavedStream
     bool is_as_planned(uint64_t index, uint64_t size_bytes) const;
     bool is_to_leave(uint64_t index, uint64_t size_bytes) const;
     bool begin_leaving(c10::TensorImpl *tensor, uint64_t index);
+    bool is_last(uint64_t index);
+    bool complete_items(uint64_t requests);
     bool copy_out(Piece &piece);
     void put(Piece &piece, Place place);
     void note_gone(Piece &piece);
@@ -159,11 +162,17 @@ class SavedStream
     std::vector<Item> items_;
     std::vector<uint64_t> ids_; // of the items; 0: it stays
     uint64_t left_bytes_ = 0;
+    bool is_as_last_ = true;  // every item so far was as planned
+    bool is_cut_off_ = false; // the last that leaves was saved: items_ may end there
+    // The items of the last step that was seen to its end, and how many requests that had.
+    std::vector<Item> whole_;
+    uint64_t whole_requests_ = 0;
     // What the last one said.
     std::vector<vw_saved_item> planned_;
-    std::vector<bool> kept_;      // of planned_: Item::is_kept
-    std::vector<size_t> returns_; // of planned_, those that leave, in the order of their use
-    size_t first_return_ = 0;     // of returns_, those before are back
+    std::vector<bool> kept_;        // of planned_: Item::is_kept
+    size_t last_leaver_ = SIZE_MAX; // of planned_; SIZE_MAX: the next step is seen to its end
+    std::vector<size_t> returns_;   // of planned_, those that leave, in the order of their use
+    size_t first_return_ = 0;       // of returns_, those before are back
     uint64_t per_mark_ = 1;
     size_t need_mark_ = SIZE_MAX; // vw_schedule_need_mark(); before the first: not known
     uint64_t lacking_bytes_ = 0;

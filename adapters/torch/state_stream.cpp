@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "adapter.h"
+#include "vramwise_torch.h"
 
 namespace vramwise_torch
 {
@@ -128,11 +129,17 @@ StateStream::Piece *StateStream::find(NamedTensor tensor)
     if (found == by_storage_.end())
         return nullptr;
     Piece *piece = found->second;
-    const bool is_at_home = piece->place == on_device || piece->place == leaving;
+    const bool is_here = piece->place == on_device || piece->place == leaving;
     // Or somebody has given the storage other memory meanwhile.
-    const bool is_as_it_was = !piece->has_ended && storage->nbytes() == piece->size_bytes &&
-                              (!is_at_home || storage->data_ptr().get_deleter() == free_block_);
-    return is_as_it_was ? piece : nullptr;
+    const bool is_as_it_was = is_here ? is_at_home(*piece) : storage->nbytes() == piece->size_bytes;
+    return is_as_it_was && !piece->has_ended ? piece : nullptr;
+}
+
+// Its storage is as it was, and bound to a block of ours.
+bool StateStream::is_at_home(const Piece &piece) const
+{
+    return piece.storage->nbytes() == piece.size_bytes &&
+           piece.storage->data_ptr().get_deleter() == free_block_;
 }
 
 // Without any lock: a thread with Python's may be here, or a child of fork().
@@ -144,19 +151,21 @@ void StateStream::host_copy_ends(void *piece)
 // A storage that is bound to the host's copy has let go of it when has_ended is true, not before.
 void StateStream::forget_dead()
 {
+    for (Lane &lane : lanes_)
+        lane.spare_events.reserve(lane.spare_events.size() + pieces_.size());
     auto is_dead = [this](const std::unique_ptr<Piece> &piece) {
-        const bool is_at_home = piece->place == on_device || piece->place == leaving;
-        if (is_at_home ? uses_of(piece->storage) != 0 : !piece->has_ended)
+        const bool is_here = piece->place == on_device || piece->place == leaving;
+        if (is_here ? uses_of(piece->storage) != 0 : !piece->has_ended)
             return false;
         drop_block(*piece);
         set_due(*piece, false);
         lane_of(*piece->device).bytes_in[piece->place] -= piece->size_bytes;
         by_storage_.erase(piece->storage);
         c10::raw::weak_intrusive_ptr::decref(piece->storage);
-        const vw_device &device = *piece->device->device;
-        vw_pinned_free(lane_of(*piece->device).copies.host, piece->host); // waits for its copies
+        Lane &lane = lane_of(*piece->device);
+        vw_pinned_free(lane.copies.host, piece->host); // waits for its copies
         if (piece->copied != 0)
-            device.table->event_destroy(device.context, piece->copied);
+            lane.spare_events.push_back(piece->copied);
         return true;
     };
     pieces_.erase(std::remove_if(pieces_.begin(), pieces_.end(), is_dead), pieces_.end());
@@ -200,9 +209,15 @@ uint64_t StateStream::add(NamedTensor tensor)
 bool StateStream::prepare(Lane &lane, Piece &piece)
 {
     const vw_device &device = *piece.device->device;
-    if (!lane.copies.open(*piece.device, budget_) ||
-        (piece.copied == 0 && device.table->event_create(device.context, &piece.copied) != VW_OK))
+    if (!lane.copies.open(*piece.device, budget_))
         return false;
+    if (piece.copied == 0 && !lane.spare_events.empty()) {
+        piece.copied = lane.spare_events.back();
+        lane.spare_events.pop_back();
+    } else if (piece.copied == 0 &&
+               device.table->event_create(device.context, &piece.copied) != VW_OK) {
+        return false;
+    }
     if (piece.host != nullptr)
         return true;
     piece.host = lane.copies.take_host(piece.size_bytes, lane.copies.state_out);
@@ -279,6 +294,8 @@ bool StateStream::copy_chunk(Lane &lane, Piece &piece, SavedStream::Left &left)
     if (piece.is_in_step || c10::raw::weak_intrusive_ptr::lock(piece.storage) == nullptr)
         return false;
     left.strong.push_back(piece.storage);
+    if (!is_at_home(piece)) // any more: it has other memory
+        return false;
     const vw_device_ptr from = address_of(piece.storage->data_ptr().get());
     if (piece.copied_bytes == 0) {
         if (piece.place != on_device || !begin_copy(lane, piece) ||
@@ -660,7 +677,17 @@ long long StateStream::save(c10::TensorImpl *tensor)
     if (is_parked_)
         return 0;
     lanes_[index].saved->settle(lanes_[index].requests, left);
-    return lanes_[index].saved->save(tensor, lanes_[index].requests);
+    const long long id = lanes_[index].saved->save(tensor, lanes_[index].requests);
+    return id > 0 && has_other_devices(device) ? id & ~VRAMWISE_TORCH_SAVED_LAST : id;
+}
+
+// In use: what is the last of one GPU says nothing of what another's part of the model saves.
+bool StateStream::has_other_devices(const DevicePools &device) const
+{
+    for (size_t i = 0; i < lanes_.size(); i++)
+        if (&devices_[i] != &device && pool_of(devices_[i]) != nullptr)
+            return true;
+    return false;
 }
 
 void StateStream::note_saved_use(const DevicePools &device, uint64_t item)

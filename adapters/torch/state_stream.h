@@ -191,6 +191,8 @@ class StateStream
         std::vector<c10::DataPtr> left, ending;
         uint64_t left_bytes = 0, ending_bytes = 0;
         vw_device_event end = 0; // of those that are ending
+        // Of pieces that are no more; kept, since somebody may wait for one.
+        std::vector<vw_device_event> spare_events;
         StreamCounts counts;
     };
     struct Holders {
@@ -218,6 +220,7 @@ class StateStream
     static void host_copy_ends(void *piece); // the deleter of the host's copies
     Lane &lane_of(const DevicePools &device);
     Piece *find(NamedTensor tensor);
+    bool is_at_home(const Piece &piece) const;
     void forget_dead();
     void put(Piece &piece, Place place);
     bool prepare(Lane &lane, Piece &piece);
@@ -246,6 +249,7 @@ class StateStream
     static bool begin_ending(Lane &lane, DevicePools &device);
     void pump_device(DevicePools &device);
     bool has_state_to_move(const DevicePools &device);
+    bool has_other_devices(const DevicePools &device) const;
     uint64_t shortfall_bytes(DevicePools &device, uint64_t size_bytes, bool is_missed);
     uint64_t give_up_saved(DevicePools &device, uint64_t wanted_bytes);
     bool ask_python(const DevicePools &device, uint64_t size_bytes, bool is_ahead);

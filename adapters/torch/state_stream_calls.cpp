@@ -2,6 +2,8 @@
 #include "adapter.h"
 #include "vramwise_torch.h"
 
+#include <algorithm>
+
 namespace
 {
 
@@ -31,6 +33,30 @@ vramwise_torch::NamedTensor named(unsigned long long tensor, unsigned long long 
 {
     return {static_cast<c10::TensorImpl *>(vramwise_torch::pointer_to(tensor)),
             vramwise_torch::pointer_to(object)};
+}
+
+unsigned long long moved(vramwise_torch::StateStream &stream, vramwise_torch::NamedTensor state,
+                         int what)
+{
+    switch (what) {
+    case VRAMWISE_TORCH_NOTE_STEP:
+        stream.note_step(state);
+        return 0;
+    case VRAMWISE_TORCH_COPY_OUT:
+        return stream.copy_out(state);
+    case VRAMWISE_TORCH_COPY_AT_ONCE:
+        return stream.copy_out_at_once(state);
+    case VRAMWISE_TORCH_BIND_OUT:
+        return stream.bind_out(state);
+    case VRAMWISE_TORCH_FETCH:
+        return stream.fetch(state);
+    case VRAMWISE_TORCH_BIND_IN:
+        return stream.bind_in(state);
+    case VRAMWISE_TORCH_IS_ALONE:
+        return stream.is_alone(state);
+    default:
+        return 0;
+    }
 }
 
 } // namespace
@@ -71,27 +97,23 @@ unsigned long long vramwise_torch_stream_plan(int device, int is_step_end)
 unsigned long long vramwise_torch_stream_move(unsigned long long tensor, unsigned long long object,
                                               int what)
 {
-    return with_stream([&](vramwise_torch::StateStream &stream) -> unsigned long long {
-        const vramwise_torch::NamedTensor state = named(tensor, object);
-        switch (what) {
-        case VRAMWISE_TORCH_NOTE_STEP:
-            stream.note_step(state);
-            return 0;
-        case VRAMWISE_TORCH_COPY_OUT:
-            return stream.copy_out(state);
-        case VRAMWISE_TORCH_COPY_AT_ONCE:
-            return stream.copy_out_at_once(state);
-        case VRAMWISE_TORCH_BIND_OUT:
-            return stream.bind_out(state);
-        case VRAMWISE_TORCH_FETCH:
-            return stream.fetch(state);
-        case VRAMWISE_TORCH_BIND_IN:
-            return stream.bind_in(state);
-        case VRAMWISE_TORCH_IS_ALONE:
-            return stream.is_alone(state);
-        default:
-            return 0;
+    return with_stream([&](vramwise_torch::StateStream &stream) {
+        return moved(stream, named(tensor, object), what);
+    });
+}
+
+void vramwise_torch_stream_move_all(const unsigned long long *tensors, size_t count, int what,
+                                    unsigned long long most_bytes, unsigned long long *answers)
+{
+    std::fill(answers, answers + count, 0);
+    with_stream([&](vramwise_torch::StateStream &stream) {
+        unsigned long long all_bytes = 0;
+        for (size_t i = 0; i < count && all_bytes < most_bytes; i++) {
+            if (tensors[i] != 0)
+                answers[i] = moved(stream, named(tensors[i], 0), what);
+            all_bytes += answers[i];
         }
+        return 0;
     });
 }
 

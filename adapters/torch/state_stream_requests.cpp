@@ -19,9 +19,6 @@ namespace
 {
 
 constexpr size_t most_marks = 4096;
-// Of the limit is freed beyond what a request lacks: a pool that is full to the last byte moves
-// pages for every request.
-constexpr uint64_t slack_share = 32;
 // For Python's thread to bind pieces. It may never come to it, if whoever has Python's lock waits
 // for the thread that asks. Then the request goes the old way, and nobody is asked again. Ahead of
 // need a moment has to be enough, and nothing follows if it is not.
@@ -191,7 +188,7 @@ uint64_t StateStream::plan(DevicePools &device, bool is_step_end)
         lane.ahead_bytes = 0;
         lane.moment_count = 0;
         lane.patience = step_patience;
-        lane.saved->plan(lane.marks, lane.per_mark, away_bytes, lane.need_mark);
+        lane.saved->plan(lane.marks, lane.per_mark, lane.requests, away_bytes, lane.need_mark);
         lane.marks.clear();
         lane.requests = lane.requests_before_step = 0;
         lane.per_mark = 1;
@@ -224,7 +221,8 @@ uint64_t StateStream::shortfall_bytes(DevicePools &device, uint64_t size_bytes, 
 {
     const uint64_t limit_bytes = limit_bytes_of(device); // others may have made room, or taken it
     const uint64_t wanted_bytes = live_bytes_of(device) + size_bytes;
-    const uint64_t slack_bytes = limit_bytes / slack_share;
+    // A pool that is full to the last byte moves pages for every request.
+    const uint64_t slack_bytes = limit_bytes - vw_schedule_room_bytes(limit_bytes);
     {
         std::unique_lock<YieldingMutex> hold(lock_, a_moment);
         if (hold.owns_lock())

@@ -66,6 +66,8 @@ VRAMWISE_TORCH_API int vramwise_torch_mark_step(char *message, size_t capacity);
  * stream_plan(): bytes that shall be copied out now. `is_step_end`: a step has ended, so that there
  * is a new schedule.
  * stream_move(): one of the below.
+ * stream_move_all(): one of the first four for many tensors, tensor._cdata or 0, until the answers
+ * add up to `most_bytes`. Each goes to `answers`; 0 for tensors that it did not come to.
  * stream_wait(): waits for a copy out. `is_ahead`: only while the GPU has enough to do.
  * stream_release(): frees what was bound out, behind all that is queued on the GPU. Its bytes.
  * `is_ahead`: when that is over, so that nothing waits for it.
@@ -81,6 +83,10 @@ VRAMWISE_TORCH_API int vramwise_torch_mark_step(char *message, size_t capacity);
 #define VRAMWISE_TORCH_IS_ALONE 6     /* with the lock; 1: held like the tensor of stream_start() */
 VRAMWISE_TORCH_API unsigned long long
 vramwise_torch_stream_move(unsigned long long tensor, unsigned long long object, int what);
+VRAMWISE_TORCH_API void vramwise_torch_stream_move_all(const unsigned long long *tensors,
+                                                       size_t count, int what,
+                                                       unsigned long long most_bytes,
+                                                       unsigned long long *answers);
 VRAMWISE_TORCH_API int vramwise_torch_stream_start(
     unsigned long long tensor, unsigned long long object,
     int (*make_room)(int device, unsigned long long size_bytes, int is_ahead),
@@ -101,12 +107,14 @@ VRAMWISE_TORCH_API void vramwise_torch_stream_answer(int is_worth_while);
  *
  * saved_keep(): one that is saved, tensor._cdata. More than 0: it leaves, and whoever gets this id
  * lets go of the tensor. Less: it stays; saved_note() with -result - 1 when it is wanted again. 0:
- * it stays.
+ * it stays. VRAMWISE_TORCH_SAVED_LAST in an id: nothing that this step saves from now on leaves, so
+ * nobody has to ask until the next.
  * saved_fetch(): 0: `shell`, an empty tensor of bytes, has its storage now. More: so many bytes
  * does the tensor need that saved_fill() wants. -1: it was written to meanwhile. -2: it is not
  * known. saved_fill(): 1: its bytes are copied into `tensor`, in the order of the current stream.
  * saved_release(): nobody wants the id any more. May be called with Python's lock.
  * saved_lacking(): what the last step lacked even with the state away; 0: nothing has to leave. */
+#define VRAMWISE_TORCH_SAVED_LAST (1LL << 62)
 VRAMWISE_TORCH_API long long vramwise_torch_saved_keep(unsigned long long tensor);
 VRAMWISE_TORCH_API void vramwise_torch_saved_note(int device, unsigned long long item);
 VRAMWISE_TORCH_API long long vramwise_torch_saved_fetch(int device, unsigned long long id,

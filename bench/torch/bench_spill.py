@@ -1,6 +1,7 @@
 """bench_spill.py - training on a card that is too small: who dies, who finishes, and how fast.
 
     python3 bench_spill.py [--seconds S] [--only WORDS,...] [--spill SIZE] [--streamed]
+    python3 bench_spill.py --record FOLDER [--only WORDS,...]    writes recordings of runs with room: tests/data/spill
 
 Each model is first run as it is, twice: that gives its peak of live memory, its losses, its time for a
 step, and whether PyTorch repeats itself. Then the process may have 0.95, 0.85, 0.7 and 0.5 of that peak
@@ -23,7 +24,9 @@ import argparse
 import contextlib
 import gc
 import json
+import lzma
 import os
+import pickle
 import platform
 import queue
 import re
@@ -56,6 +59,7 @@ CASES = tuple((*model, optimizer) for models, optimizer in (
     (MODELS[:3], "adamw-fused"), (MODELS[:3], "adamw"), (MODELS[3:], "adamw-fused"), (MODELS[3:], "adamw"))
     for model in models)
 BUS_BYTES = 1 << 28  # that are copied to see how fast the bus is
+RECORDED_STEPS = 5
 FEWEST_SECONDS = 20.0  # that are worth beginning with something
 GIB = 1 << 30
 
@@ -172,6 +176,48 @@ def measure(torch, run: Dict[str, Any]) -> Dict[str, Any]:
     result["safe_moments"] = under.stats().get("safe_moments")
     forget(torch)
     return result
+
+
+# ---- recordings ------------------------------------------------------------------------------------
+
+
+def without_paths(snapshot: Any) -> Any:
+    """Nobody's folders are in the stacks: of events, segments and blocks."""
+    homes = ((str(under.ROOT), "/home/user"), (sys.prefix, "/home/user/.venv"))
+    to_see, seen = [snapshot], set()
+    while to_see:
+        value = to_see.pop()
+        if not isinstance(value, (dict, list)) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        to_see += value.values() if isinstance(value, dict) else value
+        if isinstance(value, dict) and "filename" in value:
+            for home, instead in homes:
+                if value["filename"].startswith(home + "/"):
+                    value["filename"] = instead + value["filename"][len(home):]
+    return snapshot
+
+
+def record(folder: Path, only: str) -> int:
+    """The steps of each model with a fused optimizer and all the memory that it wants, in FOLDER/MODEL-PRECISION.pickle.xz."""
+    torch = under.enter("native")
+    deterministic(torch)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    for case in CASES:
+        model, precision, optimizer = case
+        if optimizer != "adamw-fused" or not is_named(case, only):
+            continue
+        torch.manual_seed(1234)
+        torch.cuda.memory._record_memory_history(max_entries=1 << 20, stacks="python")
+        result = measure(torch, dict(model=model, precision=precision, optimizer=optimizer, steps=RECORDED_STEPS, label="recorded"))
+        snapshot = without_paths(torch.cuda.memory._snapshot())
+        torch.cuda.memory._record_memory_history(enabled=None)
+        file = folder / f"{model.replace(' ', '-')}-{precision}.pickle.xz"
+        file.write_bytes(lzma.compress(pickle.dumps(snapshot), preset=9))
+        print(f"{file}: {result['outcome']}, peak {result['peak_bytes']} bytes, {file.stat().st_size} bytes written", flush=True)
+        forget(torch)
+    return 0
 
 
 # ---- a process that makes runs ---------------------------------------------------------------------
@@ -559,10 +605,13 @@ def main() -> int:
     parser.add_argument("--only", default="", help="cases with one of these words, WORDS,...: gpt2 fp32,bert")
     parser.add_argument("--spill", default="64GiB")
     parser.add_argument("--streamed", action="store_true", help="only as it is, and with streams")
+    parser.add_argument("--record", metavar="FOLDER", type=Path, help="only write recordings of runs with room there")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work:
         return work()
+    if arguments.record is not None:
+        return record(arguments.record, arguments.only)
     bench = Bench(arguments.seconds, arguments.spill, arguments.streamed)
     bench.all(arguments.only)
     return 0 if report(bench) else 1

@@ -87,7 +87,11 @@ static int has_lock()
     return 1;
 }
 
-static Adapter &streaming_adapter(uint64_t spill_bytes = 64 * part)
+// The hooks: in force up to the last tensor that leaves in a step, unless they cannot be popped.
+static bool are_hooks_on, is_popped_early;
+static int hook_calls; // in the step
+
+static Adapter &streaming_adapter(uint64_t spill_bytes = 128 * part)
 {
     Setup setup;
     setup.engine = "vramwise";
@@ -97,6 +101,8 @@ static Adapter &streaming_adapter(uint64_t spill_bytes = 64 * part)
     setup.park_guard = {[](void *) { return true; }, [](void *) {}, nullptr, nullptr};
     setup.spill_bytes = spill_bytes;
     Adapter &adapter = new_adapter(setup);
+    are_hooks_on = is_popped_early = true;
+    hook_calls = 0;
     auto alone = made(adapter, part, 1);
     unsigned long long references = 1;
     assert_int_equal(vramwise_torch_stream_start(alone->address(),
@@ -116,7 +122,14 @@ struct Kept {
 static Kept save(std::unique_ptr<Tensor> tensor)
 {
     Kept kept;
-    kept.number = vramwise_torch_saved_keep(tensor->address());
+    if (are_hooks_on) {
+        kept.number = vramwise_torch_saved_keep(tensor->address());
+        hook_calls++;
+    }
+    if (kept.number >= VRAMWISE_TORCH_SAVED_LAST) {
+        kept.number -= VRAMWISE_TORCH_SAVED_LAST;
+        are_hooks_on = !is_popped_early;
+    }
     if (kept.number <= 0)
         kept.tensor = std::move(tensor);
     return kept;
@@ -173,6 +186,8 @@ static void train(Adapter &adapter, int layers, size_t size_bytes = 4 * part)
 static void end_step()
 {
     vramwise_torch_stream_plan(0, 1);
+    are_hooks_on = true;
+    hook_calls = 0;
 }
 
 static void where_everything_fits_nothing_leaves(void **)
@@ -184,6 +199,56 @@ static void where_everything_fits_nothing_leaves(void **)
         assert_int_equal(vramwise_torch_saved_lacking(0), 0);
     }
     assert_int_equal(counts_of(adapter).all_left_bytes, 0);
+}
+
+// Hooks cost a program that is bound by the host: those behind the last that leaves say nothing
+// new.
+static void nobody_has_to_ask_behind_the_last_that_leaves(void **)
+{
+    for (bool is_popped : {true, false}) { // or others are on top of them
+        Adapter &adapter = streaming_adapter();
+        is_popped_early = is_popped;
+        train(adapter, 12);
+        end_step();
+        train(adapter, 12);
+        end_step();
+        uint64_t left_bytes = 0;
+        for (int step = 0; step < 4; step++) {
+            const uint64_t before_bytes = counts_of(adapter).all_left_bytes;
+            train(adapter, 12);
+            const uint64_t now_bytes = counts_of(adapter).all_left_bytes - before_bytes;
+            assert_true(now_bytes >= 16 * part && (step == 0 || now_bytes == left_bytes));
+            assert_int_equal(hook_calls, is_popped ? static_cast<int>(now_bytes / (4 * part)) : 12);
+            left_bytes = now_bytes;
+            end_step();
+        }
+    }
+}
+
+static void a_step_that_goes_on_otherwise_is_seen_to_its_end_the_next_time(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    for (int step = 0; step < 3; step++) {
+        train(adapter, 10);
+        end_step();
+    }
+    train(adapter, 10);
+    const int first_calls = hook_calls;
+    assert_true(first_calls < 10);
+    end_step();
+    train(adapter, 14); // the same up to there
+    assert_int_equal(hook_calls, first_calls);
+    end_step();
+    train(adapter, 14);
+    assert_int_equal(hook_calls, 14);
+    end_step();
+    const uint64_t before_bytes = counts_of(adapter).all_left_bytes;
+    train(adapter, 14);
+    assert_true(hook_calls < 14 && hook_calls > first_calls);
+    assert_true(counts_of(adapter).all_left_bytes - before_bytes >= 24 * part);
+    end_step();
+    train(adapter, 14, 2 * part); // other sizes: not the step that was planned
+    assert_int_equal(hook_calls, 14);
 }
 
 static void what_does_not_fit_leaves_and_returns_with_its_bytes(void **)
@@ -343,6 +408,42 @@ static void what_others_hold_is_copied_once_and_then_stays(void **)
     assert_true(buffer->is_filled_with(9));
 }
 
+// Python asks for memory between fetch() and fill(), and that request may begin to bring the very
+// tensor back.
+static void what_begins_to_return_while_it_is_fetched_is_given_back(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    for (int step = 0; step < 2; step++) {
+        train(adapter, 12);
+        end_step();
+    }
+    std::vector<Kept> kept;
+    for (int i = 0; i < 12; i++)
+        kept.push_back(save(made(adapter, 4 * part, i + 1)));
+    std::vector<std::unique_ptr<Tensor>> used; // as long as they are held, nothing can return
+    while (kept.back().number <= 0) {
+        used.push_back(restored(adapter, kept.back()));
+        kept.pop_back();
+        adapter.raw_delete(adapter.raw_alloc(part));
+    }
+    const auto id = static_cast<unsigned long long>(kept.back().number);
+    auto shell = empty();
+    const long long wanted = vramwise_torch_saved_fetch(0, id, shell->address());
+    assert_int_equal(wanted, 4 * part);
+    used.clear(); // and so there is room
+    shell = made(adapter, 4 * part, 0);
+    assert_int_equal(vramwise_torch_saved_fill(0, id, shell->address()), 1);
+    assert_true(shell->is_filled_with(static_cast<int>(kept.size())));
+    shell.reset();
+    for (const Kept &each : kept)
+        if (each.number > 0)
+            vramwise_torch_saved_release(0, static_cast<unsigned long long>(each.number));
+    kept.clear();
+    end_step();
+    train(adapter, 2);
+    assert_int_equal(adapter.getDeviceStats(0).allocated_bytes[0].current, 0);
+}
+
 static void a_tensor_that_was_written_to_is_refused(void **)
 {
     Adapter &adapter = streaming_adapter();
@@ -482,12 +583,15 @@ int main()
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(where_everything_fits_nothing_leaves),
         cmocka_unit_test(what_does_not_fit_leaves_and_returns_with_its_bytes),
+        cmocka_unit_test(nobody_has_to_ask_behind_the_last_that_leaves),
+        cmocka_unit_test(a_step_that_goes_on_otherwise_is_seen_to_its_end_the_next_time),
         cmocka_unit_test(a_request_gets_memory_whose_copy_is_under_way),
         cmocka_unit_test(without_host_memory_a_tensor_stays_and_may_be_saved_again),
         cmocka_unit_test(tensors_with_one_storage_are_one_item),
         cmocka_unit_test(what_was_released_while_it_leaves_is_not_taken_again),
         cmocka_unit_test(a_tensor_that_is_wanted_before_it_has_left_keeps_its_memory),
         cmocka_unit_test(what_others_hold_is_copied_once_and_then_stays),
+        cmocka_unit_test(what_begins_to_return_while_it_is_fetched_is_given_back),
         cmocka_unit_test(a_tensor_that_was_written_to_is_refused),
         cmocka_unit_test(what_nobody_wants_any_more_gives_everything_back),
         cmocka_unit_test(with_little_host_memory_steps_are_served_all_the_same),

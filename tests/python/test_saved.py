@@ -213,6 +213,22 @@ step(1000)
 print(depth())
 """, ["1", "1", "0", "1"])
 
+    def test_they_leave_with_the_last_tensor_that_does_until_the_step_is_over(self):
+        self.check_both("""
+step(1000)
+unpack = stack.hooks[-1][1]
+answers(keeps=7 + (1 << 62))
+packed = save(Tensor(1))
+print(depth())
+print(unpack(packed).numbers.number)
+step(1000)
+print(depth())
+with own:
+    packed = stack.hooks[0][0](Tensor(2))  # others are on top: ours stay
+    print(depth())
+print(depth())
+""", ["0", "107", "1", "2", "1"])
+
     def test_they_stay_away_from_the_hooks_of_the_program(self):
         self.check_both("""
 with own:

@@ -108,7 +108,7 @@ told()
 """)
         ended = "step 1; step 2; step 3; end 0; lacking 0; copy 1; copy 2"  # as much as was wanted
         self.assertEqual(lines, [f"start 1; add 1; add 2; add 3; {ended}",
-                                 f"fetch 1; in 1; fetch 2; in 2; fetch 3; in 3; {ended}"])
+                                 f"fetch 1; fetch 2; fetch 3; in 1; in 2; in 3; {ended}"])
 
     def test_a_request_without_room_gets_what_was_copied_out_first(self):
         for has_lock in (0, 1):
@@ -178,7 +178,7 @@ print(request(1))
 told()
 """)
         self.assertTrue(lines[2].startswith("not out 1; wait 1; not out 1; not out 2; wait 2; not out 2; at_once 1"))
-        self.assertTrue(lines[3].startswith("fetch 1; not in 1; fetch 2; not in 2; step 1"))
+        self.assertTrue(lines[3].startswith("fetch 1; fetch 2; not in 1; not in 2; step 1"))
         self.assertEqual(lines[4:], ["1", "out 1; out 2; release 0"])
 
     def test_new_state_is_seen_and_old_state_forgotten(self):
@@ -200,9 +200,51 @@ told()
 """, wanted="0")
         self.assertEqual(lines[1], "")
         self.assertEqual(lines[2], "add 11; add 12; add 13; step 11; step 12; step 13; end 0; lacking 0")
-        self.assertEqual(lines[3], "fetch 11; in 11; fetch 12; in 12; fetch 13; in 13; add 4; step 11; "
+        self.assertEqual(lines[3], "fetch 11; fetch 12; fetch 13; in 11; in 12; in 13; add 4; step 11; "
                                    "step 12; step 13; step 4; end 0; lacking 0")
         self.assertEqual(len(lines), 4)  # nothing is left to move
+
+    def test_state_is_looked_through_only_when_it_has_changed(self):
+        lines = self.lines("""
+looks = []
+from vramwise.torch import _stream
+look = _stream.Streamer._look_through
+_stream.Streamer._look_through = lambda self, states: looks.append(1) or look(self, states)
+optimizer = Optimizer(1, 2)
+def step(what):
+    optimizer.step()
+    print(what, len(looks))
+    told()
+step("first")
+step("as it was")
+optimizer.state[2]["exp_avg"] = Tensor(12)
+step("another tensor")
+optimizer.state[1]["more"] = Tensor(13)
+step("one more")
+del optimizer.state[1]["more"]
+step("one less")
+optimizer.state[2]["all"] = [Tensor(14)]
+step("a list")
+optimizer.state[2]["all"].append(Tensor(15))
+step("a longer list")
+del optimizer.state[2]["all"]
+step("without it")
+for _ in range(63):
+    optimizer.step()
+told()
+known = len(looks)
+optimizer.step()
+print("once in a while", known, len(looks))
+""", wanted="0")
+        self.assertEqual(lines.pop(), "once in a while 7 8")
+        del lines[-1]  # of many steps
+        self.assertEqual(lines[-2], "without it 7")
+        del lines[-2:]
+        self.assertEqual(lines[0::2], ["first 1", "as it was 1", "another tensor 2", "one more 3", "one less 4",
+                                       "a list 5", "a longer list 6"])
+        self.assertEqual(lines[3], "fetch 1; fetch 2; in 1; in 2; step 1; step 2; end 0; lacking 0")
+        self.assertEqual(lines[5], "fetch 1; in 1; add 12; step 1; step 12; end 0; lacking 0")
+        self.assertIn("add 15; ", lines[13])
 
     def test_of_several_optimizers_the_first_ends_steps(self):
         lines = self.lines("""

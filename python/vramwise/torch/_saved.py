@@ -2,14 +2,15 @@
 
 PyTorch has hooks for that: one is called for each tensor that is saved, and what it returns is kept in the
 tensor's place; the other makes a tensor of it again. Ours are in force only while an optimizer's state
-alone does not make enough room. The adapter decides which tensors leave, copies, and copies back ahead of
-their use (saved_stream.h). Here: which tensors can leave at all, and what PyTorch keeps of them.
+alone does not make enough room, and in a step only up to the last tensor that leaves. The adapter decides
+which leave, copies, and copies back ahead of their use (saved_stream.h). Here: which tensors can leave at
+all, and what PyTorch keeps of them.
 
 A tensor that stays is kept with its version, which is compared when it is wanted again: PyTorch does that
 by itself only where there are no hooks.
 
-Hooks are a stack, of each thread. Whoever pushes and pops must not meet ours: so they are pushed and
-popped between steps, only while nobody else's are there, and give way where a program forbids hooks. The
+Hooks are a stack, of each thread. Whoever pushes and pops must not meet ours: so they are pushed between
+steps, while nobody else's are there, popped only from the top, and give way where a program forbids hooks. The
 threads of a backward pass begin with the stack of the thread that called it, and lose it at its end: steps
 that are made there push nothing.
 """
@@ -24,6 +25,7 @@ from typing import Any, Dict, Optional, Tuple
 _LEAST_BYTES = 1 << 20  # of a tensor that is worth a copy; StateStream::least_bytes
 _STEPS_WITHOUT_NEED = 16  # after so many the hooks are taken away
 _WRITTEN, _UNKNOWN = -1, -2  # vramwise_torch_saved_fetch()
+_LAST = 1 << 62  # VRAMWISE_TORCH_SAVED_LAST
 _NAMES = ("_push_saved_tensors_default_hooks", "_pop_saved_tensors_default_hooks",
           "_saved_tensors_hooks_is_enabled", "_saved_tensors_hooks_disable", "_saved_tensors_hooks_enable")
 
@@ -60,6 +62,7 @@ class SavedTensors:
         self._is_enabled: Any = None
         self._top: Any = None  # None: before PyTorch 2.8
         self._here = _Thread()
+        self._fetching = threading.RLock()
         self._is_over = False
         self._quiet_steps = 0
 
@@ -172,6 +175,9 @@ class SavedTensors:
         number = 0
         if not self._is_over and self._can_leave(tensor):
             number = self._without.vramwise_torch_saved_keep(tensor._cdata)
+            if number >= _LAST:
+                number -= _LAST
+                self.take_away()  # until the step is over: every call costs a program that is bound by the host
         left = self._left_by(tensor.device.index, number) if number > 0 else None
         if left is None:
             # Without its history: an output would else hold the node that holds it. A weight has none, and must be
@@ -201,8 +207,9 @@ class SavedTensors:
                 self._without.vramwise_torch_saved_note(tensor.device.index, item)
             return tensor
         left, dtype, device, offset, shape, stride = packed
-        if left.shell is None:
-            left.shell = self._fetched(left, device, f"{dtype} {list(shape)}")
+        with self._fetching:  # two threads may want it
+            if left.shell is None:
+                left.shell = self._fetched(left, device, f"{dtype} {list(shape)}")
         with self._torch.no_grad():
             made = self._torch.empty(0, dtype=dtype, device=device)
             return made.set_(left.shell.untyped_storage(), offset, shape, stride)

@@ -24,7 +24,7 @@ from ._say import say
 from ._state import State
 
 _COLD, _HOT = 1, 2  # vw_advice
-_STEPS_BETWEEN_LOOKS = 64  # at tensors that may have been replaced
+STEPS_BETWEEN_LOOKS = 64  # at tensors that may have been replaced
 
 
 def _addresses(values: Iterable[Any]) -> Iterator[int]:
@@ -126,7 +126,7 @@ class Advisor:
         look = self._looks.setdefault(optimizer, [0, 0])
         look[1] += 1
         count = len(optimizer.state)
-        if count != look[0] or look[1] >= _STEPS_BETWEEN_LOOKS:
+        if count != look[0] or look[1] >= STEPS_BETWEEN_LOOKS:
             look[:] = [count, 0]
             _advise(_weights(optimizer), _HOT)
             _advise_state(optimizer)

@@ -97,11 +97,13 @@ def bound_stream(library: ctypes.CDLL, keeps_lock: bool) -> ctypes.CDLL:
     """The same adapter, with the functions for streamed state and saved tensors bound. `keeps_lock`: calls
     are made with Python's lock held."""
     size, number = ctypes.c_ulonglong, ctypes.c_int
+    sizes = ctypes.POINTER(size)
     made = (ctypes.PyDLL if keeps_lock else ctypes.CDLL)(library._name)
     for name, result, arguments in (
             ("stream_start", number, [size, size, ROOM_MAKER, ctypes.c_void_p]), ("stream_stop", None, []),
             ("stream_add", size, [size, size]), ("stream_plan", size, [number, number]),
             ("stream_move", size, [size, size, number]), ("stream_wait", None, [size, size, number]),
+            ("stream_move_all", None, [sizes, ctypes.c_size_t, number, size, sizes]),
             ("stream_release", size, [number, number]),
             ("stream_next_need", number, [ctypes.POINTER(number), ctypes.POINTER(size), ctypes.POINTER(number)]),
             ("stream_answer", None, [number]), ("stream_pump", None, []),

@@ -29,7 +29,7 @@ from .._library import VramwiseError
 from ._parts import StepInParts
 from ._saved import SavedTensors
 from ._say import say
-from ._spill import _tensors_in
+from ._spill import STEPS_BETWEEN_LOOKS, _tensors_in
 from ._state import ROOM_MAKER, bound_stream
 
 _MOST_MISSED = 8  # pieces in a row that stay: others hold them, or their copies are not complete, nor those that follow
@@ -46,10 +46,36 @@ class _Piece:
         self.is_leaving = False  # a copy was begun, and it was not bound to it yet
 
 
+class _State:
+    """What an optimizer's state was when it was last looked through."""
+    __slots__ = ("identities", "pieces", "steps")
+
+    def __init__(self, identities: Optional[List[int]], pieces: List[_Piece]) -> None:
+        self.identities = identities  # of all its values, in order; None: they say too little
+        self.pieces = pieces
+        self.steps = 0  # since then
+
+    def is_still(self, identities: Optional[List[int]]) -> bool:
+        """A tensor that is there as it was, in the same place, is the same one. Once in a while nobody relies on it: one
+        that could not be streamed may have got other memory."""
+        self.steps += 1
+        return (self.steps < STEPS_BETWEEN_LOOKS and identities is not None and identities == self.identities
+                and all(piece.tensor() is not None for piece in self.pieces))
+
+
 def _ask(function: Callable[..., int], reference: "weakref.ref[Any]", *more: Any) -> int:
     """`function` for a tensor that is held by this variable, and by whoever else holds it."""
     tensor = reference()
     return function(tensor._cdata, id(tensor), *more) if tensor is not None else 0
+
+
+def _ask_all(adapter: ctypes.CDLL, pieces: List[_Piece], what: int, most: int = 2**64 - 1) -> List[int]:
+    """The answers for each piece, all in one call. For what does not ask who holds a tensor."""
+    tensors = [piece.tensor() for piece in pieces]  # which live for the call
+    numbers = ctypes.c_ulonglong * len(pieces)
+    asked, answers = numbers(*[0 if tensor is None else tensor._cdata for tensor in tensors]), numbers()
+    adapter.vramwise_torch_stream_move_all(asked, len(pieces), what, most, answers)
+    return list(answers)
 
 
 class Streamer:
@@ -63,7 +89,7 @@ class Streamer:
         self._is_child = False    # of fork()
         self._first = _steps.FirstToStep()
         self._pieces: Dict[int, _Piece] = {}  # by id(tensor), in the order in which they came
-        self._by_optimizer: "weakref.WeakKeyDictionary[Any, List[_Piece]]" = weakref.WeakKeyDictionary()
+        self._by_optimizer: "weakref.WeakKeyDictionary[Any, _State]" = weakref.WeakKeyDictionary()
         self._moving = threading.Lock()
         self._saved = SavedTensors(torch, self._with_lock, self._without)
         self._can_save = False  # PyTorch has the hooks for it
@@ -115,8 +141,11 @@ class Streamer:
             self._end(f"{type(error).__name__}: {error}")
 
     def _before(self, optimizer: Any) -> None:
-        for piece in self._by_optimizer.get(optimizer, ()):
-            if _ask(self._without.vramwise_torch_stream_move, piece.tensor, _FETCH):
+        state = self._by_optimizer.get(optimizer)
+        if state is None:
+            return
+        for piece, fetched in zip(state.pieces, _ask_all(self._without, state.pieces, _FETCH)):
+            if fetched > 0:
                 _ask(self._with_lock.vramwise_torch_stream_move, piece.tensor, _BIND_IN)
             piece.is_leaving = False
 
@@ -126,10 +155,7 @@ class Streamer:
         if not self._is_started:
             self._start()
         pieces = self._pieces_of(optimizer) if _can_stream(optimizer) else []
-        self._by_optimizer[optimizer] = pieces
-        move = self._without.vramwise_torch_stream_move
-        for piece in pieces:
-            _ask(move, piece.tensor, _NOTE_STEP)
+        _ask_all(self._without, pieces, _NOTE_STEP)
         is_step_end = self._first.is_it(optimizer)
         devices = {piece.device for piece in (list(self._pieces.values()) if is_step_end else pieces)}
         if is_step_end:
@@ -139,17 +165,25 @@ class Streamer:
             wanted = self._without.vramwise_torch_stream_plan(device, is_step_end)
             self._parts.is_wanted |= wanted > 0  # and from then on
             is_lacking |= is_step_end and self._without.vramwise_torch_saved_lacking(device) > 0
-            for piece in pieces:
-                if wanted > 0 and piece.device == device:
-                    begun = _ask(move, piece.tensor, _COPY_OUT)
+            if wanted > 0:
+                here = [piece for piece in pieces if piece.device == device]
+                for piece, begun in zip(here, _ask_all(self._without, here, _COPY_OUT, wanted)):
                     piece.is_leaving = begun > 0
-                    wanted -= begun
         if is_step_end and self._can_save:
             self._saved.after_step(is_lacking)
 
     def _pieces_of(self, optimizer: Any) -> List[_Piece]:
+        """As they were after its last step, if nothing was put in their place: to look at hundreds of tensors one by one
+        takes milliseconds."""
+        identities = _identities_in(optimizer.state)
+        known = self._by_optimizer.get(optimizer)
+        if known is None or not known.is_still(identities):
+            known = self._by_optimizer[optimizer] = _State(identities, self._look_through(optimizer.state))
+        return known.pieces
+
+    def _look_through(self, states: Any) -> List[_Piece]:
         found = []
-        for state in list(optimizer.state.values()):
+        for state in list(states.values()):
             for tensor in _tensors_in(state):
                 piece = self._pieces.get(id(tensor))
                 if piece is None or piece.tensor() is not tensor:
@@ -259,6 +293,14 @@ class Streamer:
             if missed == _MOST_MISSED and (is_ahead or moved >= wanted):
                 break
         return moved
+
+
+def _identities_in(states: Any) -> Optional[List[int]]:
+    """Of all values of an optimizer's states. None: some have others within, which may change unseen."""
+    values = [value for state in list(states.values()) if type(state) is dict for value in state.values()]
+    if len(states) == 0 or not all(type(state) is dict for state in states.values()):
+        return None
+    return None if {list, tuple, dict} & set(map(type, values)) else list(map(id, values))
 
 
 def _can_stream(optimizer: Any) -> bool:

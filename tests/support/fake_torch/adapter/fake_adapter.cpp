@@ -179,6 +179,21 @@ extern "C" unsigned long long vramwise_torch_stream_move(unsigned long long tens
     return is_held && what >= VRAMWISE_TORCH_BIND_OUT ? 0 : 1000;
 }
 
+extern "C" void vramwise_torch_stream_move_all(const unsigned long long *tensors, size_t count,
+                                               int what, unsigned long long most_bytes,
+                                               unsigned long long *answers)
+{
+    unsigned no_object = 0;
+    unsigned long long all_bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        const bool is_wanted = tensors[i] != 0 && all_bytes < most_bytes;
+        answers[i] = is_wanted ? vramwise_torch_stream_move(
+                                     tensors[i], reinterpret_cast<uintptr_t>(&no_object), what)
+                               : 0;
+        all_bytes += answers[i];
+    }
+}
+
 extern "C" void vramwise_torch_stream_wait(unsigned long long tensor, unsigned long long,
                                            int is_ahead)
 {
