@@ -130,11 +130,12 @@ void vw__replay_work_deinit(vw__replay_work *work);
 /* Lists, by rising operation, what leaves and returns in a run by `plan`, which is of the work's
  * model step: host memory, to be freed with vw__host_free().
  *
- * VW_ERR_UNSUPPORTED  more moves than a real program has; VW_ERR_HOST_MEMORY */
+ * VW_ERR_UNSUPPORTED  more moves than a real program has, or than there may be memory for, or
+ * `time` is used up; VW_ERR_HOST_MEMORY */
 VW_MUST_CHECK vw_status vw__replay_stream_list(const vw__replay_work *work,
                                                const vw__stream_cost_plan *plan,
-                                               uint64_t limit_bytes, vw__player_move **moves,
-                                               size_t *count);
+                                               uint64_t limit_bytes, vw__player_time *time,
+                                               vw__player_move **moves, size_t *count);
 
 /* Adds calls of empty_cache(), or leaves out the recorded ones; notes how many. VW_ERR_UNSUPPORTED
  * if no step or phase was found. */

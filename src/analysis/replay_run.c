@@ -43,7 +43,9 @@
 
 #define NS_PER_US UINT64_C(1000)
 
-enum { OPS_BETWEEN_LOOKS = 1 << 10, SETTLED_AFTER_SHARE = 4 }; /* looks at the time */
+/* At the time, which takes a hundredth of what so many operations take. In a recording that is made
+ * for it an operation takes a tenth of a second. */
+enum { OPS_BETWEEN_LOOKS = 32, SETTLED_AFTER_SHARE = 4 };
 
 /* With streams: what is left to spill where they take all of the budget. */
 #define LEAST_SPILL_BYTES (UINT64_C(2) << 20)
@@ -557,12 +559,12 @@ static void fill_streamed(const vw__stream_cost_plan *streams, const vw__stream_
 }
 
 static vw_status run_planned(const run_state *plan, const vw__stream_cost_plan *streams,
-                             vw__replay_card card, vw_replay_result *out)
+                             vw__replay_card card, vw__player_time *time, vw_replay_result *out)
 {
     run_state streamed = *plan;
     vw__player_move *moves = NULL;
     vw__stream_cost cost;
-    VW__TRY(vw__replay_stream_list(plan->work, streams, card.shown_bytes, &moves,
+    VW__TRY(vw__replay_stream_list(plan->work, streams, card.shown_bytes, time, &moves,
                                    &streamed.move_count));
     streamed.moves = moves;
     streamed.setting.spill_bytes =
@@ -583,6 +585,7 @@ static vw_status run_with_streams(const run_state *plan, vw__replay_card card,
 {
     const vw__replay_stream *stream = plan->work->stream;
     vw__stream_cost_plan streams;
+    vw__player_time time = vw__player_time_begin(plan->work->script.op_count);
     if (stream == NULL || !vw__replay_stream_is_known(stream)) {
         VW__TRY(run_to_the_end(plan, card, out));
         out->step_cost_ns = VW_UNKNOWN;
@@ -590,7 +593,7 @@ static vw_status run_with_streams(const run_state *plan, vw__replay_card card,
     }
     VW__TRY(vw__stream_cost_plan_make(&stream->model.step, card.shown_bytes,
                                       plan->setting.spill_bytes, &streams));
-    vw_status status = run_planned(plan, &streams, card, out);
+    vw_status status = run_planned(plan, &streams, card, &time, out);
     vw__stream_cost_plan_deinit(&streams);
     return status;
 }

@@ -18,6 +18,7 @@
 
 #include "analysis/array.h"
 #include "analysis/live_bytes.h"
+#include "analysis/reading_limit.h"
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
@@ -121,6 +122,7 @@ typedef struct listing {
     const vw__script *script;
     const vw__replay_stream *stream;
     const vw__stream_cost_plan *plan;
+    vw__player_time *time; /* that listing may take */
     uint64_t limit_bytes;
     size_t need_mark; /* vw_schedule_need_mark() */
     item_turn *turns; /* owned; rising */
@@ -132,7 +134,7 @@ typedef struct listing {
     size_t *state_ops; /* owned; that asked for blocks of the state, in order; also of dead ones */
     size_t state_count, state_room, dead_count;
     vw__player_move *moves; /* handed out */
-    size_t move_count, move_room;
+    size_t move_count, move_room, most_moves;
     uint64_t live_bytes; /* on the device */
     uint64_t away_bytes; /* of the state: not on it */
 
@@ -150,7 +152,10 @@ typedef struct listing {
 
 #define NO_OP SIZE_MAX
 
-enum { MOST_MOVES_PER_OP = 16, MOVES_TO_BEGIN_WITH = 1 << 16 };
+enum { MOST_MOVES_PER_OP = 16, MOVES_TO_BEGIN_WITH = 1 << 16, OPS_BETWEEN_LOOKS = 1 << 10 };
+
+/* Moves may take half of the memory that a replay may; so many bytes in any case. */
+#define UNCOUNTED_BYTES (UINT64_C(8) << 20)
 
 static vw_status list_turns(listing *list)
 {
@@ -220,6 +225,11 @@ static vw_status add_move(listing *list, size_t before_op, size_t request_op, ui
                         "streams would move more than %d blocks for each "
                         "operation of the program",
                         MOST_MOVES_PER_OP);
+    if (list->move_count == list->most_moves)
+        return vw__fail(VW_ERR_UNSUPPORTED,
+                        "streams would move blocks more than %zu times, which takes more memory "
+                        "than a replay may; --max-memory allows more",
+                        list->most_moves);
     VW__TRY(vw__array_make_room(&list->moves, &list->move_room, list->move_count,
                                 sizeof *list->moves, "what streams move"));
     list->moves[list->move_count++] = (vw__player_move){before_op, request_op, kind};
@@ -448,6 +458,12 @@ static vw_status list_op(listing *list, size_t index)
     return VW_OK;
 }
 
+/* A step goes through the state, and a request through the saved tensors. */
+static vw_status look_at_time(const listing *list)
+{
+    return vw__player_time_check_shared(list->time, list->script->model);
+}
+
 /* Where the optimizer asks for nothing, its step is at the end. */
 static vw_status list_moves(listing *list, const size_t *steps, size_t step_count)
 {
@@ -457,17 +473,26 @@ static vw_status list_moves(listing *list, const size_t *steps, size_t step_coun
             if (list->is_streamed)
                 VW__TRY(bring_rest(list, i));
             begin_step(list);
+            VW__TRY(look_at_time(list));
         }
+        if (i % OPS_BETWEEN_LOOKS == 0)
+            VW__TRY(look_at_time(list));
         VW__TRY(list_op(list, i));
     }
     return VW_OK;
 }
 
 vw_status vw__replay_stream_list(const vw__replay_work *work, const vw__stream_cost_plan *plan,
-                                 uint64_t limit_bytes, vw__player_move **moves, size_t *count)
+                                 uint64_t limit_bytes, vw__player_time *time,
+                                 vw__player_move **moves, size_t *count)
 {
-    listing list = {
-        .script = &work->script, .stream = work->stream, .plan = plan, .limit_bytes = limit_bytes};
+    listing list = {.script = &work->script,
+                    .stream = work->stream,
+                    .plan = plan,
+                    .time = time,
+                    .limit_bytes = limit_bytes};
+    list.most_moves =
+        (size_t)(vw__max_u64(vw__reading_limit_bytes(0) / 2, UNCOUNTED_BYTES) / sizeof *list.moves);
     const vw__stream_cost_step *step = &work->stream->model.step;
     list.need_mark = vw_schedule_need_mark(step->live_bytes, step->mark_count, limit_bytes);
     vw_status status = open_listing(&list);

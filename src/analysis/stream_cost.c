@@ -6,9 +6,9 @@
  * thing after the other.
  *
  *   out   State is copied from the beginning of the step on, and a saved tensor from the mark on at
- *         which it may leave, before the state: production queues it at once, and the state in
- *         small chunks. Room is there when a copy is complete. State whose room nobody asks for
- *         stays where it is.
+ *         which it may leave. The two take turns, chunk by chunk: each has streams of its own.
+ *         Room is there when a copy is complete. State leaves by parts up to the first
+ *         mark that does not fit, as far as it is copied then.
  *   room  A mark that does not fit waits for copies to the host, until it does. Where nothing more
  *         can leave it is short, and the pool has to spill.
  *   in    At each mark what is due returns, if it fits: saved tensors in the order of their use,
@@ -20,9 +20,11 @@
  * The next step begins with what this one left on the host. Steps are played until one leaves what
  * it found.
  *
- * What takes another's place is mapped anew, on the way out and on the way back: the one cost that
- * does not depend on when things happen. Else the program's thread takes no part: it runs ahead,
- * and whatever waits is the GPU.
+ * Two costs do not depend on when things happen. What takes another's place is mapped anew, on the
+ * way out and on the way back. And the program's thread makes calls: hooks in Python for each
+ * tensor that is saved up to the last one that leaves, copies of those that do, and what is asked
+ * about each tensor of the state. A program that runs ahead of the GPU makes them while it would
+ * wait for it; one that is bound by the host takes that much longer.
  *
  * Invariants, checked in tests/unit/test_stream_cost.c:
  *   - where nothing lacks, nothing is copied and nothing waits
@@ -39,7 +41,6 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "pool/stream_margin.h"
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
@@ -104,6 +105,13 @@ void vw__stream_cost_plan_deinit(vw__stream_cost_plan *plan)
 
 enum { MOST_STEPS = 16 }; /* that are played; two or three are the rule */
 
+/* The program's calls, on the processor beside an H200: docs/design/010-spill.md. */
+enum {
+    HOOKED_NS = 25 * 1000, /* for a saved tensor that stays */
+    LEFT_NS = 60 * 1000,   /* for one that leaves and returns */
+    STATE_NS = 6 * 1000    /* for a tensor of the state, in a step in which some of it leaves */
+};
+
 /* Where a saved tensor is. */
 typedef enum saved_place { ON_DEVICE, QUEUED, AWAY, RETURNING } saved_place;
 
@@ -118,9 +126,10 @@ typedef struct playing {
     const vw__stream_cost_step *step;
     const vw__stream_cost_plan *plan;
     uint64_t limit_bytes;
-    uint64_t now_ns; /* the GPU's */
-    uint64_t out_ns; /* the engine to the host has done what it could up to here */
-    uint64_t in_ns;  /* the engine back is busy up to here */
+    size_t need_mark; /* vw_schedule_need_mark() */
+    uint64_t now_ns;  /* the GPU's */
+    uint64_t out_ns;  /* the engine to the host has done what it could up to here */
+    uint64_t in_ns;   /* the engine back is busy up to here */
 
     saved_copy *copies;  /* those that leave, by the mark at which they may */
     saved_copy **by_use; /* the same, by the mark of their use */
@@ -169,24 +178,6 @@ static bool is_saved_next(playing *play)
     return play->queue_begin < play->queue_end;
 }
 
-/* When the copy of the next saved tensor will be complete. */
-static uint64_t saved_end_ns(const playing *play)
-{
-    const saved_copy *copy = &play->copies[play->queue_begin];
-    return vw__max_u64(play->out_ns, copy->ready_ns) +
-           vw__spill_cost_copy_ns(copy->item->size_bytes);
-}
-
-/* Copies the next saved tensor to its end, even if that is after now. */
-static void copy_saved(playing *play)
-{
-    play->out_ns = saved_end_ns(play);
-    saved_copy *copy = &play->copies[play->queue_begin++];
-    copy->place = AWAY;
-    play->saved_away_bytes += copy->item->size_bytes;
-    play->cost.saved_bytes += copy->item->size_bytes;
-}
-
 /* Copies up to `bytes` of the state. */
 static void copy_state(playing *play, uint64_t bytes)
 {
@@ -194,6 +185,27 @@ static void copy_state(playing *play, uint64_t bytes)
     play->state_due_bytes -= bytes;
     play->state_copied_bytes += bytes;
     play->out_ns += vw__spill_cost_copy_ns(bytes);
+}
+
+/* When the copy of the next saved tensor will be complete, in turns with the state. */
+static uint64_t saved_end_ns(const playing *play)
+{
+    const saved_copy *copy = &play->copies[play->queue_begin];
+    uint64_t size_bytes = copy->item->size_bytes;
+    return vw__max_u64(play->out_ns, copy->ready_ns) + vw__spill_cost_copy_ns(size_bytes) +
+           vw__spill_cost_copy_ns(vw__min_u64(size_bytes, play->state_due_bytes));
+}
+
+/* Copies the next saved tensor to its end, even if that is after now. */
+static void copy_saved(playing *play)
+{
+    uint64_t end_ns = saved_end_ns(play);
+    saved_copy *copy = &play->copies[play->queue_begin++];
+    copy->place = AWAY;
+    play->saved_away_bytes += copy->item->size_bytes;
+    play->cost.saved_bytes += copy->item->size_bytes;
+    copy_state(play, copy->item->size_bytes);
+    play->out_ns = end_ns;
 }
 
 /* Lets the engine work up to now. A saved tensor that it would not complete waits for its turn:
@@ -212,28 +224,40 @@ static void work_out(playing *play)
     }
 }
 
-/* State is bound to the host's copy only where somebody wants its room, and then all of it that is
- * complete. */
-static void bind_state(playing *play)
+static void bind_state(playing *play, uint64_t bytes)
 {
-    play->state_away_bytes += play->state_copied_bytes;
-    play->cost.state_bytes += play->state_copied_bytes;
-    play->state_copied_bytes = 0;
+    play->state_away_bytes += bytes;
+    play->cost.state_bytes += bytes;
+    play->state_copied_bytes -= bytes;
 }
 
+/* State leaves by parts, as far as it is copied, up to the first mark that does not fit. */
+static void bind_ahead(playing *play, size_t mark)
+{
+    uint64_t wanted_bytes = vw_schedule_left_bytes(play->plan->leave_bytes, play->need_mark, mark);
+    if (mark <= play->need_mark && play->state_away_bytes < wanted_bytes)
+        bind_state(play,
+                   vw__min_u64(wanted_bytes - play->state_away_bytes, play->state_copied_bytes));
+}
+
+/* Where something lacks, production frees a little more. */
 static void make_room(playing *play, uint64_t live_bytes)
 {
-    if (on_device_bytes(play, live_bytes) > play->limit_bytes)
-        bind_state(play);
-    while (on_device_bytes(play, live_bytes) > play->limit_bytes) {
-        uint64_t lacking_bytes = on_device_bytes(play, live_bytes) - play->limit_bytes;
-        if (is_saved_next(play)) {
+    if (on_device_bytes(play, live_bytes) <= play->limit_bytes)
+        return;
+    uint64_t room_bytes = vw_schedule_room_bytes(play->limit_bytes);
+    while (on_device_bytes(play, live_bytes) > room_bytes) {
+        uint64_t lacking_bytes = on_device_bytes(play, live_bytes) - room_bytes;
+        if (play->state_copied_bytes != 0) {
+            bind_state(play, play->state_copied_bytes);
+        } else if (is_saved_next(play)) {
             copy_saved(play);
         } else if (play->state_due_bytes != 0) {
             copy_state(play, lacking_bytes);
-            bind_state(play);
         } else {
-            play->cost.short_bytes = vw__max_u64(play->cost.short_bytes, lacking_bytes);
+            uint64_t short_bytes = on_device_bytes(play, live_bytes);
+            short_bytes -= vw__min_u64(play->limit_bytes, short_bytes);
+            play->cost.short_bytes = vw__max_u64(play->cost.short_bytes, short_bytes);
             return;
         }
         wait_until(play, play->out_ns, &play->cost.room_wait_ns);
@@ -251,7 +275,7 @@ static uint64_t copy_in(playing *play, uint64_t bytes)
 
 static uint64_t free_bytes(const playing *play, uint64_t live_bytes)
 {
-    uint64_t room_bytes = vw__stream_margin_room(play->limit_bytes);
+    uint64_t room_bytes = vw_schedule_room_bytes(play->limit_bytes);
     return room_bytes - vw__min_u64(on_device_bytes(play, live_bytes), room_bytes);
 }
 
@@ -325,10 +349,26 @@ static void queue_saved(playing *play, size_t mark)
     }
 }
 
+/* Those that could leave are known, and others call hooks as well: about one more for two. */
+static uint64_t calls_ns(const playing *play)
+{
+    size_t left_count = 0, hooked_count = 0;
+    for (size_t i = 0; i < play->step->item_count; i++) {
+        if (play->plan->items[i].leaves) {
+            left_count++;
+            hooked_count = i + 1;
+        }
+    }
+    uint64_t state_ns = play->plan->leave_bytes != 0 ? play->step->state_count * STATE_NS : 0;
+    return left_count * LEFT_NS + (hooked_count - left_count + hooked_count / 2) * HOOKED_NS +
+           state_ns;
+}
+
 static void play_mark(playing *play, size_t mark)
 {
     uint64_t live_bytes = play->step->live_bytes[mark];
     work_out(play);
+    bind_ahead(play, mark);
     queue_saved(play, mark);
     use_saved(play, mark);
     return_saved(play, mark, live_bytes);
@@ -350,6 +390,7 @@ static void play_optimizer(playing *play)
     play->cost.stayed_bytes = play->state_away_bytes;
     play->cost.touch_ns = vw__spill_cost_touch_ns(play->state_away_bytes);
     play->cost.map_ns = 2 * vw__spill_cost_map_ns(play->cost.state_bytes + play->cost.saved_bytes);
+    play->cost.call_ns = calls_ns(play) - vw__min_u64(calls_ns(play), step->idle_ns);
     for (size_t i = step->optimizer_mark; i < step->mark_count; i++)
         make_room(play, step->live_bytes[i]);
 }
@@ -407,6 +448,7 @@ vw_status vw__stream_cost_find(const vw__stream_cost_step *step, const vw__strea
         .step = step,
         .plan = plan,
         .limit_bytes = limit_bytes,
+        .need_mark = vw_schedule_need_mark(step->live_bytes, step->mark_count, limit_bytes),
         .copies = vw__host_alloc_zeroed(step->item_count, sizeof *play.copies),
         .by_use = vw__host_alloc_zeroed(step->item_count, sizeof(saved_copy *)),
     };

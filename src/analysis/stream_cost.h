@@ -24,6 +24,8 @@ typedef struct vw__stream_cost_step {
     size_t optimizer_mark;         /* the first of the optimizer's step; mark_count: it has none */
     uint64_t optimizer_live_bytes; /* when that step begins */
     uint64_t state_bytes;          /* of the optimizer: what can leave */
+    size_t state_count;            /* tensors that it is in */
+    uint64_t idle_ns;              /* the program waits for the GPU so long, without streams */
     const vw_saved_item *items; /* what the forward pass saves: size_bytes, from_mark, until_mark */
     size_t item_count;
 } vw__stream_cost_step;
@@ -46,20 +48,21 @@ void vw__stream_cost_plan_deinit(vw__stream_cost_plan *plan);
 typedef struct vw__stream_cost {
     uint64_t state_bytes;   /* of the optimizer's state that leave */
     uint64_t saved_bytes;   /* of saved tensors that leave */
-    uint64_t stayed_bytes;  /* of the state that are in host memory all the time */
+    uint64_t stayed_bytes;  /* of the state that the optimizer finds in host memory */
     uint64_t short_bytes;   /* the most that a mark lacks though all that can be is away */
     uint64_t room_wait_ns;  /* requests wait for copies to the host */
     uint64_t saved_wait_ns; /* the backward pass waits for saved tensors */
     uint64_t state_wait_ns; /* the optimizer waits for its state */
     uint64_t touch_ns;      /* it reads and writes stayed_bytes over the bus */
     uint64_t map_ns;        /* memory that changes hands is mapped elsewhere */
+    uint64_t call_ns;       /* the program's own calls for all of this, if it cannot hide them */
 } vw__stream_cost;
 
 /* How much longer the step takes. */
 static inline uint64_t vw__stream_cost_ns(const vw__stream_cost *cost)
 {
     return cost->room_wait_ns + cost->saved_wait_ns + cost->state_wait_ns + cost->touch_ns +
-           cost->map_ns;
+           cost->map_ns + cost->call_ns;
 }
 
 /* Plays the planned step on a device of `limit_bytes`. A pure function, but for host memory:

@@ -36,6 +36,8 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 
+#define NS_PER_US UINT64_C(1000)
+
 enum {
     MOST_MARKS = 4096,
     MARKS_UNTIL_READ = 2, /* from the request for a block to the one whose kernel leaves it alone */
@@ -285,16 +287,31 @@ static vw_status make_marks(reading *read)
 
 /* ---- state and saved tensors ----------------------------------------------------------------- */
 
-static uint64_t count_state(const reading *read)
+static void count_state(const reading *read)
 {
     const vw__stream_steps *all = read->all;
-    uint64_t bytes = 0;
+    vw__stream_cost_step *step = &read->out->step;
     for (size_t i = 0; i < all->state_count; i++) {
         const vw__lifetime *lifetime = &all->timeline->lifetimes[all->state[i].lifetime];
-        if (lifetime->begin <= read->begin && lifetime->end > read->end)
-            bytes += lifetime->size_bytes;
+        if (lifetime->begin > read->begin || lifetime->end <= read->end)
+            continue;
+        step->state_bytes += lifetime->size_bytes;
+        step->state_count++;
     }
-    return bytes;
+}
+
+/* The longest time without an event: a program that runs ahead of the GPU waits for it once. */
+static uint64_t find_idle(const reading *read)
+{
+    const vw__model_trace *trace = read->all->timeline->trace;
+    int64_t longest_us = 0;
+    for (size_t i = read->begin; i < read->end && i + 1 < trace->event_count; i++) {
+        int64_t from_us = trace->events[i].time_us, to_us = trace->events[i + 1].time_us;
+        if (from_us >= 0 && to_us > from_us &&
+            to_us - from_us > longest_us) /* unknown ones are below 0 */
+            longest_us = to_us - from_us;
+    }
+    return vw__min_u64((uint64_t)longest_us, UINT64_MAX / NS_PER_US) * NS_PER_US;
 }
 
 static vw_saved_item item_of(const reading *read, const vw__lifetime *lifetime)
@@ -355,7 +372,8 @@ vw_status vw__stream_steps_take(const vw__stream_steps *all, size_t index,
     };
     *out = (vw__stream_steps_one){.live_bytes = NULL};
     read.optimizer_event = read.end > read.begin ? find_optimizer(&read) : read.end;
-    out->step.state_bytes = count_state(&read);
+    count_state(&read);
+    out->step.idle_ns = find_idle(&read);
     vw_status status = find_requests(&read);
     if (status == VW_OK)
         status = make_marks(&read);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "vramwise/analysis.h"
+#include "base/clock.h"
 #include "support/cmocka_here.h"
 #include "support/hand_made_script.h"
 #include "support/host_memory_sweep.h"
@@ -314,6 +315,55 @@ static void more_moves_than_a_program_can_have_are_refused(void **state)
     run_dispose(&run, NULL);
 }
 
+/* 4000 blocks of state that leave and return in each of 60 steps. */
+static void moves_keep_to_the_memory_that_is_allowed(void **state)
+{
+    (void)state;
+    made_up_run run;
+    vw_replay_report *report = NULL;
+    vw_replay_options options = options_of(400 * RUN_MIB);
+    options.spill_bytes = 64 * 1024 * RUN_MIB;
+    run_begin(&run, true);
+    run_step(&run, LAYER_BYTES);
+    for (int i = 0; i < 4000; i++)
+        (void)run_alloc(&run, RUN_MIB, run.optimizer);
+    for (int i = 0; i < 60; i++)
+        run_step(&run, LAYER_BYTES);
+    const vw_recording *recording = run_end(&run);
+    vw_reading_limit_set(16 * RUN_MIB);
+    assert_int_equal(vw_recording_replay(recording, &options, &report), VW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(vw_last_error(), "which takes more memory than a replay may"));
+    vw_reading_limit_set(1024 * RUN_MIB);
+    assert_int_equal(vw_recording_replay(recording, &options, &report), VW_OK);
+    vw_reading_limit_set(0);
+    vw_replay_report_free(report);
+    run_dispose(&run, NULL);
+}
+
+static uint64_t next_minute(void)
+{
+    static uint64_t now_ns;
+    return now_ns += UINT64_C(60000000000);
+}
+
+/* It is given up before anything is played. */
+static void listing_moves_takes_of_the_time_of_a_replay(void **state)
+{
+    (void)state;
+    static const vw__clock minutes = {next_minute, next_minute, next_minute};
+    made_up_run run;
+    vw_replay_report *report = NULL;
+    const vw_recording *recording = record_steps(&run, 3);
+    vw_replay_options options = options_of(200 * RUN_MIB);
+    uint64_t played = vw__replay_play_count();
+    vw__clock_replace(&minutes);
+    vw_status status = vw_recording_replay(recording, &options, &report);
+    vw__clock_replace(NULL);
+    assert_int_equal(status, VW_ERR_UNSUPPORTED);
+    assert_int_equal(vw__replay_play_count(), played);
+    run_dispose(&run, NULL);
+}
+
 static bool replay_all(void *context)
 {
     vw_replay_options options = options_of(200 * RUN_MIB);
@@ -349,6 +399,8 @@ int main(void)
         cmocka_unit_test(without_times_the_cost_is_unknown),
         cmocka_unit_test(streams_need_host_memory),
         cmocka_unit_test(more_moves_than_a_program_can_have_are_refused),
+        cmocka_unit_test(moves_keep_to_the_memory_that_is_allowed),
+        cmocka_unit_test(listing_moves_takes_of_the_time_of_a_replay),
         cmocka_unit_test(running_out_of_host_memory_anywhere_leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -63,7 +63,8 @@ static vw__stream_cost cost_of(const made_step *made, uint64_t limit_bytes)
 
 static void assert_near(uint64_t found, uint64_t expected)
 {
-    assert_in_range(found, expected - expected / 1000 - 1000, expected + expected / 1000 + 1000);
+    uint64_t slack = expected / 1000 + 1000;
+    assert_in_range(found, expected - (slack < expected ? slack : expected), expected + slack);
 }
 
 static void assert_nothing(const vw__stream_cost *cost)
@@ -72,7 +73,8 @@ static void assert_nothing(const vw__stream_cost *cost)
     assert_memory_equal(cost, &nothing, sizeof nothing);
 }
 
-static const unsigned usual_ms[MARKS] = {20, 20, 0, 20, 20, 20};
+/* As long as a GiB is copied. */
+static const unsigned usual_ms[MARKS] = {22, 22, 0, 22, 22, 22};
 
 static void where_nothing_lacks_nothing_waits(void **state)
 {
@@ -100,7 +102,7 @@ static void a_step_without_requests_costs_nothing(void **state)
     vw__stream_cost_plan_deinit(&plan);
 }
 
-/* Two GiB take 40 ms, and the passes as long each: only their mapping is left. */
+/* Two GiB take 44 ms, and the passes as long each: only their mapping is left. */
 static void copies_hide_behind_the_passes(void **state)
 {
     (void)state;
@@ -109,9 +111,9 @@ static void copies_hide_behind_the_passes(void **state)
     make_step(&made, live, usual_ms, 3 * GIB);
     vw__stream_cost cost = cost_of(&made, LIMIT);
     assert_near(cost.state_bytes, 2 * GIB);
-    assert_int_equal(cost.room_wait_ns + cost.state_wait_ns + cost.saved_wait_ns, 0);
+    assert_near(cost.room_wait_ns + cost.state_wait_ns + cost.saved_wait_ns, 0);
     assert_int_equal(cost.stayed_bytes + cost.short_bytes, 0);
-    assert_int_equal(vw__stream_cost_ns(&cost), 2 * vw__spill_cost_map_ns(cost.state_bytes));
+    assert_near(vw__stream_cost_ns(&cost), 2 * vw__spill_cost_map_ns(cost.state_bytes));
 }
 
 /* The peak comes after 10 ms: the rest of two GiB is waited for. */
@@ -123,7 +125,7 @@ static void a_request_waits_for_what_its_pass_is_too_short_for(void **state)
     made_step made;
     make_step(&made, live, gpu_ms, 3 * GIB);
     vw__stream_cost cost = cost_of(&made, LIMIT);
-    assert_near(cost.room_wait_ns, 30 * MS);
+    assert_near(cost.room_wait_ns, 45 * MS); /* half a GiB more is freed */
     assert_int_equal(cost.state_wait_ns, 0);
 }
 
@@ -131,24 +133,64 @@ static void the_optimizer_waits_for_its_state(void **state)
 {
     (void)state;
     const double live[MARKS] = {12, 14, 18, 14, 12, 11};
-    const unsigned gpu_ms[MARKS] = {20, 20, 0, 5, 5, 5};
+    const unsigned gpu_ms[MARKS] = {22, 22, 0, 5, 5, 5};
     made_step made;
     make_step(&made, live, gpu_ms, 3 * GIB);
     vw__stream_cost cost = cost_of(&made, LIMIT);
-    assert_int_equal(cost.room_wait_ns, 0);
-    assert_near(cost.state_wait_ns, 25 * MS); /* from mark 3 on: 40 ms in 15 */
+    assert_near(cost.room_wait_ns, 0);
+    assert_near(cost.state_wait_ns, 29 * MS); /* from mark 3 on: 44 ms in 15 */
 }
 
-/* Room is made only where somebody wants it: below the limit, though above what is planned with,
- * nobody does. */
-static void state_that_nobody_wants_the_room_of_stays(void **state)
+/* Below the limit, though above what is planned with: state leaves by parts, and nobody waits. */
+static void state_leaves_ahead_where_the_margin_alone_lacks(void **state)
 {
     (void)state;
     const double live[MARKS] = {12, 14, 15.5, 14, 12, 11};
     made_step made;
     make_step(&made, live, usual_ms, 3 * GIB);
     vw__stream_cost cost = cost_of(&made, LIMIT);
-    assert_nothing(&cost);
+    assert_in_range(cost.state_bytes, 1, GIB / 2);
+    assert_int_equal(vw__stream_cost_ns(&cost), 2 * vw__spill_cost_map_ns(cost.state_bytes));
+}
+
+/* State and a saved tensor have the engine to the host by turns: each takes twice as long. */
+static void a_saved_tensor_takes_turns_with_the_state(void **state)
+{
+    (void)state;
+    const double live[MARKS] = {12, 14, 19, 14, 12, 10};
+    made_step made;
+    make_step(&made, live, (unsigned[]){0, 0, 0, 22, 22, 22}, 2 * GIB);
+    save(&made, 2 * GIB, 1, 5);
+    vw__stream_cost cost = cost_of(&made, LIMIT);
+    assert_near(cost.state_bytes, 2 * GIB);
+    assert_near(cost.saved_bytes, 2 * GIB);
+    assert_near(cost.room_wait_ns, 88 * MS); /* though three and a half of the four would do */
+}
+
+static void a_program_that_is_bound_by_the_host_takes_longer_by_its_calls(void **state)
+{
+    (void)state;
+    const double live[MARKS] = {12, 14, 19, 14, 12, 10};
+    made_step made;
+    make_step(&made, live, usual_ms, 2 * GIB);
+    made.step.state_count = 100;
+    save(&made, GIB, 1, 4);
+    save(&made, 2 * GIB, 1, 5);
+    save(&made, MIB, 2, 4); /* stays, and is the last: nobody asks about it */
+    const uint64_t call_ns = cost_of(&made, LIMIT).call_ns;
+    assert_true(call_ns > 0);
+    made.step.idle_ns = call_ns / 4; /* it waits for the GPU a little */
+    assert_int_equal(cost_of(&made, LIMIT).call_ns, call_ns - call_ns / 4);
+    made.step.idle_ns = 10 * call_ns;
+    assert_int_equal(cost_of(&made, LIMIT).call_ns, 0);
+    made.step.idle_ns = 0;
+    made.step.state_count = 200;
+    const uint64_t more_ns = cost_of(&made, LIMIT).call_ns - call_ns;
+    made.step.state_count = 300;
+    assert_int_equal(cost_of(&made, LIMIT).call_ns, call_ns + 2 * more_ns);
+    made.step.item_count = 2;
+    assert_int_equal(cost_of(&made, LIMIT).call_ns, call_ns + 2 * more_ns);
+    assert_int_equal(cost_of(&made, 32 * GIB).call_ns, 0);
 }
 
 /* Where all of the state is not enough, the tensor that is used last leaves, and no other. */
@@ -162,8 +204,8 @@ static void saved_tensors_leave_where_state_is_not_enough(void **state)
     save(&made, 3 * GIB, 2, 3);
     vw__stream_cost cost = cost_of(&made, LIMIT);
     assert_near(cost.saved_bytes, 3 * GIB);
-    assert_near(cost.room_wait_ns, 40 * MS);       /* of 60 ms, from mark 1 on, 20 are hidden */
-    assert_int_equal(cost.saved_wait_ns, 20 * MS); /* back from mark 3 on, for mark 5 */
+    assert_near(cost.room_wait_ns, 44 * MS);  /* of 66 ms, from mark 1 on, 22 are hidden */
+    assert_near(cost.saved_wait_ns, 22 * MS); /* back from mark 3 on, for mark 5 */
     assert_int_equal(cost.short_bytes, 0);
 }
 
@@ -177,7 +219,7 @@ static void the_backward_pass_waits_for_a_saved_tensor(void **state)
     save(&made, 3 * GIB, 1, 3);
     vw__stream_cost cost = cost_of(&made, LIMIT);
     assert_near(cost.saved_bytes, 3 * GIB);
-    assert_near(cost.saved_wait_ns, 60 * MS);
+    assert_near(cost.saved_wait_ns, 66 * MS);
 }
 
 /* Two passes before the step. State is away during both, and copied once. */
@@ -186,11 +228,11 @@ static void with_accumulation_state_returns_after_the_last_peak(void **state)
     (void)state;
     const double live[MARKS] = {12, 18, 12, 18, 12, 11};
     made_step made;
-    make_step(&made, live, (unsigned[]){50, 0, 50, 0, 20, 20}, 3 * GIB);
+    make_step(&made, live, (unsigned[]){50, 0, 50, 0, 20, 20}, 2 * GIB);
     vw__stream_cost cost = cost_of(&made, LIMIT);
-    assert_near(cost.state_bytes, 2 * GIB + 512 * MIB); /* what 50 ms copied */
+    assert_near(cost.state_bytes, 2 * GIB);
     assert_int_equal(cost.room_wait_ns, 0);
-    assert_near(cost.state_wait_ns, 10 * MS); /* 50 ms of copies behind 40 of work */
+    assert_near(cost.state_wait_ns, 4 * MS); /* 44 ms of copies behind 40 of work */
 }
 
 /* Each pass has its own saved tensor. */
@@ -217,10 +259,10 @@ static void what_does_not_fit_beside_the_optimizer_is_used_on_the_host(void **st
     made_step made;
     make_step(&made, live, usual_ms, 4 * GIB);
     vw__stream_cost cost = cost_of(&made, LIMIT);
-    assert_near(cost.stayed_bytes, 2 * GIB);
-    assert_near(cost.touch_ns, vw__spill_cost_touch_ns(2 * GIB));
-    assert_int_equal(cost.state_bytes, 0);
-    assert_int_equal(cost.room_wait_ns + cost.state_wait_ns, 0);
+    assert_near(cost.stayed_bytes, 2 * GIB + 512 * MIB); /* a 32nd of the device stays free */
+    assert_near(cost.touch_ns, vw__spill_cost_touch_ns(cost.stayed_bytes));
+    assert_near(cost.state_bytes, 512 * MIB);
+    assert_int_equal(cost.room_wait_ns + cost.short_bytes, 0);
 }
 
 /* What the optimizer asks for counts as well. */
@@ -233,7 +275,9 @@ static void the_requests_of_the_optimizer_keep_state_away(void **state)
     made.step.optimizer_mark = 4;
     made.step.optimizer_live_bytes = 13 * GIB;
     assert_int_equal(cost_of(&made, LIMIT).short_bytes, 0);
-    made.live_bytes[4] = 17 * GIB; /* nothing leaves within the step */
+    made.live_bytes[4] = 19 * GIB; /* three parts of four leave before it */
+    assert_int_equal(cost_of(&made, LIMIT).short_bytes, 0);
+    made.live_bytes[4] = 20 * GIB; /* nothing leaves within the step */
     assert_near(cost_of(&made, LIMIT).short_bytes, GIB);
 }
 
@@ -310,12 +354,14 @@ static void any_step_keeps_the_promises(void **state)
         vw__stream_cost cost = cost_of(&made, limit_bytes);
         vw__stream_cost again = cost_of(&made, limit_bytes);
         assert_memory_equal(&cost, &again, sizeof cost);
-        assert_true(cost.state_bytes + cost.stayed_bytes <= made.step.state_bytes);
+        assert_true(cost.state_bytes <= made.step.state_bytes);
+        assert_true(cost.stayed_bytes <= made.step.state_bytes);
         assert_true(cost.saved_bytes <= item_bytes);
         uint64_t moved_bytes = cost.state_bytes + cost.saved_bytes;
         assert_true(cost.map_ns == 2 * vw__spill_cost_map_ns(moved_bytes));
         assert_true(cost.touch_ns == vw__spill_cost_touch_ns(cost.stayed_bytes));
-        assert_true(cost.room_wait_ns <= vw__spill_cost_copy_ns(moved_bytes) + MS);
+        assert_true(cost.room_wait_ns <=
+                    vw__spill_cost_copy_ns(made.step.state_bytes + cost.saved_bytes) + MS);
         if (peak_bytes <= limit_bytes - limit_bytes / 16)
             assert_nothing(&cost);
         if (peak_bytes > limit_bytes + item_bytes + made.step.state_bytes)
@@ -353,7 +399,9 @@ int main(void)
         cmocka_unit_test(copies_hide_behind_the_passes),
         cmocka_unit_test(a_request_waits_for_what_its_pass_is_too_short_for),
         cmocka_unit_test(the_optimizer_waits_for_its_state),
-        cmocka_unit_test(state_that_nobody_wants_the_room_of_stays),
+        cmocka_unit_test(state_leaves_ahead_where_the_margin_alone_lacks),
+        cmocka_unit_test(a_saved_tensor_takes_turns_with_the_state),
+        cmocka_unit_test(a_program_that_is_bound_by_the_host_takes_longer_by_its_calls),
         cmocka_unit_test(saved_tensors_leave_where_state_is_not_enough),
         cmocka_unit_test(the_backward_pass_waits_for_a_saved_tensor),
         cmocka_unit_test(with_accumulation_state_returns_after_the_last_peak),
