@@ -414,9 +414,7 @@ class Bench:
 
     def case(self, model: str, precision: str, optimizer: str) -> None:
         def run(label: str, **fields: Any) -> Dict[str, Any]:
-            steps = WARM_UP_STEPS + 2 if model.endswith("x4") else STEPS
-            return dict(dict(model=model, precision=precision, optimizer=optimizer, steps=steps,
-                             label=label), **fields)
+            return dict(dict(model=model, precision=precision, optimizer=optimizer, steps=STEPS, label=label), **fields)
         is_full = optimizer == "adamw" and not self.is_only_streamed
         usual = [run("uncapped")] + ([] if self.is_only_streamed else [run("again")])
         remedies = [run("checkpointing", checkpointing=True)]

@@ -37,6 +37,7 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/human_units.h"
+#include "base/pinned_budget.h"
 
 enum { NOBODYS_ADDRESS = 512, UNSETTLED_STEPS = 2 };
 
@@ -235,6 +236,8 @@ static void note_spill(void *context, const vw_spill_report *report)
 
 static vw_status make_pool(vw__player *player, const vw__player_options *options)
 {
+    if (options->stream_host_bytes != 0)
+        VW__TRY(vw_pinned_budget_create(options->spill_bytes, &player->budget));
     const vw_pool_options pool_options = {
         .struct_size = sizeof pool_options,
         .engine = options->engine,
@@ -244,6 +247,7 @@ static vw_status make_pool(vw__player *player, const vw__player_options *options
         .spill_bytes = options->spill_bytes,
         .spill_listener = {.context = player, .moved = note_spill},
         .is_unlisted = true,
+        .pinned_budget = player->budget,
     };
     VW__TRY(vw_pool_create(player->device, &pool_options, &player->pool));
     player->has_lag = is_own_engine(options);
@@ -266,6 +270,7 @@ vw_status vw__player_init(vw__player *player, const vw__script *script,
         .listener = options->listener,
         .moves = options->moves,
         .move_count = options->move_count,
+        .stream_host_bytes = options->stream_host_bytes,
     };
     vw_status status = check_memory(script, options);
     if (status == VW_OK)
@@ -282,6 +287,8 @@ vw_status vw__player_init(vw__player *player, const vw__script *script,
 void vw__player_deinit(vw__player *player)
 {
     vw_pool_destroy(player->pool);
+    vw__pinned_budget_put_back(player->budget, player->drawn_bytes);
+    vw_pinned_budget_destroy(player->budget);
     vw_device_destroy(player->device);
     vw__host_free(player->addresses);
     vw__host_free(player->user_streams);
@@ -519,6 +526,15 @@ static vw_status ask_back(vw__player *player, const vw__player_move *move)
                : status;
 }
 
+/* What spilled before streams began keeps its host memory. */
+static void draw_for_streams(vw__player *player)
+{
+    uint64_t bytes = vw__min_u64(player->stream_host_bytes, vw__pinned_budget_left(player->budget));
+    if (bytes != 0 && vw__pinned_budget_draw(player->budget, bytes))
+        player->drawn_bytes = bytes;
+    player->stream_host_bytes = 0;
+}
+
 /* Makes the moves before `op`, and no more than once. */
 static vw_status move_blocks(vw__player *player, size_t op)
 {
@@ -528,6 +544,8 @@ static vw_status move_blocks(vw__player *player, size_t op)
         const vw__player_move *move = &player->moves[player->next_move];
         uint32_t slot = player->script->ops[move->request_op].slot;
         vw_device_ptr address = player->addresses[slot];
+        if (player->stream_host_bytes != 0)
+            draw_for_streams(player);
         if ((move->kind == VW__PLAYER_MOVE_OUT) != (address != VW_NULL))
             continue;
         if (move->kind == VW__PLAYER_MOVE_OUT) {

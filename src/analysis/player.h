@@ -92,6 +92,7 @@ typedef struct vw__player_options {
                                or NULL. Outlives the player */
     const vw__player_move *moves; /* by rising before_op. Outlive the player */
     size_t move_count;
+    uint64_t stream_host_bytes; /* of spill_bytes, with the first move, as far as left */
 } vw__player_options;
 
 /* Memory that left the device for host memory, and what it cost steps. Steps count from the one in
@@ -125,6 +126,9 @@ typedef struct vw__player {
     const uint8_t *advice; /* borrowed; or NULL */
     const vw__player_move *moves; /* borrowed */
     size_t move_count, next_move;
+    vw_pinned_budget *budget;   /* owned; or NULL: no streams */
+    uint64_t stream_host_bytes; /* drawn from it with the first move, then 0 */
+    uint64_t drawn_bytes;
     vw__player_spill spill;
 
     /* Made-up streams. The pool keeps a queue for each, so their numbers are used again. */

@@ -47,9 +47,6 @@
  * for it an operation takes a tenth of a second. */
 enum { OPS_BETWEEN_LOOKS = 32, SETTLED_AFTER_SHARE = 4 };
 
-/* With streams: what is left to spill where they take all of the budget. */
-#define LEAST_SPILL_BYTES (UINT64_C(2) << 20)
-
 /* ---- live bytes ------------------------------------------------------------------------------ */
 
 /* How to count. */
@@ -155,6 +152,7 @@ typedef struct run_state {
     vw__replay_setting setting;
     const vw__player_move *moves; /* of streams */
     size_t move_count;
+    uint64_t stream_host_bytes;
     bool is_trial;
     size_t settled_op;                   /* the first after a quarter of the events */
     uint64_t settled_from_ns;            /* spent in the driver before it */
@@ -367,6 +365,9 @@ static void fill_spilled(const run_state *run, const vw_paged_stats *paged)
     result->returns = paged->returns;
     result->returned_bytes = paged->returned_bytes;
     result->peak_host_bytes = vw__max_u64(spill->peak_host_bytes, paged->host_handle_bytes);
+    vw_pinned_budget_stats budget = {.struct_size = sizeof budget};
+    if (run->player.budget != NULL && vw_pinned_budget_get(run->player.budget, &budget) == VW_OK)
+        result->peak_host_bytes = budget.peak_bytes;
     result->spill_wait_ns = spill->wait_ns;
     result->is_step_cost_settled = is_cost_settled(run);
     if (spill->step_count != 0)
@@ -460,6 +461,7 @@ static vw_status start_player(run_state *run, vw__replay_card card)
         .advice = work->advice,
         .moves = run->moves,
         .move_count = run->move_count,
+        .stream_host_bytes = run->stream_host_bytes,
         .listener = {run->listener != NULL ? tell_listener : NULL, run},
     };
     if (run->listener != NULL)
@@ -546,10 +548,8 @@ static vw_status run_to_the_end(const run_state *plan, vw__replay_card card, vw_
 /* ---- streams --------------------------------------------------------------------------------- */
 
 /* Adds what streams cost to what is spilled besides. */
-static void fill_streamed(const vw__stream_cost_plan *streams, const vw__stream_cost *cost,
-                          vw_replay_result *result)
+static void fill_streamed(const vw__stream_cost *cost, vw_replay_result *result)
 {
-    result->peak_host_bytes += streams->host_bytes;
     result->stream_state_bytes = cost->state_bytes;
     result->stream_saved_bytes = cost->saved_bytes;
     result->stream_stayed_bytes = cost->stayed_bytes;
@@ -567,15 +567,14 @@ static vw_status run_planned(const run_state *plan, const vw__stream_cost_plan *
     VW__TRY(vw__replay_stream_list(plan->work, streams, card.shown_bytes, time, &moves,
                                    &streamed.move_count));
     streamed.moves = moves;
-    streamed.setting.spill_bytes =
-        vw__max_u64(plan->setting.spill_bytes - streams->host_bytes, LEAST_SPILL_BYTES);
+    streamed.stream_host_bytes = streams->host_bytes;
     vw_status status = run_to_the_end(&streamed, card, out);
     vw__host_free(moves);
     if (status == VW_OK)
         status =
             vw__stream_cost_find(&plan->work->stream->model.step, streams, card.shown_bytes, &cost);
     if (status == VW_OK)
-        fill_streamed(streams, &cost, out);
+        fill_streamed(&cost, out);
     return status;
 }
 
