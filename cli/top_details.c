@@ -167,7 +167,7 @@ static double most_of(const top_point *points, size_t count)
     double most = 0;
     for (size_t i = 0; i < count; i++)
         most = fmax(most, fmax(known(points[i].live_bytes), known(points[i].reserved_bytes)));
-    return most;
+    return fmin(most, TOP_MOST_BYTES);
 }
 
 /* How much of a line's letter is live: eighths, or all or nothing where letters have no eighths. */

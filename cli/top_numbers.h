@@ -8,6 +8,8 @@
 
 typedef char top_number[16];
 
+#define TOP_MOST_BYTES 0x1p63 /* a double that top_size() shows: pages may claim any number */
+
 const char *top_size(uint64_t size_bytes, top_number text); /* "13.4G", "1023M", "0B" */
 const char *top_rate(double per_second, top_number text);   /* "0.25", "345", "12.3k" */
 const char *top_share(double share, top_number text);       /* "23%", "0.4%" */

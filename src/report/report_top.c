@@ -467,7 +467,7 @@ static void add_rates(vw__report_table *table, const vw_job_figures *figures)
     char line[LINE_BYTES] = "";
     if (isfinite(figures->allocations_per_second))
         add_clause(line, "%.20s allocations/s",
-                   vw__report_count((uint64_t)(figures->allocations_per_second + 0.5)).text);
+                   vw__report_count(vw__narrow_double(figures->allocations_per_second + 0.5)).text);
     if (isfinite(figures->retries_per_second) && figures->retries_per_second > 0)
         add_clause(line, "%.12s retries/s", vw__report_ratio(figures->retries_per_second).text);
     if (isfinite(figures->steps_per_second))

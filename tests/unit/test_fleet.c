@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/file.h>
 
+#include "vramwise/analysis.h" /* vw_reading_limit_set */
 #include "vramwise/report.h"
 #include "base/byte_buffer.h"
 #include "base/host_memory.h"
@@ -407,6 +408,27 @@ static void a_state_that_ends_in_the_middle_of_a_record_goes_on(void **state)
     vw_fleet_report_free(plain);
 }
 
+/* A file of a few blocks may claim a record of half a GiB. */
+static void a_record_larger_than_reading_may_take_is_refused(void **state)
+{
+    (void)state;
+    put_jobs();
+    const char *folder = path_of("state"), *part = path_of("state/report.part");
+    const vw_fleet_options options = {.struct_size = sizeof options, .state_folder = folder};
+    vw_fleet_report *report = NULL;
+    job_folder_put(&here, "state/report.part", "vramwise part 2\n");
+    assert_int_equal(truncate(part, 128 << 20), 0);
+    int file = open(part, O_WRONLY);
+    assert_int_equal(pwrite(file, "\0\0\0\4", 4, 16), 4); /* 64 MiB */
+    close(file);
+    vw_reading_limit_set(200 << 20);
+    assert_int_equal(vw_fleet_examine(path_of("jobs"), &options, &report), VW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(vw_last_error(), "a state with a record of 64.0 MiB takes more than "
+                                            "200 MiB of memory; --max-memory allows more"));
+    vw_reading_limit_set(0);
+    vw_fleet_report_free(examine_with_state(path_of("jobs"), folder)); /* which is cut short */
+}
+
 /* Every byte of a state changed, one after the other: the report is right, or the state refused. */
 static void a_damaged_state_never_changes_the_report(void **state)
 {
@@ -668,6 +690,7 @@ int main(void)
         IN_A_FOLDER(only_what_has_changed_is_read_again),
         IN_A_FOLDER(a_state_does_not_keep_what_failed_for_lack_of_memory),
         IN_A_FOLDER(a_state_that_ends_in_the_middle_of_a_record_goes_on),
+        IN_A_FOLDER(a_record_larger_than_reading_may_take_is_refused),
         IN_A_FOLDER(a_damaged_state_never_changes_the_report),
         IN_A_FOLDER(a_state_in_use_is_left_alone),
         IN_A_FOLDER(a_file_that_is_no_state_is_not_overwritten),
