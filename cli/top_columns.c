@@ -139,7 +139,6 @@ bool top_column_is_falling(top_column column)
 /* Heights are rounded so that the middle, where noise is, is not where one becomes another. */
 #define ALMOST_ONE 0.9
 
-
 /* ---- cells ----------------------------------------------------------------------------------- */
 
 static void number_cell(top_column column, double number, char cell[TOP_CELL_BYTES])
@@ -150,7 +149,8 @@ static void number_cell(top_column column, double number, char cell[TOP_CELL_BYT
         return;
     switch (columns[column].form) {
     case SIZE:
-        snprintf(cell, TOP_CELL_BYTES, "%s", top_size((uint64_t)fmin(number, TOP_MOST_BYTES), text));
+        snprintf(cell, TOP_CELL_BYTES, "%s",
+                 top_size((uint64_t)fmin(number, TOP_MOST_BYTES), text));
         break;
     case RATE:
         snprintf(cell, TOP_CELL_BYTES, "%s", top_rate(number, text));

@@ -77,6 +77,10 @@ vw_status vw__fleet_listing_load(const vw__fleet_listing *listing, const vw__fle
                                  vw__ranks_record *records)
 {
     const vw__fleet_listed_unit *units = &listing->units[job->first];
+    uint64_t size_bytes = 0;
+    for (size_t i = 0; i < job->count; i++)
+        size_bytes += parts->entries[units[i].place].size_bytes;
+    VW__TRY(vw__fleet_parts_expect_room(size_bytes));
     for (size_t i = 0; i < job->count; i++) /* the buffer may move until all are in it */
         VW__TRY(vw__fleet_parts_load(&parts->entries[units[i].place], bytes));
     const char *next = vw__byte_buffer_text(bytes);

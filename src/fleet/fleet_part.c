@@ -24,10 +24,11 @@ const vw__fleet_part_form vw__fleet_part_of_tune = {"vramwise tune 1\n", "/tune.
 
 enum {
     MAGIC_BYTES = 16,
-    FAMILY_BYTES = 14,           /* of the magic: the same in all versions */
-    FRONT_BYTES = 12,            /* of a piece: its size and checksum */
+    FAMILY_BYTES = 14,            /* of the magic: the same in all versions */
+    FRONT_BYTES = 12,             /* of a piece: its size and checksum */
     MOST_PIECE_BYTES = 512 << 20, /* larger ones are not ours */
-    MOST_COPIES = 4               /* of a piece, while it is read and taken apart */
+    MOST_COPIES = 4,              /* of a record, while it is read and taken apart */
+    UNCOUNTED_BYTES = 1 << 20     /* every machine has room for so many */
 };
 
 typedef enum piece_kind { PIECE_LIST = 1, PIECE_UNIT = 2 } piece_kind;
@@ -184,16 +185,18 @@ static vw_status take_unit(vw__fleet_parts *parts, vw__byte_cursor *at, int desc
     return VW_OK;
 }
 
-static vw_status expect_room_for(uint32_t piece_bytes)
+vw_status vw__fleet_parts_expect_room(uint64_t records_bytes)
 {
-    char piece[VW__HUMAN_SIZE_BYTES], limit[VW__HUMAN_SIZE_BYTES];
+    char records[VW__HUMAN_SIZE_BYTES], limit[VW__HUMAN_SIZE_BYTES];
+    if (records_bytes <= UNCOUNTED_BYTES)
+        return VW_OK;
     uint64_t limit_bytes = vw__reading_limit_bytes(0);
-    if ((uint64_t)piece_bytes * MOST_COPIES <= limit_bytes)
+    if (records_bytes <= limit_bytes / MOST_COPIES)
         return VW_OK;
     return vw__fail(VW_ERR_UNSUPPORTED,
-                    "a state with a record of %s takes more than %s of memory; --max-memory allows "
-                    "more",
-                    vw__human_size(piece_bytes, piece), vw__human_size(limit_bytes, limit));
+                    "a state with %s in the records of one job takes more than %s of memory; "
+                    "--max-memory allows more",
+                    vw__human_size(records_bytes, records), vw__human_size(limit_bytes, limit));
 }
 
 /* One piece. `*size_bytes` 0: there is no whole one at `offset`. */
@@ -214,7 +217,7 @@ static vw_status read_piece(int descriptor, uint64_t offset, vw__byte_buffer *pi
         return VW_OK;
     const vw__fleet_part_entry entry = {
         .descriptor = descriptor, .offset = offset + FRONT_BYTES, .size_bytes = wanted};
-    VW__TRY(expect_room_for(wanted));
+    VW__TRY(vw__fleet_parts_expect_room(wanted));
     vw__byte_buffer_clear(piece);
     VW__TRY(vw__fleet_parts_load(&entry, piece));
     if (vw__fleet_part_hash(VW__FLEET_PART_HASH, vw__byte_buffer_text(piece), wanted) == checksum)

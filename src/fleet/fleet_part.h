@@ -103,6 +103,9 @@ VW_MUST_CHECK vw_status vw__fleet_parts_write_unit(vw__fleet_parts *parts, const
                                                    const char *path, uint64_t fingerprint,
                                                    const vw__byte_buffer *record);
 
+/* VW_ERR_UNSUPPORTED: records of so many bytes take more memory than reading may. */
+VW_MUST_CHECK vw_status vw__fleet_parts_expect_room(uint64_t records_bytes);
+
 /* Appends the record of an entry to `record`. VW_ERR_FILE, VW_ERR_HOST_MEMORY. */
 VW_MUST_CHECK vw_status vw__fleet_parts_load(const vw__fleet_part_entry *entry,
                                              vw__byte_buffer *record);

@@ -10,6 +10,7 @@
 #include "vramwise/report.h"
 #include "base/byte_buffer.h"
 #include "base/host_memory.h"
+#include "fleet/fleet_part.h"
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
 #include "support/job_folder.h"
@@ -408,6 +409,44 @@ static void a_state_that_ends_in_the_middle_of_a_record_goes_on(void **state)
     vw_fleet_report_free(plain);
 }
 
+/* So many records of 8 MiB for one job. */
+static void put_large_records(uint64_t count)
+{
+    vw__fleet_parts parts;
+    vw__byte_buffer units, record;
+    vw__fleet_parts_init(&parts, &vw__fleet_part_of_report);
+    vw__byte_buffer_init(&units);
+    vw__byte_buffer_init(&record);
+    for (size_t i = 0; i < 1 << 20; i++)
+        vw__append_bytes(&record, "\0\0\0\0\0\0\0\0", 8);
+    assert_int_equal(vw__fleet_parts_open_state(&parts, path_of("large")), VW_OK);
+    for (uint64_t i = 0; i < count; i++) {
+        const char path[] = {(char)('a' + i), '\0'};
+        vw__fleet_parts_put_listed(&units, &(vw__fleet_part_listed){"job", "", path});
+        assert_int_equal(vw__fleet_parts_write_unit(&parts, "job", path, 1, &record), VW_OK);
+    }
+    assert_int_equal(
+        vw__fleet_parts_write_list(&parts, &(vw__fleet_part_list){.unit_count = count}, &units),
+        VW_OK);
+    vw__byte_buffer_deinit(&record);
+    vw__byte_buffer_deinit(&units);
+    vw__fleet_parts_deinit(&parts);
+}
+
+static void records_of_a_job_are_counted_together(void **state)
+{
+    (void)state;
+    const char *const states[] = {path_of("large")};
+    vw_fleet_report *merged = NULL;
+    put_large_records(4);
+    vw_reading_limit_set(100 << 20);
+    assert_int_equal(vw_fleet_merge(states, 1, &merged), VW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(vw_last_error(), "a state with 32.0 MiB in the records of one job"));
+    vw_reading_limit_set(200 << 20);
+    assert_int_equal(vw_fleet_merge(states, 1, &merged), VW_ERR_CORRUPT_FILE); /* they are zeros */
+    vw_reading_limit_set(0);
+}
+
 /* A file of a few blocks may claim a record of half a GiB. */
 static void a_record_larger_than_reading_may_take_is_refused(void **state)
 {
@@ -423,8 +462,9 @@ static void a_record_larger_than_reading_may_take_is_refused(void **state)
     close(file);
     vw_reading_limit_set(200 << 20);
     assert_int_equal(vw_fleet_examine(path_of("jobs"), &options, &report), VW_ERR_UNSUPPORTED);
-    assert_non_null(strstr(vw_last_error(), "a state with a record of 64.0 MiB takes more than "
-                                            "200 MiB of memory; --max-memory allows more"));
+    assert_non_null(strstr(vw_last_error(),
+                           "a state with 64.0 MiB in the records of one job takes more than "
+                           "200 MiB of memory; --max-memory allows more"));
     vw_reading_limit_set(0);
     vw_fleet_report_free(examine_with_state(path_of("jobs"), folder)); /* which is cut short */
 }
@@ -691,6 +731,7 @@ int main(void)
         IN_A_FOLDER(a_state_does_not_keep_what_failed_for_lack_of_memory),
         IN_A_FOLDER(a_state_that_ends_in_the_middle_of_a_record_goes_on),
         IN_A_FOLDER(a_record_larger_than_reading_may_take_is_refused),
+        IN_A_FOLDER(records_of_a_job_are_counted_together),
         IN_A_FOLDER(a_damaged_state_never_changes_the_report),
         IN_A_FOLDER(a_state_in_use_is_left_alone),
         IN_A_FOLDER(a_file_that_is_no_state_is_not_overwritten),
