@@ -80,7 +80,9 @@ vw_status vw__fleet_listing_load(const vw__fleet_listing *listing, const vw__fle
     uint64_t size_bytes = 0;
     for (size_t i = 0; i < job->count; i++)
         size_bytes += parts->entries[units[i].place].size_bytes;
-    VW__TRY(vw__fleet_parts_expect_room(size_bytes));
+    vw_status status = vw__fleet_parts_expect_room(size_bytes);
+    if (status != VW_OK)
+        return vw__fail(status, "job %s: %s", job->name, vw_last_error());
     for (size_t i = 0; i < job->count; i++) /* the buffer may move until all are in it */
         VW__TRY(vw__fleet_parts_load(&parts->entries[units[i].place], bytes));
     const char *next = vw__byte_buffer_text(bytes);

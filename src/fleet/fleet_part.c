@@ -194,7 +194,7 @@ vw_status vw__fleet_parts_expect_room(uint64_t records_bytes)
     if (records_bytes <= limit_bytes / MOST_COPIES)
         return VW_OK;
     return vw__fail(VW_ERR_UNSUPPORTED,
-                    "a state with %s in the records of one job takes more than %s of memory; "
+                    "records of %s in a state take more than %s of memory; "
                     "--max-memory allows more",
                     vw__human_size(records_bytes, records), vw__human_size(limit_bytes, limit));
 }

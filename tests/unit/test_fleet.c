@@ -441,7 +441,8 @@ static void records_of_a_job_are_counted_together(void **state)
     put_large_records(4);
     vw_reading_limit_set(100 << 20);
     assert_int_equal(vw_fleet_merge(states, 1, &merged), VW_ERR_UNSUPPORTED);
-    assert_non_null(strstr(vw_last_error(), "a state with 32.0 MiB in the records of one job"));
+    assert_non_null(
+        strstr(vw_last_error(), "job job: records of 32.0 MiB in a state take more than 100 MiB"));
     vw_reading_limit_set(200 << 20);
     assert_int_equal(vw_fleet_merge(states, 1, &merged), VW_ERR_CORRUPT_FILE); /* they are zeros */
     vw_reading_limit_set(0);
@@ -462,9 +463,8 @@ static void a_record_larger_than_reading_may_take_is_refused(void **state)
     close(file);
     vw_reading_limit_set(200 << 20);
     assert_int_equal(vw_fleet_examine(path_of("jobs"), &options, &report), VW_ERR_UNSUPPORTED);
-    assert_non_null(strstr(vw_last_error(),
-                           "a state with 64.0 MiB in the records of one job takes more than "
-                           "200 MiB of memory; --max-memory allows more"));
+    assert_non_null(strstr(vw_last_error(), "records of 64.0 MiB in a state take more than "
+                                            "200 MiB of memory; --max-memory allows more"));
     vw_reading_limit_set(0);
     vw_fleet_report_free(examine_with_state(path_of("jobs"), folder)); /* which is cut short */
 }
