@@ -112,17 +112,20 @@ def _send(kind: str, **fields: Any) -> bool:
     folder = _run_folder()
     if not folder:
         return False
-    import socket  # not before it is needed: it takes a millisecond
+    import _socket  # not socket, which may be a file of the program's
 
     words = [kind, f"pid={os.getpid()}"]
     words += [f"{name}={value}" for name, value in fields.items() if value is not None]
     message = "\0".join(word.replace("\0", "?") for word in words).encode("utf-8", "surrogateescape")
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as door:
+        door = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
+        try:
             door.settimeout(_state.patience_seconds)
             door.sendto(message, os.path.join(folder, "socket"))
+        finally:
+            door.close()
         return True
-    except socket.timeout:
+    except _socket.timeout:
         _state.patience_seconds = LITTLE_PATIENCE_SECONDS
         return False
     except OSError:
@@ -150,7 +153,7 @@ def _say(text: str, error: Optional[BaseException]) -> None:
     """Says what does not work; of many processes with the same words, once."""
     if error is not None:
         text += f": {type(error).__name__}: {error}"
-    text = " ".join(text.split())[:1000]
+    text = "".join(each if each.isprintable() else "?" for each in " ".join(text.split())[:1000])
     if not _send("trouble", text=text):
         _print(text)
 

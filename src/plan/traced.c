@@ -116,7 +116,8 @@ static vw_status read_notes(const reading *r)
     vw__value notes, item;
     uint64_t cursor = 0;
     VW__TRY(find_list(r, "notes", &notes));
-    while (vw__value_next_item(r->document, notes, &cursor, &item))
+    while (r->draft->shown.note_count < VW__TRACED_MOST_NOTES &&
+           vw__value_next_item(r->document, notes, &cursor, &item))
         VW__TRY(read_note(r, vw__document_resolve(r->document, item)));
     return VW_OK;
 }

@@ -232,6 +232,20 @@ class GoingWrong(RunCase):
         self.assertRegex(result.stderr, rf"vramwise: process \d+ ran out of GPU memory; 'vramwise "
                          rf"doctor \S*{re.escape(name)}' says why\n")
 
+    def test_a_file_of_the_program_named_socket_stays_the_programs_own(self):
+        self.script("print('the program loaded it')\n", "socket.py")
+        result = self.run_python(FAILS)
+        self.assertEqual(result.stdout, "")
+        self.assertIn("Verdict: too-large", result.stderr)
+
+    def test_a_name_cannot_steer_a_terminal(self):
+        script = self.script("import torch\ntorch._C.allocate(1)\n")
+        result = subprocess.run([sys.executable, script], cwd=self.here, text=True, check=False,
+                                capture_output=True, timeout=LIMIT_SECONDS, env={
+                                    **self.environment, "VRAMWISE_RUN_ALLOCATOR": "\033[31m\x9bm",
+                                    "PYTHONPATH": f"{ROOT}/python/vramwise/_start:{FAKE_TORCH}"})
+        self.assertIn("allocator ?[31m?m was not installed", result.stderr)
+
     def test_a_doctor_that_takes_too_long_is_stopped(self):
         result = self.run_python(FAILS, VRAMWISE_RUN_DOCTOR_SECONDS="0")
         self.assertIn("vramwise: the doctor takes too long, and was stopped\n", result.stderr)

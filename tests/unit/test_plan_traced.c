@@ -18,8 +18,9 @@
 
 /* A trace with one frame, one stack and these events. */
 #define TRACE(events)                                                                              \
-    "{\"vramwise_trace\": 2, \"torch\": \"2.6.0\", \"notes\": [], \"frames\": [[\"t.py\", 3, "     \
-    "\"f\"]], \"stacks\": [[0]], \"events\": [" events "]}"
+    "{\"vramwise_trace\": 2, \"torch\": \"2.6.0\", \"notes\": [" BEHIND_NOTES(events)
+#define BEHIND_NOTES(events)                                                                       \
+    "], \"frames\": [[\"t.py\", 3, \"f\"]], \"stacks\": [[0]], \"events\": [" events "]}"
 
 /* ---- help ------------------------------------------------------------------------------------ */
 
@@ -181,6 +182,19 @@ static void notes_and_the_version_are_kept(void **state)
     assert_int_equal(traced->size_count, 5);
     assert_int_equal(traced->sizes[3].batch, 4);
     assert_int_equal(traced->sizes[3].sequence, 512);
+    vw_plan_traced_close(traced);
+}
+
+/* A file can have millions: only those that are shown take memory. */
+static void notes_beyond_those_that_are_shown_are_not_read(void **state)
+{
+    (void)state;
+    char text[4096] = "{\"vramwise_trace\": 2, \"notes\": [";
+    for (int i = 0; i < VW__TRACED_MOST_NOTES; i++)
+        strcat(text, "{\"text\": \"a note\"}, ");
+    strcat(text, "{\"text\": 7}" BEHIND_NOTES("[0, 0, 512, 0]"));
+    vw_plan_traced *traced = open_text(text, NULL);
+    assert_int_equal(traced->note_count, VW__TRACED_MOST_NOTES);
     vw_plan_traced_close(traced);
 }
 
@@ -620,6 +634,7 @@ int main(void)
         cmocka_unit_test(a_trace_beyond_the_limit_is_refused_with_the_way_out),
         cmocka_unit_test(frames_and_stacks_are_checked),
         cmocka_unit_test(notes_and_the_version_are_kept),
+        cmocka_unit_test(notes_beyond_those_that_are_shown_are_not_read),
         cmocka_unit_test(an_unknown_kind_of_hidden_memory_is_noted),
         cmocka_unit_test(it_is_an_exact_recording_with_the_stacks_of_the_program),
         cmocka_unit_test(products_take_a_workspace_for_each_thread_once),
