@@ -4,9 +4,11 @@
 #include <stdlib.h> /* qsort */
 #include <string.h>
 
+#include "analysis/reading_limit.h"
 #include "analysis/result.h"
 #include "analysis/site_key.h"
 #include "base/byte_buffer.h"
+#include "base/checked_math.h" /* vw__max_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/string_table.h"
@@ -14,6 +16,7 @@
 #include "ranks/rank_units.h"
 
 #define DAY_US (INT64_C(24) * 60 * 60 * 1000000)
+#define LEAST_REPORTS_BYTES (UINT64_C(64) << 20) /* of all jobs, whatever the limit */
 
 static vw_status keep_text(vw__fleet_result *result, const char *text, const char **out)
 {
@@ -24,7 +27,8 @@ static vw_status keep_text(vw__fleet_result *result, const char *text, const cha
 /* ---- one job --------------------------------------------------------------------------------- */
 
 static vw_status join_job(const vw__fleet_parts *parts, const vw__fleet_listing *at,
-                          const vw__fleet_listed_job *job, vw_ranks_report **out)
+                          const vw__fleet_listed_job *job, uint64_t *left_bytes,
+                          vw_ranks_report **out)
 {
     vw__byte_buffer bytes;
     vw__ranks_record *records = vw__host_alloc_zeroed(job->count, sizeof *records);
@@ -32,8 +36,11 @@ static vw_status join_job(const vw__fleet_parts *parts, const vw__fleet_listing 
         return vw__fail_host_memory(job->count * sizeof *records, "the records of a job");
     vw__byte_buffer_init(&bytes);
     vw_status status = vw__fleet_listing_load(at, parts, job, &bytes, records);
-    if (status == VW_OK)
-        status = vw__ranks_units_join(records, job->count, out);
+    if (status == VW_OK) {
+        status = vw__ranks_units_join(records, job->count, left_bytes, out);
+        if (status == VW_ERR_UNSUPPORTED)
+            status = vw__fail(status, "job %s: %s", job->name, vw_last_error());
+    }
     vw__byte_buffer_deinit(&bytes);
     vw__host_free(records);
     return status;
@@ -138,9 +145,10 @@ static vw_status join_jobs(const vw__fleet_parts *parts, const vw__fleet_listing
                            vw__fleet_result *result, vw_fleet_job *jobs)
 {
     vw_fleet_report *report = &result->shown;
+    uint64_t left_bytes = vw__max_u64(vw__reading_limit_bytes(0), LEAST_REPORTS_BYTES);
     for (size_t i = 0; i < at->job_count; i++) {
         VW__TRY(keep_text(result, at->jobs[i].name, &jobs[i].name));
-        VW__TRY(join_job(parts, at, &at->jobs[i], &result->ranks[i]));
+        VW__TRY(join_job(parts, at, &at->jobs[i], &left_bytes, &result->ranks[i]));
         jobs[i].ranks = result->ranks[i];
         result->ranks_count++;
         fill_job(&jobs[i]);
@@ -244,7 +252,8 @@ static void count_failures(const vw_fleet_report *report, const failures *at,
 
 static int compare_failures(const void *left, const void *right)
 {
-    const vw_fleet_failure *one = left, *other = right;
+    const vw_fleet_failure *one = *(const vw_fleet_failure *const *)left,
+                           *other = *(const vw_fleet_failure *const *)right;
     int order = compare_counts(one->job_count, other->job_count);
     if (order == 0)
         order = compare_counts(one->rank_count, other->rank_count);
@@ -255,18 +264,27 @@ static int compare_failures(const void *left, const void *right)
     return order;
 }
 
+/* In most jobs first. `places` gets the place of each that was found. */
+static void sort_failures(const vw_fleet_failure *found, size_t count,
+                          const vw_fleet_failure **order, vw_fleet_failure *sorted, size_t *places)
+{
+    for (size_t i = 0; i < count; i++)
+        order[i] = &found[i];
+    if (count > 0)
+        qsort(order, count, sizeof *order, compare_failures);
+    for (size_t i = 0; i < count; i++) {
+        sorted[i] = *order[i];
+        places[order[i] - found] = i;
+    }
+}
+
 /* Stores the failure of each job: that of the rank to look at. */
-static void name_failures(const vw_fleet_report *report, vw_fleet_job *jobs, const failures *at,
-                          const vw_fleet_failure *sorted, const vw_fleet_failure *found)
+static void name_failures(vw_fleet_job *jobs, const failures *at, const size_t *places)
 {
     for (size_t i = 0; i < at->count; i++) {
         const failed_rank *failed = &at->ranks[i];
-        if (jobs[failed->job].worst != failed->rank)
-            continue;
-        size_t place = 0;
-        while (place < report->failure_count && (sorted[place].rank != found[failed->key].rank))
-            place++;
-        jobs[failed->job].failure = place;
+        if (jobs[failed->job].worst == failed->rank)
+            jobs[failed->job].failure = places[failed->key];
     }
 }
 
@@ -281,16 +299,16 @@ static vw_status fill_failures(vw__fleet_result *result, vw_fleet_job *jobs, fai
         vw__arena_alloc_array(&at->arena, count, sizeof *found, _Alignof(vw_fleet_failure));
     size_t *last_jobs =
         vw__arena_alloc_array(&at->arena, count, sizeof *last_jobs, _Alignof(size_t));
-    if (sorted == NULL || found == NULL || last_jobs == NULL)
+    const vw_fleet_failure **order = vw__arena_alloc_array(
+        &at->arena, count, sizeof(const vw_fleet_failure *), sizeof(const vw_fleet_failure *));
+    if (sorted == NULL || found == NULL || last_jobs == NULL || order == NULL)
         return vw__fail_host_memory(count * sizeof *found, "the failures");
     count_failures(report, at, found, last_jobs);
-    if (count > 0) {
-        memcpy(sorted, found, count * sizeof *sorted);
-        qsort(sorted, count, sizeof *sorted, compare_failures);
-    }
+    size_t *places = last_jobs; /* which are counted */
+    sort_failures(found, count, order, sorted, places);
     report->failures = sorted;
     report->failure_count = count;
-    name_failures(report, jobs, at, sorted, found);
+    name_failures(jobs, at, places);
     return VW_OK;
 }
 

@@ -4,8 +4,10 @@
 #include <stdlib.h> /* qsort */
 #include <string.h>
 
+#include "base/checked_math.h" /* vw__min_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "base/human_units.h"
 #include "ranks/rank_parts.h"
 
 /* Moves the files that are named like logs to the front; the others are units of their own. */
@@ -118,18 +120,32 @@ static vw_status join(vw__ranks_work *work, const vw__ranks_record *records, siz
     return conclude(work, files);
 }
 
-vw_status vw__ranks_units_join(const vw__ranks_record *records, size_t count, vw_ranks_report **out)
+static vw_status fail_for_limit(uint64_t left_bytes)
+{
+    char left[VW__HUMAN_SIZE_BYTES];
+    return vw__fail(VW_ERR_UNSUPPORTED,
+                    "its report takes more than the %s that are left of the memory for reading; "
+                    "--max-memory allows more",
+                    vw__human_size(left_bytes, left));
+}
+
+vw_status vw__ranks_units_join(const vw__ranks_record *records, size_t count, uint64_t *left_bytes,
+                               vw_ranks_report **out)
 {
     vw__ranks_record_files files = {.files = NULL};
     vw__ranks_work work;
     VW__TRY(vw__ranks_work_begin(&work, NULL));
+    work.arena->limit_bytes = (size_t)vw__min_u64(*left_bytes, VW__ARENA_NO_LIMIT);
     vw_status status = join(&work, records, count, &files);
+    if (work.arena->has_hit_limit)
+        status = fail_for_limit(*left_bytes);
     vw__host_free(files.files);
     vw__ranks_work_end(&work);
     if (status != VW_OK) {
         vw_ranks_report_free(work.report);
         return status;
     }
+    *left_bytes -= work.arena->held_bytes;
     *out = work.report;
     return VW_OK;
 }

@@ -73,9 +73,12 @@ typedef struct vw__ranks_record {
 } vw__ranks_record;
 
 /* Makes the report of a job from the records of its units, in any order. Unlike vw_ranks_examine()
- * it makes one of files that are all unreadable. VW_ERR_CORRUPT_FILE: a record is damaged.
- * VW_ERR_HOST_MEMORY. */
+ * it makes one of files that are all unreadable. What it holds is taken from `*left_bytes`.
+ *
+ * VW_ERR_CORRUPT_FILE  a record is damaged
+ * VW_ERR_UNSUPPORTED   it would hold more than is left
+ * VW_ERR_HOST_MEMORY */
 VW_MUST_CHECK vw_status vw__ranks_units_join(const vw__ranks_record *records, size_t count,
-                                             vw_ranks_report **out);
+                                             uint64_t *left_bytes, vw_ranks_report **out);
 
 #endif /* VW_RANKS_RANK_UNITS_H */

@@ -38,13 +38,14 @@ static void check_report(const vw_ranks_report *report)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     vw_ranks_report *report = NULL;
+    uint64_t left_bytes = UINT64_MAX;
     if (size == 0)
         return 0;
     uint64_t before_bytes = vw__host_memory_get_use().in_use_bytes;
     size_t left = size - 1, first = data[0] < 255 ? left * data[0] / 255 : left;
     const vw__ranks_record records[] = {{data + 1, first}, {data + 1 + first, left - first}};
     size_t count = data[0] < 255 ? 2 : 1;
-    if (vw__ranks_units_join(records, count, &report) == VW_OK) {
+    if (vw__ranks_units_join(records, count, &left_bytes, &report) == VW_OK) {
         check_report(report);
         vw_ranks_report_free(report);
     }

@@ -409,21 +409,24 @@ static void a_state_that_ends_in_the_middle_of_a_record_goes_on(void **state)
     vw_fleet_report_free(plain);
 }
 
-/* So many records of 8 MiB for one job. */
-static void put_large_records(uint64_t count)
+/* A state with a record of so many nameless files for each of `count` units, of one job or many. */
+static void put_state(uint64_t count, uint32_t file_count, bool has_many_jobs)
 {
+    enum { FILE_BYTES = 25 };
     vw__fleet_parts parts;
     vw__byte_buffer units, record;
     vw__fleet_parts_init(&parts, &vw__fleet_part_of_report);
     vw__byte_buffer_init(&units);
     vw__byte_buffer_init(&record);
-    for (size_t i = 0; i < 1 << 20; i++)
-        vw__append_bytes(&record, "\0\0\0\0\0\0\0\0", 8);
+    vw__append_u32_le(&record, file_count);
+    for (size_t i = 0; i < FILE_BYTES * (size_t)file_count; i++)
+        vw__append_u8(&record, 0);
+    vw__append_bytes(&record, "\0\0\0\0\0\0\0\0", 8); /* no accounts, no notes */
     assert_int_equal(vw__fleet_parts_open_state(&parts, path_of("large")), VW_OK);
     for (uint64_t i = 0; i < count; i++) {
-        const char path[] = {(char)('a' + i), '\0'};
-        vw__fleet_parts_put_listed(&units, &(vw__fleet_part_listed){"job", "", path});
-        assert_int_equal(vw__fleet_parts_write_unit(&parts, "job", path, 1, &record), VW_OK);
+        const char name[] = {(char)('a' + i), '\0'}, *job = has_many_jobs ? name : "job";
+        vw__fleet_parts_put_listed(&units, &(vw__fleet_part_listed){job, "", name});
+        assert_int_equal(vw__fleet_parts_write_unit(&parts, job, name, 1, &record), VW_OK);
     }
     assert_int_equal(
         vw__fleet_parts_write_list(&parts, &(vw__fleet_part_list){.unit_count = count}, &units),
@@ -433,19 +436,33 @@ static void put_large_records(uint64_t count)
     vw__fleet_parts_deinit(&parts);
 }
 
+static void assert_merged_above(uint64_t enough_bytes, const char *refusal)
+{
+    const char *const states[] = {path_of("large")};
+    vw_fleet_report *merged = NULL;
+    vw_reading_limit_set(100 << 20);
+    assert_int_equal(vw_fleet_merge(states, 1, &merged), VW_ERR_UNSUPPORTED);
+    if (strstr(vw_last_error(), refusal) == NULL)
+        fail_msg("%s", vw_last_error());
+    vw_reading_limit_set(enough_bytes);
+    assert_int_equal(vw_fleet_merge(states, 1, &merged), VW_OK);
+    vw_reading_limit_set(0);
+    vw_fleet_report_free(merged);
+}
+
 static void records_of_a_job_are_counted_together(void **state)
 {
     (void)state;
-    const char *const states[] = {path_of("large")};
-    vw_fleet_report *merged = NULL;
-    put_large_records(4);
-    vw_reading_limit_set(100 << 20);
-    assert_int_equal(vw_fleet_merge(states, 1, &merged), VW_ERR_UNSUPPORTED);
-    assert_non_null(
-        strstr(vw_last_error(), "job job: records of 32.0 MiB in a state take more than 100 MiB"));
-    vw_reading_limit_set(200 << 20);
-    assert_int_equal(vw_fleet_merge(states, 1, &merged), VW_ERR_CORRUPT_FILE); /* they are zeros */
-    vw_reading_limit_set(0);
+    put_state(4, (8 << 20) / 25, false);
+    assert_merged_above(400 << 20,
+                        "job job: records of 32.0 MiB in a state take more than 100 MiB");
+}
+
+static void reports_of_all_jobs_are_counted_together(void **state)
+{
+    (void)state;
+    put_state(16, (4 << 20) / 25, true);
+    assert_merged_above(800 << 20, "that are left of the memory for reading; --max-memory");
 }
 
 /* A file of a few blocks may claim a record of half a GiB. */
@@ -732,6 +749,7 @@ int main(void)
         IN_A_FOLDER(a_state_that_ends_in_the_middle_of_a_record_goes_on),
         IN_A_FOLDER(a_record_larger_than_reading_may_take_is_refused),
         IN_A_FOLDER(records_of_a_job_are_counted_together),
+        IN_A_FOLDER(reports_of_all_jobs_are_counted_together),
         IN_A_FOLDER(a_damaged_state_never_changes_the_report),
         IN_A_FOLDER(a_state_in_use_is_left_alone),
         IN_A_FOLDER(a_file_that_is_no_state_is_not_overwritten),
