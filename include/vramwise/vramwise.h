@@ -70,7 +70,7 @@ typedef struct vw_spill_report {
 #define VW_RETURN_ANNOTATION "vramwise return"
 
 /* moved() is called without the pool's lock, in the thread whose call moved the memory. It may use
- * the pool. */
+ * the pool, but not park it, which waits for that call. */
 typedef struct vw_spill_listener {
     void *context;
     void (*moved)(void *context, const vw_spill_report *report); /* or NULL */
