@@ -291,6 +291,18 @@ VW_API uint64_t vw_schedule_stream(const uint64_t *live_bytes, size_t mark_count
                                    uint64_t limit_bytes, uint64_t state_bytes,
                                    uint64_t *back_bytes);
 
+/* How much of that is better not brought back at all, but used on the host by the optimizer: what
+ * the computation hides no copies of. vw_schedule_stay_bytes(): of `leave_bytes`, if the step hides
+ * copies of `hidden_bytes` each way; then no more than the rest may be back at any mark.
+ * vw_schedule_hidden_bytes(): how many those are, by a step that took `step_ns`, in which
+ * `turned_bytes` left and returned and `stayed_bytes` were used on the host, where the copy of a
+ * GiB takes `gib_ns` (0: not known, UINT64_MAX). Pure functions. */
+VW_API uint64_t vw_schedule_stay_bytes(const uint64_t *live_bytes, size_t mark_count,
+                                       uint64_t limit_bytes, uint64_t leave_bytes,
+                                       uint64_t hidden_bytes);
+VW_API uint64_t vw_schedule_hidden_bytes(uint64_t step_ns, uint64_t turned_bytes,
+                                         uint64_t stayed_bytes, uint64_t gib_ns);
+
 /* How early that is. Memory that is given up in pieces, at the last moment, has to be put together
  * for every large request; what left earlier is filled in order.
  *

@@ -121,6 +121,61 @@ static void what_is_saved_has_an_eighth_of_that_time_to_leave(void **state)
     assert_int_equal(vw_schedule_room_bytes(3200), 3100);
 }
 
+/* 600 lack at the peak. */
+static void what_the_step_does_not_hide_stays_away(void **state)
+{
+    (void)state;
+    const uint64_t live[MARKS] = {1000, 2900, 3600, 3300, 3000, 1000};
+    const uint64_t leave = 600;
+    assert_int_equal(vw_schedule_stay_bytes(live, MARKS, LIMIT, leave, UINT64_MAX), 0);
+    assert_int_equal(vw_schedule_stay_bytes(live, MARKS, LIMIT, leave, 600), 0);
+    assert_int_equal(vw_schedule_stay_bytes(live, MARKS, LIMIT, leave, 599), 1);
+    assert_int_equal(vw_schedule_stay_bytes(live, MARKS, LIMIT, leave, 0), 600);
+    /* Where the state is not enough, what else leaves takes turns first. */
+    assert_int_equal(vw_schedule_stay_bytes(live, MARKS, LIMIT, 500, 599), 1);
+    assert_int_equal(vw_schedule_stay_bytes(live, MARKS, LIMIT, 500, 101), 499);
+    assert_int_equal(vw_schedule_stay_bytes(live, MARKS, LIMIT, 500, 100), 500);
+    assert_int_equal(vw_schedule_stay_bytes(live, MARKS, LIMIT, 500, 0), 500);
+    assert_int_equal(vw_schedule_stay_bytes(live, MARKS, LIMIT, 0, 0), 0);
+    assert_int_equal(vw_schedule_stay_bytes(NULL, 0, LIMIT, 0, 0), 0);
+}
+
+#define GIB (UINT64_C(1) << 30)
+
+/* A GiB takes 20 ms: half of 120 ms copies three. */
+static void half_of_the_computation_hides_copies(void **state)
+{
+    (void)state;
+    const uint64_t ms = 1000 * 1000, gib_ns = 20 * ms;
+    assert_int_equal(vw_schedule_hidden_bytes(120 * ms, 0, 0, gib_ns), 3 * GIB);
+    /* Two GiB are used on the host, in 46 ms. */
+    assert_in_range(vw_schedule_hidden_bytes(166 * ms, 0, 2 * GIB, gib_ns), 3 * GIB - 1, 3 * GIB + 1);
+    /* A third of the computation hides two GiB. */
+    assert_int_equal(vw_schedule_hidden_bytes(120 * ms, 2 * GIB, 0, gib_ns), 3 * GIB);
+    /* Of three the forward pass waits for one. */
+    assert_int_equal(vw_schedule_hidden_bytes(140 * ms, 3 * GIB, 0, gib_ns), 3 * GIB);
+    /* Of five both do: copies are all that is seen, beside which 150 ms would hide. */
+    assert_int_equal(vw_schedule_hidden_bytes(200 * ms, 5 * GIB, 0, gib_ns), 150 * GIB / 40);
+    assert_int_equal(vw_schedule_hidden_bytes(40 * ms, 0, 2 * GIB, gib_ns), 0);
+    assert_int_equal(vw_schedule_hidden_bytes(0, 0, 0, gib_ns), 0);
+    assert_int_equal(vw_schedule_hidden_bytes(120 * ms, 0, 0, 0), UINT64_MAX); /* not known */
+    assert_true(vw_schedule_hidden_bytes(UINT64_MAX, 0, 0, 1) > (UINT64_C(1) << 62));
+}
+
+static void longer_steps_hide_no_less_and_slower_copies_no_more(void **state)
+{
+    (void)state;
+    srand(2);
+    for (int round = 0; round < 20000; round++) {
+        uint64_t step_ns = (uint64_t)rand() * 3, gib_ns = (uint64_t)rand() % 100000000 + 1;
+        uint64_t turned = (uint64_t)rand() * 8, stayed = (uint64_t)rand() * 8;
+        uint64_t hidden = vw_schedule_hidden_bytes(step_ns, turned, stayed, gib_ns);
+        assert_true(vw_schedule_hidden_bytes(step_ns + (uint64_t)rand(), turned, stayed, gib_ns) >=
+                    hidden);
+        assert_true(vw_schedule_hidden_bytes(step_ns, turned, stayed, gib_ns + 1000) <= hidden + 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +187,9 @@ int main(void)
         cmocka_unit_test(the_first_mark_that_does_not_fit_is_where_memory_is_needed),
         cmocka_unit_test(state_leaves_in_four_parts_before_that),
         cmocka_unit_test(what_is_saved_has_an_eighth_of_that_time_to_leave),
+        cmocka_unit_test(what_the_step_does_not_hide_stays_away),
+        cmocka_unit_test(half_of_the_computation_hides_copies),
+        cmocka_unit_test(longer_steps_hide_no_less_and_slower_copies_no_more),
         cmocka_unit_test(every_promise_holds_for_steps_of_any_shape),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
