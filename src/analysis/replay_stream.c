@@ -146,6 +146,7 @@ typedef struct listing {
     size_t due_count;                 /* of state_ops: those before may leave */
     size_t left_count;                /* of those: these left, or are dead */
     size_t back_count;                /* of those: these were asked back */
+    uint64_t found_bytes;             /* of the state: were away when it began */
     uint64_t left_bytes;              /* that left in this step */
     bool is_rest_asked;               /* the optimizer's step has begun */
 } listing;
@@ -266,6 +267,7 @@ static void begin_step(listing *list)
     list->gone_count = 0;
     list->due_count = list->left_count = list->back_count = 0;
     list->left_bytes = 0;
+    list->found_bytes = list->away_bytes;
     memset(list->item_places, ITEM_THERE,
            list->stream->model.step.item_count * sizeof *list->item_places);
     while (list->due_count < list->state_count && due_bytes < list->plan->leave_bytes) {
@@ -324,14 +326,19 @@ static vw_status bring_state(listing *list, size_t op, size_t mark)
     return VW_OK;
 }
 
-/* What found no room before its optimizer's step is asked back once more, when that begins. */
+/* What found no room before its optimizer's step is asked back once more, when that begins; but for
+ * what is to stay. */
 static vw_status bring_rest(listing *list, size_t op)
 {
     if (list->is_rest_asked)
         return VW_OK;
     list->is_rest_asked = true;
-    for (size_t i = 0; i < list->left_count; i++)
-        VW__TRY(add_move(list, op, list->state_ops[i], VW__PLAYER_MOVE_TRY_BACK));
+    for (size_t i = 0; i < list->left_count; i++) {
+        size_t request_op = list->state_ops[i];
+        if (list->plan->stay_bytes == 0 ||
+            list->away_bytes >= list->plan->stay_bytes + size_of(list, request_op))
+            VW__TRY(add_move(list, op, request_op, VW__PLAYER_MOVE_TRY_BACK));
+    }
     list->back_count = list->left_count;
     return VW_OK;
 }
@@ -372,12 +379,12 @@ static vw_status let_items_go(listing *list, size_t op, size_t mark, uint64_t mo
     return VW_OK;
 }
 
-/* The same of the state, up to `wanted_bytes`. */
+/* The same of the state that is not away, up to `wanted_bytes`. */
 static vw_status let_state_go(listing *list, size_t op, uint64_t wanted_bytes)
 {
     while (list->left_count < list->due_count && list->left_bytes < wanted_bytes) {
         size_t request_op = list->state_ops[list->left_count++];
-        if (!is_live(list, request_op))
+        if (!is_live(list, request_op) || is_away(list, request_op))
             continue;
         list->left_bytes += size_of(list, request_op);
         VW__TRY(add_move(list, op, request_op, VW__PLAYER_MOVE_OUT));
@@ -390,6 +397,7 @@ static vw_status let_state_go(listing *list, size_t op, uint64_t wanted_bytes)
 static vw_status make_room(listing *list, size_t op, size_t mark, uint64_t size_bytes)
 {
     uint64_t leave_bytes = list->plan->leave_bytes, most_bytes = UINT64_MAX;
+    leave_bytes -= vw__min_u64(list->found_bytes, leave_bytes);
     bool is_lacking = list->live_bytes + size_bytes > list->limit_bytes;
     if (is_lacking)
         most_bytes = list->limit_bytes - vw__min_u64(size_bytes, list->limit_bytes);

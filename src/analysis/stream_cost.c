@@ -15,7 +15,8 @@
  *         then state. A copy begins when the GPU has come to that mark, since the memory was in use
  *         before.
  *   use   The GPU waits for a saved tensor at its use, and for the state at the optimizer's step.
- *         State that does not fit then is touched over the bus, and stays away in the next step.
+ *         State that does not fit then is touched over the bus, and stays away in the next step;
+ *         so does what the passes hide no copies of.
  *
  * The next step begins with what this one left on the host. Steps are played until one leaves what
  * it found.
@@ -51,8 +52,13 @@ static void schedule(const vw__stream_cost_step *step, uint64_t limit_bytes, uin
     plan->leave_bytes =
         vw_schedule_stream(step->live_bytes, step->mark_count, limit_bytes,
                            vw__min_u64(step->state_bytes, host_bytes), plan->back_bytes);
-    for (size_t i = 0; i < step->mark_count; i++)
+    plan->stay_bytes = vw_schedule_stay_bytes(step->live_bytes, step->mark_count, limit_bytes,
+                                              plan->leave_bytes, step->hidden_bytes);
+    for (size_t i = 0; i < step->mark_count; i++) {
+        plan->back_bytes[i] =
+            vw__min_u64(plan->back_bytes[i], plan->leave_bytes - plan->stay_bytes);
         away_bytes[i] = plan->leave_bytes - plan->back_bytes[i];
+    }
     (void)vw_schedule_saved(step->live_bytes, away_bytes, step->mark_count, limit_bytes,
                             plan->items, step->item_count, scratch);
 }
@@ -139,6 +145,7 @@ typedef struct playing {
     size_t gone_count;             /* queued, or away and not on their way back */
     uint64_t saved_away_bytes;
 
+    uint64_t found_bytes;        /* of the state: were away when the step began */
     uint64_t state_due_bytes;    /* to be copied out */
     uint64_t state_copied_bytes; /* complete, and still on the device */
     uint64_t state_away_bytes;
@@ -234,7 +241,10 @@ static void bind_state(playing *play, uint64_t bytes)
 /* State leaves by parts, as far as it is copied, up to the first mark that does not fit. */
 static void bind_ahead(playing *play, size_t mark)
 {
-    uint64_t wanted_bytes = vw_schedule_left_bytes(play->plan->leave_bytes, play->need_mark, mark);
+    uint64_t stayed_bytes = vw__min_u64(play->found_bytes, play->plan->leave_bytes);
+    uint64_t wanted_bytes =
+        stayed_bytes + vw_schedule_left_bytes(play->plan->leave_bytes - stayed_bytes,
+                                              play->need_mark, mark);
     if (mark <= play->need_mark && play->state_away_bytes < wanted_bytes)
         bind_state(play,
                    vw__min_u64(wanted_bytes - play->state_away_bytes, play->state_copied_bytes));
@@ -335,7 +345,7 @@ static void use_saved(playing *play, size_t mark)
 static uint64_t state_wanted_away(const playing *play, size_t mark)
 {
     return mark < play->step->mark_count ? play->plan->leave_bytes - play->plan->back_bytes[mark]
-                                         : 0;
+                                         : play->plan->stay_bytes;
 }
 
 static void queue_saved(playing *play, size_t mark)
@@ -405,7 +415,7 @@ static void play_step(playing *play, uint64_t stayed_bytes)
     play->queue_begin = play->queue_end = play->first_use = 0;
     play->saved_away_bytes = play->state_copied_bytes = 0;
     play->gone_count = 0;
-    play->state_away_bytes = stayed_bytes;
+    play->found_bytes = play->state_away_bytes = stayed_bytes;
     play->state_due_bytes = leave_bytes - vw__min_u64(stayed_bytes, leave_bytes);
     for (size_t i = 0; i < play->copy_count; i++)
         play->copies[i].place = ON_DEVICE;

@@ -21,6 +21,7 @@ typedef struct vw__stream_cost_step {
     const uint64_t *live_bytes; /* by mark: live then, counting everything that is away */
     const uint64_t *gpu_ns;     /* by mark: the GPU's work from there to the next */
     size_t mark_count;
+    uint64_t hidden_bytes;         /* vw_schedule_hidden_bytes() */
     size_t optimizer_mark;         /* the first of the optimizer's step; mark_count: it has none */
     uint64_t optimizer_live_bytes; /* when that step begins */
     uint64_t state_bytes;          /* of the optimizer: what can leave */
@@ -34,6 +35,7 @@ typedef struct vw__stream_cost_step {
 typedef struct vw__stream_cost_plan {
     uint64_t host_bytes;  /* host memory that it takes */
     uint64_t leave_bytes; /* of the state */
+    uint64_t stay_bytes;  /* of those: that are used on the host, since the passes hide no more */
     uint64_t *back_bytes; /* owned; by mark: how much of it may be back */
     vw_saved_item *items; /* owned; those of the step, with `leaves` and `back_mark` */
 } vw__stream_cost_plan;

@@ -257,6 +257,8 @@ static void fill_marks(reading *read)
     uint64_t step_ns = read->all->step_ns != VW_UNKNOWN ? read->all->step_ns : 0;
     uint64_t passes_ns =
         step_ns - vw__min_u64(step_ns, vw__spill_cost_optimizer_ns(out->step.state_bytes));
+    out->step.hidden_bytes =
+        vw_schedule_hidden_bytes(step_ns, 0, 0, vw__spill_cost_copy_ns(UINT64_C(1) << 30));
     for (size_t i = 0; i < read->request_count; i++) {
         uint32_t event = read->requests[i];
         size_t mark = i / read->out->per_mark;

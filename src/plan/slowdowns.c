@@ -122,16 +122,20 @@ static double touching_time(const vw_plan_settings *to)
 }
 
 /* With streams the state leaves behind the first forward pass and returns behind the last backward
- * pass of a step, and is mapped each time. What takes longer than the pass is waited for. */
+ * pass of a step, and is mapped each time. What takes longer than the pass is waited for; what
+ * half of both does not hide stays on the host (vw_schedule_hidden_bytes()). */
 static double streaming_time(const vw_plan_settings *to)
 {
     const double bytes = vw__plan_state_bytes_per_weight(to), ns_per_s = 1e9;
     const uint64_t unit_bytes = UINT64_C(1) << 30;
-    double one_way = bytes / SLOT_BYTES_PER_S;
     double passes = products_of_step(to) / (double)to->accumulation;
     double forward = passes * VW__STREAM_COST_FORWARD_SHARE, backward = passes - forward;
+    double turning = fmin(bytes, passes / 2 * SLOT_BYTES_PER_S);
+    double one_way = turning / SLOT_BYTES_PER_S;
     double mapping = (double)vw__spill_cost_map_ns(unit_bytes) / ns_per_s / (double)unit_bytes;
-    return fmax(0, one_way - forward) + fmax(0, one_way - backward) + 2 * bytes * mapping;
+    double staying = bytes > 0 ? (bytes - turning) / bytes * touching_time(to) : 0;
+    return fmax(0, one_way - forward) + fmax(0, one_way - backward) + 2 * turning * mapping +
+           staying;
 }
 
 /* Only optimizers of torch.optim are streamed. */

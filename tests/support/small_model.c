@@ -11,7 +11,7 @@ enum { MOST_FRAMES = 64, MOST_NAME_BYTES = 200, LIMIT_BYTES = 64 << 20 };
 void small_model_begin(small_model *small)
 {
     uint16_t id;
-    *small = (small_model){.time_us = 1000};
+    *small = (small_model){.time_us = 1000, .us_between = 10};
     assert_int_equal(vw__model_builder_create(LIMIT_BYTES, &small->builder), VW_OK);
     assert_int_equal(vw__model_add_stream(small->builder, 0, &id), VW_OK);
     assert_int_equal(id, 0);
@@ -60,7 +60,7 @@ size_t small_model_event(small_model *small, unsigned action, uint64_t address, 
     };
     size_t index;
     assert_int_equal(vw__model_add_event(small->builder, &event, &index), VW_OK);
-    small->time_us += 10;
+    small->time_us += small->us_between;
     return small->event_count++;
 }
 

@@ -15,7 +15,8 @@ typedef struct small_model {
     vw__model_builder *builder;
     size_t first_event; /* of the trace that is being written */
     size_t event_count; /* of that trace */
-    int64_t time_us;    /* of the next event; rises by 10 */
+    int64_t time_us;    /* of the next event */
+    int64_t us_between; /* two events: 10 */
 } small_model;
 
 void small_model_begin(small_model *small);

@@ -555,22 +555,27 @@ static void spilling_costs_what_the_state_takes_over_the_bus(void **state)
                              .optimizer = VW_OPTIMIZER_ADAMW};
     vw_plan_settings to = from;
     to.offload = VW_OFFLOAD_SPILL;
-    /* Of one weight: 8 bytes at 25 GB/s, 1.2 times as long for both ways; 6000 products at 1e14. */
+    /* Of one weight, 8 bytes at 25 GB/s: 0.75 of them take turns, which half of 6000 products at
+     * 1e14 copies, and the rest stays, 1.2 times as long for both ways. */
     vw__plan_slowdown slowdown = vw__plan_slowdown_of(VW__PLAN_CHANGE_OFFLOAD, &from, &to, 0);
-    assert_true(slowdown.factor > 7.39 && slowdown.factor < 7.41);
+    assert_true(slowdown.factor > 6.99 && slowdown.factor < 7.01);
     to.accumulation = 10; /* the step is as often, and ten times as long */
     slowdown = vw__plan_slowdown_of(VW__PLAN_CHANGE_OFFLOAD, &from, &to, 0);
-    assert_true(slowdown.factor > 1.63 && slowdown.factor < 1.65);
+    assert_true(slowdown.factor > 1.59 && slowdown.factor < 1.61);
     to.precision = VW_PRECISION_BF16; /* half the state */
     slowdown = vw__plan_slowdown_of(VW__PLAN_CHANGE_OFFLOAD, &from, &to, 0);
-    assert_true(slowdown.factor > 1.31 && slowdown.factor < 1.33);
+    assert_true(slowdown.factor > 1.27 && slowdown.factor < 1.29);
+    to.optimizer = VW_OPTIMIZER_LION; /* not of torch.optim: all of its 2 bytes stay */
     assert_false(vw__plan_spill_streams(&to));
+    slowdown = vw__plan_slowdown_of(VW__PLAN_CHANGE_OFFLOAD, &from, &to, 0);
+    assert_true(slowdown.factor > 1.15 && slowdown.factor < 1.17);
     to.optimizer = VW_OPTIMIZER_SGD;
     assert_true(vw__plan_state_bytes_per_weight(&to) == 0);
 }
 
-/* Of one weight, with 8 bytes of state that take 0.32 ns each way: a forward pass of 0.16 ns and a
- * backward pass of 0.32 hide three quarters; then a step of ten times that hides all of it. */
+/* Of one weight, with 8 bytes of state that take 0.32 ns each way: 6 take turns beside a forward pass
+ * of 0.16 ns and a backward pass of 0.32, the rest stays; a step of ten times that hides all of
+ * it. */
 static void with_streams_spilling_costs_what_the_passes_do_not_hide(void **state)
 {
     (void)state;
@@ -584,15 +589,10 @@ static void with_streams_spilling_costs_what_the_passes_do_not_hide(void **state
     to.offload = VW_OFFLOAD_SPILL;
     assert_true(vw__plan_spill_streams(&to));
     vw__plan_slowdown slowdown = vw__plan_slowdown_of(VW__PLAN_CHANGE_OFFLOAD, &from, &to, 0);
-    assert_true(slowdown.factor > 1.37 && slowdown.factor < 1.39);
+    assert_true(slowdown.factor > 1.39 && slowdown.factor < 1.41);
     to.batch = 80;
     slowdown = vw__plan_slowdown_of(VW__PLAN_CHANGE_OFFLOAD, &from, &to, 0);
     assert_true(slowdown.factor > 1.004 && slowdown.factor < 1.006); /* to map it is left */
-    to.accumulation = 1000; /* only one of many passes hides it; the step is long all the same */
-    to.batch = 1;
-    assert_false(vw__plan_spill_streams(&to));
-    to.accumulation = 1;
-    to.batch = 80;
     to.optimizer = VW_OPTIMIZER_LION; /* not of torch.optim */
     assert_false(vw__plan_spill_streams(&to));
 }

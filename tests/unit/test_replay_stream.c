@@ -11,6 +11,8 @@
 #include "support/made_up_run.h"
 
 #define LAYER_BYTES (16 * RUN_MIB)
+/* Between two events of a program whose steps hide all copies. */
+#define TIME_TO_HIDE_US 100000
 
 static hand_made_script hand; /* large, and one at a time */
 
@@ -306,6 +308,7 @@ static void more_moves_than_a_program_can_have_are_refused(void **state)
     vw_replay_options options = options_of(400 * RUN_MIB);
     options.spill_bytes = 64 * 1024 * RUN_MIB;
     run_begin(&run, true);
+    run.small.us_between = TIME_TO_HIDE_US;
     run_step(&run, LAYER_BYTES);
     for (int i = 0; i < 4000; i++)
         (void)run_alloc(&run, RUN_MIB, run.optimizer);
@@ -324,6 +327,7 @@ static void moves_keep_to_the_memory_that_is_allowed(void **state)
     vw_replay_options options = options_of(400 * RUN_MIB);
     options.spill_bytes = 64 * 1024 * RUN_MIB;
     run_begin(&run, true);
+    run.small.us_between = TIME_TO_HIDE_US;
     run_step(&run, LAYER_BYTES);
     for (int i = 0; i < 4000; i++)
         (void)run_alloc(&run, RUN_MIB, run.optimizer);

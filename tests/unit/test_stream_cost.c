@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "analysis/spill_cost.h"
+#include "base/checked_math.h"
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
 
@@ -27,7 +28,8 @@ typedef struct made_step {
 static void make_step(made_step *made, const double live_gib[MARKS], const unsigned gpu_ms[MARKS],
                       uint64_t state_bytes)
 {
-    *made = (made_step){.step = {.mark_count = MARKS, .optimizer_mark = MARKS}};
+    *made = (made_step){
+        .step = {.mark_count = MARKS, .hidden_bytes = UINT64_MAX, .optimizer_mark = MARKS}};
     for (size_t i = 0; i < MARKS; i++) {
         made->live_bytes[i] = (uint64_t)(live_gib[i] * (double)GIB);
         made->gpu_ns[i] = gpu_ms[i] * MS;
@@ -277,8 +279,29 @@ static void the_requests_of_the_optimizer_keep_state_away(void **state)
     assert_int_equal(cost_of(&made, LIMIT).short_bytes, 0);
     made.live_bytes[4] = 19 * GIB; /* three parts of four leave before it */
     assert_int_equal(cost_of(&made, LIMIT).short_bytes, 0);
-    made.live_bytes[4] = 20 * GIB; /* nothing leaves within the step */
+    made.live_bytes[4] = 20 * GIB; /* the fourth stays away as well, part by part, in later steps */
+    assert_in_range(cost_of(&made, LIMIT).short_bytes, 0, MIB);
+    made.live_bytes[4] = 21 * GIB; /* nothing more can leave */
     assert_near(cost_of(&made, LIMIT).short_bytes, GIB);
+}
+
+/* Of two GiB that lack one is to stay: it is used on the host, and the other leaves and returns. */
+static void what_the_passes_do_not_hide_is_used_on_the_host(void **state)
+{
+    (void)state;
+    const double live[MARKS] = {12, 14, 17, 14, 12, 11};
+    made_step made;
+    make_step(&made, live, usual_ms, 3 * GIB);
+    for (uint64_t hidden_gib = 0; hidden_gib < 4; hidden_gib++) {
+        uint64_t turning_bytes = vw__min_u64(hidden_gib, 2) * GIB;
+        made.step.hidden_bytes = hidden_gib * GIB;
+        vw__stream_cost cost = cost_of(&made, LIMIT);
+        assert_near(cost.stayed_bytes, 2 * GIB - turning_bytes);
+        assert_near(cost.state_bytes, turning_bytes);
+        assert_near(vw__stream_cost_ns(&cost), 2 * vw__spill_cost_map_ns(turning_bytes) +
+                                                   vw__spill_cost_touch_ns(cost.stayed_bytes));
+        assert_int_equal(cost.short_bytes, 0);
+    }
 }
 
 static void a_step_that_does_not_fit_says_by_how_much(void **state)
@@ -408,6 +431,7 @@ int main(void)
         cmocka_unit_test(with_accumulation_each_peak_has_its_saved_tensors),
         cmocka_unit_test(what_does_not_fit_beside_the_optimizer_is_used_on_the_host),
         cmocka_unit_test(the_requests_of_the_optimizer_keep_state_away),
+        cmocka_unit_test(what_the_passes_do_not_hide_is_used_on_the_host),
         cmocka_unit_test(a_step_that_does_not_fit_says_by_how_much),
         cmocka_unit_test(what_finds_no_host_memory_stays),
         cmocka_unit_test(any_step_keeps_the_promises),
