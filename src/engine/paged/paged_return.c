@@ -41,6 +41,9 @@
 
 enum {
     SPARE_PARTS = 16, /* of what the device can hold: stays free when memory comes back */
+    /* The same by steps, where the program itself makes room (vw_pool_options.make_room): it fills
+     * the device up to a sixteenth in each step, so that much is never free at the peak. */
+    SPARE_PARTS_WITH_HELP = 32,
     FIRST_PATIENCE = 4,
     MOST_PATIENCE = 64,
     FIRST_EARLY_PATIENCE = 64, /* requests, once a return was too early */
@@ -229,7 +232,9 @@ static vw_status find_room(const vw__paged_engine *engine, uint64_t *room_bytes)
         vw__min_u64(vw__paged_on_device_bytes(engine) + free_bytes, engine->base.limit_bytes);
     uint64_t needed_bytes =
         spill->peak_bytes > spilled_bytes ? spill->peak_bytes - spilled_bytes : 0;
-    needed_bytes += vw__max_u64(most_bytes / SPARE_PARTS, engine->unit_bytes);
+    uint64_t spare_parts =
+        engine->base.owner.make_room != NULL ? SPARE_PARTS_WITH_HELP : SPARE_PARTS;
+    needed_bytes += vw__max_u64(most_bytes / spare_parts, engine->unit_bytes);
     *room_bytes = most_bytes > needed_bytes ? most_bytes - needed_bytes : 0;
     return VW_OK;
 }
