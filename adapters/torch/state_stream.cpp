@@ -45,6 +45,12 @@ uint32_t version_of(NamedTensor tensor)
     return tensor.impl->version_counter().current_version();
 }
 
+uint64_t steady_ns()
+{
+    return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
+                                 std::chrono::nanoseconds(1));
+}
+
 // Of a storage that we hold weakly: PyTorch's headers refuse to ask that of any other.
 uint32_t uses_of(c10::StorageImpl *storage)
 {
@@ -55,7 +61,8 @@ uint32_t uses_of(c10::StorageImpl *storage)
 
 StateStream::StateStream(DevicePools *devices, size_t device_count, vw_pinned_budget *budget,
                          c10::DeleterFnPtr free_block)
-    : devices_(devices), budget_(budget), free_block_(free_block), lanes_(device_count)
+    : devices_(devices), budget_(budget), free_block_(free_block), clock_(steady_ns),
+      lanes_(device_count)
 {
     for (size_t i = 0; i < device_count; i++)
         lanes_[i].saved =
@@ -325,11 +332,13 @@ bool StateStream::copy_due(Lane &lane, DevicePools &device, const Piece *last,
         return false;
     for (auto &piece : pieces_) {
         while (piece->device == &device && piece->is_due_out) {
+            const uint64_t before_bytes = piece->copied_bytes;
             if (!copy_chunk(lane, *piece, left)) {
                 set_due(*piece, false);
                 if (piece->place == leaving)
                     put(*piece, on_device);
             } else if (last == nullptr) {
+                lane.pumped_bytes += piece->copied_bytes - before_bytes;
                 return true;
             }
         }
@@ -608,15 +617,17 @@ bool StateStream::bind_in(NamedTensor tensor)
 }
 
 // Without the piece as much is still away as the schedule wants at this moment of the step. After
-// the last mark, or where there is no schedule, it wants nothing. For the optimizer's own step only
-// what that asks for itself matters, however few requests came before.
+// the last mark it wants only what is to stay, and where there is no schedule, nothing. For the
+// optimizer's own step only what that asks for itself matters, however few requests came before.
 bool StateStream::is_due(const Lane &lane, const Piece &piece, bool is_for_step) const
 {
     uint64_t index = lane.requests / lane.planned_per_mark;
     if (is_for_step)
         index = std::max(index, lane.planned_step_mark);
-    const bool is_planned = is_on() && index < lane.back_bytes.size();
-    const uint64_t wanted_bytes = is_planned ? lane.leave_bytes - lane.back_bytes[index] : 0;
+    const bool is_planned = index < lane.back_bytes.size();
+    uint64_t wanted_bytes = is_planned ? lane.leave_bytes - lane.back_bytes[index] : lane.stay_bytes;
+    if (!is_on())
+        wanted_bytes = 0;
     return lane.bytes_in[away] >= wanted_bytes + piece.size_bytes;
 }
 
@@ -657,6 +668,99 @@ uint64_t StateStream::drop_returns(const DevicePools &device)
     if (dropped_bytes != 0)
         put_returns_off(lane); // it was too early
     return dropped_bytes != 0 ? dropped_bytes : lane.saved->drop_returns();
+}
+
+// ---- used where it is not ----------------------------------------------------------------------
+
+uint64_t StateStream::stage(NamedTensor tensor, uint64_t kept_bytes)
+{
+    std::lock_guard<YieldingMutex> hold(lock_);
+    Piece *piece = find(tensor);
+    if (piece == nullptr || piece->place != away || !piece->is_in_step || !is_on() || is_parked_)
+        return 0;
+    Lane &lane = lane_of(*piece->device);
+    const uint64_t room_bytes = lane.copies.room_bytes();
+    const vw_stream current = current_stream_on(*piece->device);
+    if (!take_block(*piece->device, room_bytes - std::min(kept_bytes, room_bytes),
+                    piece->size_bytes, current, &piece->back))
+        return 0;
+    put(*piece, returning);
+    // The block may be in use by work that is queued on its stream.
+    if (!lane.copies.is_behind(*piece->device, lane.copies.in, current) ||
+        !copy(lane, *piece, false)) {
+        drop_block(*piece);
+        return 0;
+    }
+    return piece->size_bytes;
+}
+
+bool StateStream::use_staged(NamedTensor tensor, c10::TensorImpl *shell)
+{
+    std::lock_guard<YieldingMutex> hold(lock_);
+    Piece *piece = find(tensor);
+    if (piece == nullptr || piece->place != returning)
+        return false;
+    const vw_device &device = *piece->device->device;
+    const vw_stream current = current_stream_on(*piece->device);
+    if (device.table->stream_wait_event(device.context, current, piece->copied) != VW_OK ||
+        !unrecord_use(pool_of(*piece->device), piece->back, lane_of(*piece->device).copies.in)) {
+        drop_block(*piece);
+        return false;
+    }
+    c10::StorageImpl *storage = shell->unsafe_storage().unsafeGetStorageImpl();
+    void *block = pointer_to(piece->back);
+    storage->set_data_ptr(
+        c10::DataPtr(block, block, free_block_, piece->storage->data_ptr().device()));
+    storage->set_nbytes(piece->size_bytes);
+    piece->back = VW_NULL;
+    put(*piece, away);
+    return true;
+}
+
+bool StateStream::write_back(Lane &lane, Piece &piece, vw_device_ptr block)
+{
+    const vw_device &device = *piece.device->device;
+    const vw_stream current = current_stream_on(*piece.device);
+    const vw_device_ptr on_host = address_of(piece.host);
+    CopyTrack &out = lane.copies.state_out;
+    if (lane.copies.is_behind(*piece.device, out, current) &&
+        record_use(pool_of(*piece.device), block, out) &&
+        out.copy(device, on_host, block, piece.size_bytes) && out.mark(device, piece.copied) &&
+        out.is_before(device, current)) {
+        (void)unrecord_use(pool_of(*piece.device), block, out); // else it is freed a little later
+        return true;
+    }
+    // Without the help of other streams. Copies of theirs that were begun end first.
+    return device.table->synchronize(device.context) == VW_OK &&
+           device.table->copy(device.context, on_host, block, piece.size_bytes, current) == VW_OK &&
+           vw_pinned_record_stream(lane.copies.host, piece.host, current) == VW_OK;
+}
+
+// While the process is parked launches are held, and so is whoever makes one.
+std::unique_lock<YieldingMutex> StateStream::lock_unless_parked()
+{
+    for (;;) {
+        std::unique_lock<YieldingMutex> hold(lock_);
+        if (!is_parked_)
+            return hold;
+        hold.unlock();
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+}
+
+bool StateStream::unstage(NamedTensor tensor, c10::TensorImpl *shell)
+{
+    c10::StorageImpl *storage = shell->unsafe_storage().unsafeGetStorageImpl();
+    c10::DataPtr freed(nullptr, storage->data_ptr().device()); // ends without the lock
+    std::unique_lock<YieldingMutex> hold = lock_unless_parked();
+    Piece *piece = find(tensor);
+    if (piece == nullptr || piece->place != away || storage->nbytes() != piece->size_bytes ||
+        !write_back(lane_of(*piece->device), *piece, address_of(storage->data_ptr().get())))
+        return false;
+    freed = storage->set_data_ptr(c10::DataPtr(nullptr, storage->data_ptr().device()));
+    storage->set_nbytes(0);
+    hold.unlock();
+    return true;
 }
 
 // ---- saved tensors -----------------------------------------------------------------------------

@@ -12,6 +12,9 @@
 //         ^-------bind_in()----------'                      |                          |
 //         ^------------------------bind_in()----------------+--------------------------'
 //
+// What the step finds away is used on the host, or through blocks that are only lent for it
+// (stage()).
+//
 // A storage is bound elsewhere with Python's lock held, and only where nobody but the optimizer can
 // have it in hand (is_alone()). So no thread is between reading its address and using it. All views
 // share the storage: none is left behind. Work on its old memory may be queued anywhere; whoever
@@ -37,6 +40,7 @@
 #include <c10/core/TensorImpl.h>
 
 #include "saved_stream.h"
+#include "stream_pace.h"
 #include "yielding_mutex.h"
 
 namespace vramwise_torch
@@ -67,6 +71,7 @@ class StateStream
     // was freed. `is_ahead`: nothing lacks yet, so only what leaves anyway, and wait() accordingly.
     using RoomMaker = int (*)(int device, unsigned long long size_bytes, int is_ahead);
     using LockCheck = int (*)(); // PyGILState_Check()
+    using Clock = uint64_t (*)(); // in ns
 
     // `devices` is indexed by the number of the GPU.
     StateStream(DevicePools *devices, size_t device_count, vw_pinned_budget *budget,
@@ -83,6 +88,12 @@ class StateStream
     void note_request(DevicePools &device, uint64_t size_bytes);
     // It found no room (vw_pool_options.make_room). Waits for Python a while, and no longer.
     bool make_room(DevicePools &device, uint64_t size_bytes, bool is_missed = true);
+
+    // Another one, for tests.
+    void set_clock(Clock clock)
+    {
+        clock_ = clock;
+    }
 
     // The process is parked, or about to be, until it is woken: no copy is launched, since it would
     // be held, perhaps in a thread that has Python's lock, which whoever wakes the process needs.
@@ -119,6 +130,15 @@ class StateStream
     // block that bind_in() binds it to. Its bytes; 0: it is on the device, or has to stay away.
     uint64_t fetch(NamedTensor tensor);
     StreamCounts counts(const DevicePools &device);
+    // State that stays on the host in its optimizer's step, on the current stream, may be used part
+    // by part in blocks of the device: copied in ahead, and out behind. stage() begins the copy in,
+    // where a block is to be had with so many bytes left: its bytes, or 0. use_staged() hands the
+    // block to `shell`, an empty tensor. unstage() has what is there copied to the host's copy, for
+    // all that is queued on the stream afterwards, and takes the block back. Its false means that
+    // what the step made is lost.
+    uint64_t stage(NamedTensor tensor, uint64_t kept_bytes);
+    bool use_staged(NamedTensor tensor, c10::TensorImpl *shell);
+    bool unstage(NamedTensor tensor, c10::TensorImpl *shell);
     // For its copy. `is_ahead`: only while the GPU has enough to do that nobody notices.
     void wait(NamedTensor tensor, bool is_ahead);
     // Begins copies chunk by chunk, until stop().
@@ -170,6 +190,8 @@ class StateStream
         // What vw_schedule_stream() made of the last one.
         uint64_t leave_bytes = 0;
         std::vector<uint64_t> back_bytes;
+        uint64_t stay_bytes = 0;  // of leave_bytes: vw_schedule_stay_bytes()
+        uint64_t found_bytes = 0; // of leave_bytes: were away when the step began
         uint64_t planned_per_mark = 1, planned_step_mark = 0;
         uint64_t return_from = 0; // requests before that begin no return: one was too early
         size_t need_mark = 0;     // vw_schedule_need_mark()
@@ -194,6 +216,8 @@ class StateStream
         // Of pieces that are no more; kept, since somebody may wait for one.
         std::vector<vw_device_event> spare_events;
         StreamCounts counts;
+        StreamPace pace;
+        uint64_t pumped_bytes = 0; // that pump() has had copied, in all
     };
     struct Holders {
         uint32_t references, tensor_uses, storage_uses;
@@ -239,6 +263,8 @@ class StateStream
     bool is_reuse_ordered(Lane &lane, DevicePools &pools, const std::vector<c10::DataPtr> &blocks,
                           std::vector<vw_stream> &streams, uint64_t *freed_bytes);
     void drop_block(Piece &piece);
+    bool write_back(Lane &lane, Piece &piece, vw_device_ptr block);
+    std::unique_lock<YieldingMutex> lock_unless_parked();
     void begin_returns(Lane &lane, const DevicePools &device);
     uint64_t drop_returns(const DevicePools &device);
     void look_at_request(DevicePools &device, uint64_t size_bytes);
@@ -248,6 +274,8 @@ class StateStream
                               std::vector<c10::DataPtr> &freed);
     static bool begin_ending(Lane &lane, DevicePools &device);
     void pump_device(DevicePools &device);
+    void finish_trial_step(DevicePools &device);
+    void make_plan(Lane &lane, DevicePools &device);
     bool has_state_to_move(const DevicePools &device);
     bool has_other_devices(const DevicePools &device) const;
     uint64_t shortfall_bytes(DevicePools &device, uint64_t size_bytes, bool is_missed);
@@ -262,6 +290,7 @@ class StateStream
     Holders alone_{};
     RoomMaker room_maker_ = nullptr;
     LockCheck has_lock_ = nullptr;
+    Clock clock_;
 
     YieldingMutex lock_; // what follows
     bool is_parked_ = false;

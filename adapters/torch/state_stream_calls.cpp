@@ -117,6 +117,41 @@ void vramwise_torch_stream_move_all(const unsigned long long *tensors, size_t co
     });
 }
 
+unsigned long long vramwise_torch_stream_away(int device)
+{
+    return with_device(device,
+                       [](vramwise_torch::StateStream &stream, vramwise_torch::DevicePools &pools) {
+                           return stream.counts(pools).away_bytes;
+                       });
+}
+
+void vramwise_torch_stream_stage(const unsigned long long *tensors, size_t count,
+                                 unsigned long long kept_bytes, unsigned long long *answers)
+{
+    std::fill(answers, answers + count, 0);
+    with_stream([&](vramwise_torch::StateStream &stream) {
+        for (size_t i = 0; i < count; i++)
+            answers[i] = stream.stage(named(tensors[i], 0), kept_bytes);
+        return 0;
+    });
+}
+
+int vramwise_torch_stream_use_staged(unsigned long long tensor, unsigned long long shell)
+{
+    return static_cast<int>(with_stream([&](vramwise_torch::StateStream &stream) {
+        return stream.use_staged(
+            named(tensor, 0), static_cast<c10::TensorImpl *>(vramwise_torch::pointer_to(shell)));
+    }));
+}
+
+int vramwise_torch_stream_unstage(unsigned long long tensor, unsigned long long shell)
+{
+    return static_cast<int>(with_stream([&](vramwise_torch::StateStream &stream) {
+        return stream.unstage(named(tensor, 0),
+                              static_cast<c10::TensorImpl *>(vramwise_torch::pointer_to(shell)));
+    }));
+}
+
 void vramwise_torch_stream_wait(unsigned long long tensor, unsigned long long object, int is_ahead)
 {
     with_stream([&](vramwise_torch::StateStream &stream) {

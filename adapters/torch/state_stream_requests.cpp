@@ -27,6 +27,8 @@ constexpr std::chrono::seconds patience{5};
 // older C++ libraries lack the function that waits without an end.
 constexpr std::chrono::seconds look_pause{1};
 constexpr std::chrono::microseconds chunk_pause{100}; // a chunk takes three of it
+// Fewer copies in a row say little of the bus.
+constexpr uint64_t least_timed_bytes = 16 * CopyTrack::chunk_bytes;
 
 } // namespace
 
@@ -72,6 +74,9 @@ void StateStream::pump_device(DevicePools &device)
     const vw_device &gpu = *device.device;
     Lane &lane = lane_of(device);
     std::array<vw_device_event, 2> &ends = lane.chunk_ends;
+    // When the first chunk ended and when the newest did, and what had been queued up to its end.
+    uint64_t first_ns = 0, first_bytes = 0, newest_ns = 0, newest_bytes = 0;
+    uint64_t queued_bytes = 0;
     for (size_t turn = 0;; turn = 1 - turn) {
         {
             SavedStream::Left left;
@@ -81,12 +86,21 @@ void StateStream::pump_device(DevicePools &device)
                 !copy_due(lane, device, nullptr, left) ||
                 !lane.copies.state_out.mark(gpu, ends[turn])) {
                 lane.is_pumping = false;
+                if (newest_bytes - first_bytes >= least_timed_bytes)
+                    lane.pace.note_copies(newest_bytes - first_bytes, newest_ns - first_ns);
                 return;
             }
+            newest_bytes = queued_bytes;
+            queued_bytes = lane.pumped_bytes;
         }
         while (ends[1 - turn] != 0 && is_on() &&
                gpu.table->event_query(gpu.context, ends[1 - turn]) == VW_ERR_NOT_READY)
             std::this_thread::sleep_for(chunk_pause);
+        newest_ns = clock_();
+        if (first_bytes == 0) {
+            first_bytes = newest_bytes;
+            first_ns = newest_ns;
+        }
     }
 }
 
@@ -129,7 +143,9 @@ uint64_t StateStream::due_ahead_bytes(Lane &lane, const DevicePools &pools)
             device.table->event_record(device.context, moment, current_stream_on(pools)) == VW_OK)
             lane.moment_count++;
     }
-    const uint64_t left_bytes = vw_schedule_left_bytes(lane.leave_bytes, lane.need_mark, index);
+    const uint64_t left_bytes =
+        lane.found_bytes +
+        vw_schedule_left_bytes(lane.leave_bytes - lane.found_bytes, lane.need_mark, index);
     const uint64_t out_bytes = lane.bytes_in[away] + lane.bytes_in[returning];
     if (left_bytes <= lane.ahead_bytes)
         return 0;
@@ -164,31 +180,62 @@ void StateStream::look_at_request(DevicePools &device, uint64_t size_bytes)
     make_room(device, size_bytes, false); // the pool would try everything else before it asks
 }
 
+// Whoever times a step has to know when the GPU is through with it.
+void StateStream::finish_trial_step(DevicePools &device)
+{
+    const vw_device &gpu = *device.device;
+    vw_device_event end = 0;
+    {
+        std::lock_guard<YieldingMutex> hold(lock_);
+        Lane &lane = lane_of(device);
+        if (!lane.pace.is_trial() || is_parked_ ||
+            (lane.step_end == 0 &&
+             gpu.table->event_create(gpu.context, &lane.step_end) != VW_OK) ||
+            gpu.table->event_record(gpu.context, lane.step_end, current_stream_on(device)) != VW_OK)
+            return;
+        end = lane.step_end;
+    }
+    (void)gpu.table->event_synchronize(gpu.context, end); // else the time says less
+}
+
+void StateStream::make_plan(Lane &lane, DevicePools &device)
+{
+    const std::vector<uint64_t> &marks = lane.marks;
+    const uint64_t limit_bytes = limit_bytes_of(device);
+    uint64_t state_bytes = 0;
+    for (uint64_t bytes : lane.bytes_in)
+        state_bytes += bytes;
+    lane.pace.end_step(clock_(), lane.leave_bytes, lane.saved->lacking_bytes());
+    lane.copies.limit_bytes = limit_bytes;
+    lane.planned_per_mark = lane.per_mark;
+    lane.planned_step_mark = lane.requests_before_step / lane.per_mark;
+    lane.back_bytes.resize(marks.size());
+    lane.leave_bytes = vw_schedule_stream(marks.data(), marks.size(), limit_bytes, state_bytes,
+                                          lane.back_bytes.data());
+    lane.stay_bytes = vw_schedule_stay_bytes(marks.data(), marks.size(), limit_bytes,
+                                             lane.leave_bytes, lane.pace.hidden_bytes());
+    lane.found_bytes = std::min(lane.leave_bytes, lane.bytes_in[away]);
+    std::vector<uint64_t> away_bytes;
+    for (uint64_t &back_bytes : lane.back_bytes) {
+        back_bytes = std::min(back_bytes, lane.leave_bytes - lane.stay_bytes);
+        away_bytes.push_back(lane.leave_bytes - back_bytes);
+    }
+    lane.need_mark = vw_schedule_need_mark(marks.data(), marks.size(), limit_bytes);
+    lane.saved->plan(marks, lane.per_mark, lane.requests, away_bytes, lane.need_mark);
+}
+
 uint64_t StateStream::plan(DevicePools &device, bool is_step_end)
 {
+    if (is_step_end)
+        finish_trial_step(device);
     std::lock_guard<YieldingMutex> hold(lock_);
     Lane &lane = lane_of(device);
     if (is_step_end) {
         forget_dead();
-        uint64_t state_bytes = 0;
-        for (uint64_t bytes : lane.bytes_in)
-            state_bytes += bytes;
-        lane.copies.limit_bytes = limit_bytes_of(device);
-        lane.planned_per_mark = lane.per_mark;
-        lane.planned_step_mark = lane.requests_before_step / lane.per_mark;
-        lane.back_bytes.resize(lane.marks.size());
-        lane.leave_bytes =
-            vw_schedule_stream(lane.marks.data(), lane.marks.size(), lane.copies.limit_bytes,
-                               state_bytes, lane.back_bytes.data());
-        std::vector<uint64_t> away_bytes;
-        for (uint64_t back_bytes : lane.back_bytes)
-            away_bytes.push_back(lane.leave_bytes - back_bytes);
-        lane.need_mark =
-            vw_schedule_need_mark(lane.marks.data(), lane.marks.size(), lane.copies.limit_bytes);
+        make_plan(lane, device);
         lane.ahead_bytes = 0;
         lane.moment_count = 0;
         lane.patience = step_patience;
-        lane.saved->plan(lane.marks, lane.per_mark, lane.requests, away_bytes, lane.need_mark);
         lane.marks.clear();
         lane.requests = lane.requests_before_step = 0;
         lane.per_mark = 1;

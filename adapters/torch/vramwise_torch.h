@@ -68,6 +68,9 @@ VRAMWISE_TORCH_API int vramwise_torch_mark_step(char *message, size_t capacity);
  * stream_move(): one of the below.
  * stream_move_all(): one of the first four for many tensors, tensor._cdata or 0, until the answers
  * add up to `most_bytes`. Each goes to `answers`; 0 for tensors that it did not come to.
+ * stream_away(): bytes of state that are on the host. stream_stage() and the next two: state that
+ * its optimizer's step finds there is used in blocks of the GPU, as StateStream::stage() says; each
+ * tensor's bytes or 0 go to `answers`, and `shell` is an empty tensor's _cdata. 1: done.
  * stream_wait(): waits for a copy out. `is_ahead`: only while the GPU has enough to do.
  * stream_release(): frees what was bound out, behind all that is queued on the GPU. Its bytes.
  * `is_ahead`: when that is over, so that nothing waits for it.
@@ -87,6 +90,14 @@ VRAMWISE_TORCH_API void vramwise_torch_stream_move_all(const unsigned long long 
                                                        size_t count, int what,
                                                        unsigned long long most_bytes,
                                                        unsigned long long *answers);
+VRAMWISE_TORCH_API unsigned long long vramwise_torch_stream_away(int device);
+VRAMWISE_TORCH_API void vramwise_torch_stream_stage(const unsigned long long *tensors, size_t count,
+                                                    unsigned long long kept_bytes,
+                                                    unsigned long long *answers);
+VRAMWISE_TORCH_API int vramwise_torch_stream_use_staged(unsigned long long tensor,
+                                                        unsigned long long shell);
+VRAMWISE_TORCH_API int vramwise_torch_stream_unstage(unsigned long long tensor,
+                                                     unsigned long long shell);
 VRAMWISE_TORCH_API int vramwise_torch_stream_start(
     unsigned long long tensor, unsigned long long object,
     int (*make_room)(int device, unsigned long long size_bytes, int is_ahead),

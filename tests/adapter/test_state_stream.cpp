@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <thread>
+#include <utility>
 
 // The device has 32 of it. Every byte is written and moved, so it is small.
 constexpr size_t part = 1 * MiB;
@@ -98,6 +99,13 @@ static int has_lock()
     return has_python_lock ? 1 : 0;
 }
 
+// The time that steps are taken to need: by default so much that every copy is hidden.
+static uint64_t clock_ns, step_ns;
+static uint64_t passing_time()
+{
+    return clock_ns += step_ns;
+}
+
 static Adapter &streaming_adapter(uint64_t spill_bytes = 64 * part)
 {
     movable.clear();
@@ -111,6 +119,9 @@ static Adapter &streaming_adapter(uint64_t spill_bytes = 64 * part)
     setup.park_guard = {[](void *) { return true; }, [](void *) {}, nullptr, nullptr};
     setup.spill_bytes = spill_bytes;
     Adapter &adapter = new_adapter(setup);
+    clock_ns = 0;
+    step_ns = UINT64_C(3600) * 1000 * 1000 * 1000;
+    adapter.stream()->set_clock(passing_time);
     State alone(adapter.allocate(part), part);
     assert_int_equal(
         vramwise_torch_stream_start(alone.tensor(), alone.object(), move_out, has_lock), 1);
@@ -624,6 +635,166 @@ static void without_room_a_step_finds_it_on_the_host_and_its_writes_stay(void **
     assert_true(is_on_device(adapter, state) && state.is_filled_with(2));
 }
 
+// To copy a part, where a GiB is taken to need 22 ms.
+static constexpr uint64_t part_ns = 22 * 1000 * 1000 / 1024;
+
+// How many of the states each of so many steps finds on the host. All of them have the bytes of the
+// step before, and get new ones.
+static std::vector<int> found_on_host(Adapter &adapter, const std::vector<State *> &states,
+                                      int step_count)
+{
+    std::vector<int> found;
+    for (int i = 0; i < step_count; i++) {
+        pass(adapter, 6); // 24 and 16 on a device of 32
+        found.push_back(0);
+        for (State *state : states)
+            found.back() += begin_step(*state) ? 0 : 1;
+        for (State *state : states) {
+            assert_true(state->is_filled_with(i));
+            state->fill(i + 1);
+        }
+        end_step(states);
+    }
+    return found;
+}
+
+// Two of four states leave. In three steps both stay: the first brings them there, and the others
+// take so long. From then on as much takes turns as the computation hides.
+static void what_the_passes_do_not_hide_stays_on_the_host(void **)
+{
+    const std::vector<int> none(12, 0), both{0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2, 2};
+    const std::vector<int> one{0, 0, 0, 2, 2, 2, 1, 1, 1, 1, 1, 1};
+    // A step of these passes and of state on the host: ten parts, by the schedule.
+    const auto step_with = [](uint64_t hidden_parts) {
+        return (2 * hidden_parts + 1) * part_ns + part_ns * 10 * 115 / 100;
+    };
+    const std::pair<uint64_t, const std::vector<int> &> cases[] = {
+        {step_with(0), both}, {step_with(6), one}, {step_with(30), none}};
+    for (const auto &[step, expected] : cases) {
+        Adapter &adapter = streaming_adapter();
+        State a(adapter.allocate(4 * part), 4 * part), b(adapter.allocate(4 * part), 4 * part);
+        State c(adapter.allocate(4 * part), 4 * part), d(adapter.allocate(4 * part), 4 * part);
+        const std::vector<State *> states{&a, &b, &c, &d};
+        for (State *state : states)
+            state->fill(0);
+        end_step(states);
+        step_ns = step;
+        assert_true(found_on_host(adapter, states, 12) == expected);
+    }
+}
+
+// A tensor without memory of its own.
+struct Shell {
+    c10::StorageImpl storage{0, c10::DataPtr(nullptr, State::place())};
+    c10::TensorImpl impl{&storage};
+    unsigned long long tensor()
+    {
+        return vramwise_torch::address_of(&impl);
+    }
+    void *block()
+    {
+        return storage.data_ptr().get();
+    }
+    ~Shell()
+    {
+        storage.set_data_ptr(c10::DataPtr(nullptr, State::place()));
+    }
+};
+
+static unsigned long long stage(State &state, unsigned long long kept_bytes = 0)
+{
+    const unsigned long long tensor = state.tensor();
+    unsigned long long answer = 77;
+    vramwise_torch_stream_stage(&tensor, 1, kept_bytes, &answer);
+    return answer;
+}
+
+// A step finds the state on the host, since its memory is taken; then there is room for a block.
+static void begin_step_on_host(Adapter &adapter, State &state)
+{
+    state.fill(1);
+    end_step({&state});
+    void *crowd = adapter.raw_alloc(28 * part);
+    assert_false(begin_step(state));
+    adapter.raw_delete(crowd);
+    assert_int_equal(vramwise_torch_stream_away(0), 8 * part);
+}
+
+static void a_step_can_use_what_is_on_the_host_in_blocks_of_the_device(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State state(adapter.allocate(8 * part));
+    begin_step_on_host(adapter, state);
+    const void *on_host = state.bytes();
+    const int64_t before = live_bytes(adapter);
+    for (int value = 1; value < 4; value++) {
+        Shell shell;
+        assert_int_equal(stage(state), 8 * part);
+        assert_int_equal(stage(state), 0); // it is
+        assert_int_equal(vramwise_torch_stream_use_staged(state.tensor(), shell.tensor()), 1);
+        assert_true(adapter.advise(shell.block(), VW_ADVISE_NORMAL) != 0);
+        assert_int_equal(live_bytes(adapter), before + static_cast<int64_t>(8 * part));
+        const auto *bytes = static_cast<const unsigned char *>(shell.block());
+        assert_true(bytes[0] == value && std::memcmp(bytes, bytes + 1, 8 * part - 1) == 0);
+        std::memset(shell.block(), value + 1, 8 * part); // as the optimizer's kernels do
+        assert_int_equal(vramwise_torch_stream_unstage(state.tensor(), shell.tensor()), 1);
+        assert_null(shell.block());
+        assert_int_equal(live_bytes(adapter), before);
+        assert_ptr_equal(state.bytes(), on_host);
+        vw_device *device = opened_device(0);
+        assert_int_equal(device->table->synchronize(device->context), VW_OK);
+        assert_true(state.is_filled_with(value + 1));
+    }
+    end_step({&state});
+    assert_true(begin_step(state)); // and the next finds it on the device
+    assert_true(is_on_device(adapter, state) && state.is_filled_with(4));
+}
+
+// Whoever reads it on the stream of the step reads what the step made.
+static void what_a_step_made_is_on_the_host_for_all_that_follows_on_its_stream(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State state(adapter.allocate(8 * part));
+    begin_step_on_host(adapter, state);
+    vw_device *device = opened_device(0);
+    Shell shell;
+    assert_int_equal(vw_device_hold_streams(device, true), VW_OK);
+    assert_int_equal(stage(state), 8 * part);
+    assert_int_equal(vramwise_torch_stream_use_staged(state.tensor(), shell.tensor()), 1);
+    const vw_device_event copied_in = work_on(device, 0);
+    assert_false(is_over(device, copied_in)); // it is behind the copy
+    assert_int_equal(vramwise_torch_stream_unstage(state.tensor(), shell.tensor()), 1);
+    const vw_device_event copied_out = work_on(device, 0);
+    assert_int_equal(vw_device_complete(device, 0), VW_OK);
+    assert_false(is_over(device, copied_out)); // behind streams that are held
+    assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
+    assert_true(is_over(device, copied_in) && is_over(device, copied_out));
+    assert_true(state.is_filled_with(1));
+}
+
+static void nothing_is_lent_out_of_turn(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State state(adapter.allocate(8 * part)), small(adapter.allocate(part), part);
+    Shell shell;
+    assert_int_equal(vramwise_torch_stream_use_staged(state.tensor(), shell.tensor()), 0);
+    assert_int_equal(vramwise_torch_stream_unstage(state.tensor(), shell.tensor()), 0);
+    assert_int_equal(stage(state), 0); // not known
+    end_step({&state});
+    assert_int_equal(stage(state), 0); // on the device
+    void *crowd = adapter.raw_alloc(28 * part);
+    assert_int_equal(stage(state), 0); // no step has begun
+    assert_false(begin_step(state));
+    assert_int_equal(stage(state), 0); // no room
+    adapter.raw_delete(crowd);
+    assert_int_equal(stage(state, 24 * part), 0); // not with so much to keep
+    assert_int_equal(stage(small), 0);
+    assert_int_equal(stage(state, 8 * part), 8 * part);
+    end_step({&state}); // it was not used: the block is free again
+    assert_int_equal(live_bytes(adapter), static_cast<int64_t>(part));
+    assert_true(begin_step(state));
+}
+
 // Such as that of a graph, which is being captured.
 static void nothing_returns_while_requests_go_to_a_private_pool(void **)
 {
@@ -881,6 +1052,10 @@ int main()
         cmocka_unit_test(a_return_gives_way_to_whoever_wants_the_room),
         cmocka_unit_test(a_write_while_it_returns_is_not_lost),
         cmocka_unit_test(without_room_a_step_finds_it_on_the_host_and_its_writes_stay),
+        cmocka_unit_test(what_the_passes_do_not_hide_stays_on_the_host),
+        cmocka_unit_test(a_step_can_use_what_is_on_the_host_in_blocks_of_the_device),
+        cmocka_unit_test(what_a_step_made_is_on_the_host_for_all_that_follows_on_its_stream),
+        cmocka_unit_test(nothing_is_lent_out_of_turn),
         cmocka_unit_test(nothing_returns_while_requests_go_to_a_private_pool),
         cmocka_unit_test(while_the_process_is_parked_nothing_is_copied),
         cmocka_unit_test(nothing_leaves_during_a_step_or_after_one_that_failed),
