@@ -2,26 +2,109 @@
 
 PyTorch's default (foreach) optimizers work on all weights at once, and so do their temporaries: those of AdamW
 are as large as the weights. Where memory is short these bytes decide how much of the state has to be
-elsewhere during the step. All of these optimizers ask one function for lists of tensors that go together. Ours
-answers with shorter lists: the same operations on the same tensors, fewer at a time.
+elsewhere during the step. All of these optimizers, and the fused ones, ask one function for lists of tensors that go
+together. Ours answers with shorter lists: the same operations on the same tensors, fewer at a time.
+
+Foreach optimizers pass over their state several times, each time over the bus if it is in host memory. So a part's
+state is lent blocks of the GPU: the next part is copied in and the part before copied out while a part is worked on
+(_Staged). What a part works on are tensors of the same shape and bytes, and what it leaves in them is the state's. A
+fused optimizer passes over it once, in both directions at the same time, so it uses the host's.
 
 Results are the same to the bit only if all tensors take PyTorch's quick way with long lists and with short
 ones. So lists are left as they are unless every tensor is contiguous and of one type.
 """
 from __future__ import annotations
 
+import ctypes
 import functools
 from typing import Any, Dict, Iterator, List, Tuple
 
 _PART_BYTES = 256 << 20  # of weights; a larger one is a part of its own
+_STAGED_PART_BYTES = 64 << 20  # the same, where state is copied in and out beside it
+_LEAST_BYTES = 1 << 20  # of a tensor that can be away; StateStream::least_bytes
+_TEMPORARIES = 4  # times the weights of a part, that its work may need besides
+
+
+class _Loan:
+    """A tensor of a part that works in a block of the GPU."""
+    __slots__ = ("list_number", "index", "tensor", "shell")
+
+    def __init__(self, list_number: int, index: int, tensor: Any) -> None:
+        self.list_number, self.index, self.tensor = list_number, index, tensor
+        self.shell: Any = None
+
+
+class Staging:
+    """The adapter's part of it (state_stream.h)."""
+
+    def __init__(self, torch: Any, adapter: ctypes.CDLL) -> None:
+        self._torch, self._adapter = torch, adapter
+
+    def is_wanted(self, weight: Any) -> bool:
+        return bool(weight.is_cuda and self._adapter.vramwise_torch_stream_away(weight.device.index))
+
+    def begin(self, lists: List[List[Any]]) -> List[_Loan]:
+        """Has copied in what of a part is away, as far as there is room."""
+        weights = sum(weight.numel() * weight.element_size() for weight in lists[0])
+        loans = [_Loan(number, index, tensor) for number, tensors in enumerate(lists) if number > 1  # weights, gradients
+                 for index, tensor in enumerate(tensors)
+                 if tensor is not None and tensor.is_cuda and tensor.numel() * tensor.element_size() >= _LEAST_BYTES]
+        numbers = ctypes.c_ulonglong * len(loans)
+        asked, answers = numbers(*[loan.tensor._cdata for loan in loans]), numbers()
+        self._adapter.vramwise_torch_stream_stage(asked, len(loans), weights * _TEMPORARIES, answers)
+        return [loan for loan, size in zip(loans, answers) if size > 0]
+
+    def use(self, lists: List[List[Any]], loans: List[_Loan]) -> List[List[Any]]:
+        """The lists with those blocks in the place of what is away."""
+        lists = [list(tensors) for tensors in lists]
+        for loan in loans:
+            tensor = loan.tensor
+            shell = self._torch.empty(0, dtype=self._torch.uint8, device=tensor.device)
+            if self._adapter.vramwise_torch_stream_use_staged(tensor._cdata, shell._cdata):
+                loan.shell = shell
+                made = self._torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+                made.set_(shell.untyped_storage(), 0, tensor.shape, tensor.stride())
+                lists[loan.list_number][loan.index] = made
+        return lists
+
+    def end(self, loans: List[_Loan]) -> None:
+        for loan in loans:
+            if loan.shell is not None and not self._adapter.vramwise_torch_stream_unstage(loan.tensor._cdata,
+                                                                                           loan.shell._cdata):
+                raise RuntimeError("vramwise: a part of an optimizer's state could not be copied back to host memory")
+
+
+class _Staged(Dict[Any, Any]):
+    """Parts, each with its state on the GPU while its turn lasts. Optimizers go through them once."""
+
+    def __init__(self, parts: Dict[Any, Any], staging: Staging) -> None:
+        super().__init__(parts)
+        self._staging = staging
+
+    def items(self) -> Any:
+        parts = list(super().items())
+        coming = self._staging.begin(parts[0][1][0]) if parts else []
+        for number, (key, (lists, indices)) in enumerate(parts):
+            loans = coming
+            used = self._staging.use(lists, loans)
+            coming = self._staging.begin(parts[number + 1][1][0]) if number + 1 < len(parts) else []
+            try:
+                yield key, (used, indices)
+            finally:  # also if the part's work fails
+                self._staging.end(loans)
+
+    def values(self) -> Any:
+        for _, value in self.items():
+            yield value
 
 
 class StepInParts:
     """One for the process."""
 
-    def __init__(self, torch: Any) -> None:
-        self._torch = torch
+    def __init__(self, torch: Any, staging: Staging) -> None:
+        self._torch, self._staging = torch, staging
         self.is_wanted = False
+        self.is_fused = False  # the optimizer that steps next
 
     def begin(self) -> None:
         """From here on, while it is wanted."""
@@ -39,23 +122,29 @@ class StepInParts:
     def _split(self, groups: Dict[Any, Any]) -> Dict[Any, Any]:
         """Keys begin with the device, which optimizers look at; the rest has to be different only."""
         parts: Dict[Any, Any] = {}
+        is_staged = False
         for key, (lists, indices) in groups.items():
-            for number, (first, last) in enumerate(self._ranges(lists)):
+            is_away = not self.is_fused and self._is_plain_all(lists) and self._staging.is_wanted(lists[0][0])
+            is_staged |= is_away
+            for number, (first, last) in enumerate(self._ranges(lists, _STAGED_PART_BYTES if is_away else _PART_BYTES)):
                 name = key if number == 0 else (key[0], (key[1], number))
                 parts[name] = ([tensors[first:last] for tensors in lists], indices[first:last])
-        return parts
+        return _Staged(parts, self._staging) if is_staged else parts
 
-    def _ranges(self, lists: List[List[Any]]) -> Iterator[Tuple[int, int]]:
+    def _ranges(self, lists: List[List[Any]], part_bytes: int) -> Iterator[Tuple[int, int]]:
         weights = lists[0]
         first, size = 0, 0
-        if all(self._is_plain(tensor, weights[0]) for tensors in lists for tensor in tensors):
+        if self._is_plain_all(lists):
             for number, weight in enumerate(weights):
                 weight_size = weight.numel() * weight.element_size()
-                if size > 0 and size + weight_size > _PART_BYTES:
+                if size > 0 and size + weight_size > part_bytes:
                     yield first, number
                     first, size = number, 0
                 size += weight_size
         yield first, len(weights)
+
+    def _is_plain_all(self, lists: List[List[Any]]) -> bool:
+        return all(self._is_plain(tensor, lists[0][0]) for tensors in lists for tensor in tensors)
 
     def _is_plain(self, tensor: Any, weight: Any) -> bool:
         """Or a number of steps."""

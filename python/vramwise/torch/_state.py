@@ -104,6 +104,8 @@ def bound_stream(library: ctypes.CDLL, keeps_lock: bool) -> ctypes.CDLL:
             ("stream_add", size, [size, size]), ("stream_plan", size, [number, number]),
             ("stream_move", size, [size, size, number]), ("stream_wait", None, [size, size, number]),
             ("stream_move_all", None, [sizes, ctypes.c_size_t, number, size, sizes]),
+            ("stream_away", size, [number]), ("stream_stage", None, [sizes, ctypes.c_size_t, size, sizes]),
+            ("stream_use_staged", number, [size, size]), ("stream_unstage", number, [size, size]),
             ("stream_release", size, [number, number]),
             ("stream_next_need", number, [ctypes.POINTER(number), ctypes.POINTER(size), ctypes.POINTER(number)]),
             ("stream_answer", None, [number]), ("stream_pump", None, []),

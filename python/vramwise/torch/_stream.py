@@ -26,7 +26,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from .. import _steps
 from .._library import VramwiseError
-from ._parts import StepInParts
+from ._parts import Staging, StepInParts
 from ._saved import SavedTensors
 from ._say import say
 from ._spill import STEPS_BETWEEN_LOOKS, _tensors_in
@@ -93,7 +93,7 @@ class Streamer:
         self._moving = threading.Lock()
         self._saved = SavedTensors(torch, self._with_lock, self._without)
         self._can_save = False  # PyTorch has the hooks for it
-        self._parts = StepInParts(torch)
+        self._parts = StepInParts(torch, Staging(torch, self._without))
         self._room_maker = ROOM_MAKER(self._make_room)  # the adapter has its address
 
     def begin(self) -> None:
@@ -144,6 +144,7 @@ class Streamer:
         state = self._by_optimizer.get(optimizer)
         if state is None:
             return
+        self._parts.is_fused = any(group.get("fused") for group in optimizer.param_groups)
         for piece, fetched in zip(state.pieces, _ask_all(self._without, state.pieces, _FETCH)):
             if fetched > 0:
                 _ask(self._with_lock.vramwise_torch_stream_move, piece.tensor, _BIND_IN)
