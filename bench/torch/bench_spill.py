@@ -42,7 +42,7 @@ from typing import Any, Dict, List, Optional, Tuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "gpu" / "torch"))
 import under  # noqa: E402
 
-STEPS, WARM_UP_STEPS = 10, 5
+STEPS, WARM_UP_STEPS = 13, 8
 OFFLOADED_STEPS = 8  # each takes a second
 OFFLOADED_TOO = ("gpt2", "bert-large")  # beside streams
 CAPS = (0.85, 0.95, 0.7, 0.5)
