@@ -184,7 +184,8 @@ void vw__tape_drop_gradients(vw__tape *tape);
 
 /* Begins the node of an operator with these arguments (tensors without storage are passed over) if
  * gradients are on and one of them wants one. Its edges are the arguments, by their place. False:
- * there is no node, and the calls below, up to vw__node_end(), do nothing. Nodes do not nest. */
+ * there is no node, and the calls below, up to vw__node_end(), do nothing. Nodes do not nest.
+ * With more than UINT16_MAX arguments, slots or outputs the tape fails. */
 bool vw__node_begin(vw__tape *tape, const vw__tensor *arguments, size_t argument_count);
 
 /* Holds a tensor for the derivative. */
