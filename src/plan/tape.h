@@ -97,6 +97,8 @@ void vw__tape_destroy(vw__tape *tape); /* NULL does nothing */
 vw_status vw__tape_status(const vw__tape *tape);
 void vw__tape_fail(vw__tape *tape, vw_status status);   /* keeps the first */
 void vw__tape_tell(vw__tape *tape, vw__tape_mark mark); /* calls the listener */
+/* VW_ERR_UNSUPPORTED: running the model takes more host memory than plan_limits.h allows. */
+void vw__tape_fail_limit(vw__tape *tape, size_t limit_bytes);
 
 /* ---- where we are ---------------------------------------------------------------------------- */
 

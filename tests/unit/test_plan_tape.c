@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "plan/op.h"
+#include "plan/plan_run.h"
 #include "plan/tape_parts.h"
 
 #include "support/cmocka_here.h"
@@ -561,6 +562,34 @@ static void arguments_of_an_operator_are_limited(void **state)
     }
 }
 
+static void a_tape_keeps_to_its_limit_of_host_memory(void **state)
+{
+    (void)state;
+    vw__tape *tape = new_tape();
+    tape->limit_bytes = 1 << 20;
+    for (size_t i = 0; i < TOO_MANY; i++)
+        (void)new_parameter(tape);
+    assert_true(tape->held_bytes <= tape->limit_bytes);
+    expect_too_many(tape,
+                    "the model is too large to plan: running it would take more than 1.00 MiB "
+                    "of host memory");
+}
+
+/* What is handed out instead can be written to, up to a page. */
+static void modules_keep_to_their_limit_of_host_memory(void **state)
+{
+    (void)state;
+    vw__plan_run run = {.tape = new_tape()};
+    vw__arena_init(&run.arena, 64 << 10);
+    char *fits = vw__module_alloc(&run, 1, 32 << 10);
+    assert_non_null(fits);
+    assert_int_equal(vw__tape_status(run.tape), VW_OK);
+    char *more = vw__module_alloc(&run, 1, 64 << 10);
+    more[0] = 1;
+    vw__arena_deinit(&run.arena);
+    expect_too_many(run.tape, "would take more than 64.0 KiB of host memory");
+}
+
 static void results_of_an_operator_are_limited(void **state)
 {
     (void)state;
@@ -603,6 +632,8 @@ int main(void)
         cmocka_unit_test(the_gradient_of_a_bias_needs_a_buffer_where_rows_are_many),
         cmocka_unit_test(sizes_beyond_an_address_space_are_refused),
         cmocka_unit_test(arguments_of_an_operator_are_limited),
+        cmocka_unit_test(a_tape_keeps_to_its_limit_of_host_memory),
+        cmocka_unit_test(modules_keep_to_their_limit_of_host_memory),
         cmocka_unit_test(results_of_an_operator_are_limited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
