@@ -11,6 +11,7 @@
 #include "command.h"
 #include "progress.h"
 #include "recording_command.h"
+#include "view_file.h" /* view_file_is */
 
 typedef struct check_order {
     const char *path, *baseline_path, *written_path;
@@ -109,6 +110,10 @@ static int look_at_order(const char *command_name, const check_order *order, con
         return arguments_refuse(command_name, "the name of the baseline is empty");
     if (order->written_path != NULL && strcmp(path, "-") == 0)
         return arguments_refuse(command_name, "--write-baseline: expected the name of a file");
+    if (order->written_path != NULL && view_file_is(path, order->path))
+        return arguments_refuse(command_name,
+                                "the baseline would overwrite the recording; choose another name "
+                                "with --write-baseline");
     if (order->baseline_path != NULL && strcmp(path, "-") == 0 && strcmp(order->path, "-") == 0)
         return arguments_refuse(command_name, "standard input can be one of the files, not both");
     return EXIT_DONE;

@@ -1,15 +1,19 @@
 /* command_plan.c - makes the plan that `vramwise plan` is asked for, and prints it. */
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "vramwise/plan.h"
 #include "vramwise/report.h"
 
+#include "arguments.h"
 #include "command.h"
 #include "plan_arguments.h"
 #include "plan_trace.h"
 #include "progress.h"
 #include "recording_command.h"
+#include "view_file.h" /* view_file_is */
 
 #define PLANNING "planning"
 
@@ -124,6 +128,20 @@ static int plan_script(const char *command_name, const plan_order *order)
     return exit_status;
 }
 
+/* A model is a file, or a folder with one. */
+static bool writes_over_input(const plan_order *order)
+{
+    const char *const inputs[] = {order->model, order->traced, order->script};
+    char config[PATH_MAX];
+    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++)
+        if (view_file_is(order->write, inputs[i]))
+            return true;
+    if (order->model == NULL)
+        return false;
+    int length = snprintf(config, sizeof config, "%s/config.json", order->model);
+    return length > 0 && (size_t)length < sizeof config && view_file_is(order->write, config);
+}
+
 int command_plan(int argc, char **argv)
 {
     plan_order order = {.model = NULL};
@@ -131,6 +149,9 @@ int command_plan(int argc, char **argv)
     int exit_status = plan_arguments_read(argc, argv, &order);
     if (exit_status != EXIT_DONE)
         return exit_status;
+    if (order.write != NULL && writes_over_input(&order))
+        return arguments_refuse(argv[0], "the recording would overwrite the file that is planned; "
+                                         "choose another name with --write-trace");
     if (order.has_list)
         return show_list(argv[0], &order);
     if (order.from != NULL)

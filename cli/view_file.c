@@ -62,6 +62,12 @@ static bool is_same_file(const struct stat *one, const char *path)
     return is_known && one->st_dev == other.st_dev && one->st_ino == other.st_ino;
 }
 
+bool view_file_is(const char *name, const char *path)
+{
+    struct stat found;
+    return stat(name, &found) == 0 && is_same_file(&found, path);
+}
+
 static bool is_page(const char *name)
 {
     char head[HEAD_BYTES];

@@ -30,6 +30,10 @@ typedef enum view_place {
     VIEW_PLACE_UNKNOWN, /* errno says why */
 } view_place;
 
+/* Whether both are one file, which writing to `name` would replace. `path` may be "-", and NULL,
+ * which is no file. */
+bool view_file_is(const char *name, const char *path);
+
 /* `path` and `other_path` may be NULL. */
 view_place view_file_look(const char *name, const char *path, const char *other_path);
 

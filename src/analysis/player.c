@@ -88,11 +88,10 @@ vw_status vw__player_time_check_shared(vw__player_time *time, const vw__model *m
 {
     VW__TRY(vw__player_time_check(time));
     uint64_t used_ns = vw__clock_thread_ns() - time->begin_ns;
-    uint64_t usual_ns = time->op_count * USUAL_NS_PER_OP + time->charged_ns;
-    if (model->slow_play_ns == NULL || used_ns <= usual_ns)
+    if (model->slow_play_ns == NULL || used_ns <= time->op_count * USUAL_NS_PER_OP)
         return VW_OK;
-    uint64_t more_ns = used_ns - usual_ns;
-    time->charged_ns += more_ns;
+    uint64_t more_ns = used_ns - time->charged_ns;
+    time->charged_ns = used_ns;
     if (atomic_fetch_add_explicit(model->slow_play_ns, more_ns, memory_order_relaxed) + more_ns <=
         limit_ns(time))
         return VW_OK;

@@ -47,9 +47,10 @@ double vw__player_time_used(const vw__player_time *time);
 /* VW_ERR_UNSUPPORTED if it is used up. */
 VW_MUST_CHECK vw_status vw__player_time_check(const vw__player_time *time);
 
-/* The same for one of many replays of a model. What each takes beyond USUAL_NS_PER_OP (player.c) is
- * added up in the model, and all of them together have the time of one. Replays that take no longer
- * than usual are never given up. */
+/* The same for one of many replays of a model. The time of those that take longer than
+ * USUAL_NS_PER_OP for each operation (player.c) is added up in the model, from their first
+ * operation on, and all of them together have the time of one. Replays that take no longer than
+ * usual do not count, and are never given up. */
 VW_MUST_CHECK vw_status vw__player_time_check_shared(vw__player_time *time, const vw__model *model);
 
 /* Called after each operation that called the device, also if the operation failed. Reserved bytes

@@ -233,14 +233,28 @@ static vw_status check_segment(const vw__model *model, size_t index)
         segment->block_count > model->block_count - segment->first_block)
         return vw__fail(VW_ERR_CORRUPT_FILE, "segment %#" PRIx64 " reaches past the blocks",
                         segment->address);
-    return check_blocks(model, segment);
+    return VW_OK;
+}
+
+/* A segment of no bytes has an address too. */
+static bool begins_behind(const vw__model_segment *segment, const vw__model_segment *previous)
+{
+    return segment->address > previous->address &&
+           segment->address - previous->address >= previous->total_bytes;
 }
 
 static vw_status check_segments(const vw__model *model)
 {
+    size_t free_blocks = model->block_count; /* that no segment has yet */
     for (size_t i = 0; i < model->segment_count; i++) {
         const vw__model_segment *segment = &model->segments[i];
         VW__TRY(check_segment(model, i));
+        if (segment->block_count > free_blocks)
+            return vw__fail(VW_ERR_CORRUPT_FILE,
+                            "segment %#" PRIx64 ": some of its blocks are another segment's",
+                            segment->address);
+        free_blocks -= segment->block_count;
+        VW__TRY(check_blocks(model, segment));
         if (i == 0)
             continue;
         const vw__model_segment *previous = &model->segments[i - 1];
@@ -249,8 +263,7 @@ static vw_status check_segments(const vw__model *model)
                 return vw__fail(VW_ERR_CORRUPT_FILE, "segments are not in the devices' order");
             continue;
         }
-        if (segment->address < previous->address ||
-            segment->address - previous->address < previous->total_bytes)
+        if (!begins_behind(segment, previous))
             return vw__fail(
                 VW_ERR_CORRUPT_FILE,
                 "device %d: segments %#" PRIx64 " (%" PRIu64 " bytes) and %#" PRIx64 " overlap",

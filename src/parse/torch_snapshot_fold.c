@@ -131,7 +131,7 @@ void vw__snapshot_fold_init(vw__snapshot_fold *fold, vw__model_builder *builder)
 {
     *fold = (vw__snapshot_fold){
         .builder = builder,
-        .segments.item_bytes = sizeof(vw__model_segment),
+        .segments.item_bytes = sizeof(vw__snapshot_segment),
         .annotations.item_bytes = sizeof(vw__model_annotation),
         .pasts.item_bytes = sizeof(vw__snapshot_past),
         .frame_ids.item_bytes = sizeof(uint32_t),

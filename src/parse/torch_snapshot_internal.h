@@ -230,6 +230,11 @@ typedef struct vw__snapshot_folded_list {
     size_t item_bytes;
 } vw__snapshot_folded_list;
 
+typedef struct vw__snapshot_segment {
+    vw__model_segment segment;
+    bool is_listed; /* it is in the model */
+} vw__snapshot_segment;
+
 typedef struct vw__snapshot_past {
     uint64_t real_bytes;
     uint32_t context;
@@ -253,7 +258,7 @@ typedef struct vw__snapshot_fold {
     vw__snapshot_fields fields; /* of the dict at hand */
     vw__snapshot_usual_entry usual;
 
-    vw__snapshot_folded_list segments;    /* vw__model_segment */
+    vw__snapshot_folded_list segments;    /* vw__snapshot_segment */
     vw__snapshot_folded_list annotations; /* vw__model_annotation */
     vw__snapshot_folded_list pasts;       /* vw__snapshot_past */
     vw__snapshot_folded_list frame_ids;   /* of the list at hand */

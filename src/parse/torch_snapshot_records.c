@@ -389,7 +389,8 @@ vw_status vw__snapshot_fold_segment(vw__snapshot_fold *fold, vw__value *folded)
         vw__snapshot_get_boolean(fields, VW__SNAPSHOT_KEY_IS_EXPANDABLE, &segment.is_expandable));
     VW__TRY(vw__snapshot_get_context(fold, &segment.context));
     VW__TRY(get_blocks(fold, &segment));
-    VW__TRY(vw__snapshot_folded_list_add(fold, &fold->segments, &segment, &place));
+    const vw__snapshot_segment folded_segment = {.segment = segment};
+    VW__TRY(vw__snapshot_folded_list_add(fold, &fold->segments, &folded_segment, &place));
     *folded = vw__value_folded(VW__SNAPSHOT_FOLDED_SEGMENT, place);
     return VW_OK;
 }

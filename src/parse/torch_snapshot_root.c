@@ -33,6 +33,8 @@ static vw_status get_list(const vw__snapshot_fields *fields, vw__snapshot_name k
 
 /* ---- segments -------------------------------------------------------------------------------- */
 
+/* A pickle can name one dict any number of times, at two bytes each. A segment is added once: its
+ * blocks are paid for once, and whoever walks the segments reads them once for each. */
 static vw_status add_segments(vw__snapshot_fold *fold, vw__value list, const char *name,
                               bool is_host)
 {
@@ -41,11 +43,15 @@ static vw_status add_segments(vw__snapshot_fold *fold, vw__value list, const cha
     for (uint64_t cursor = 0; vw__value_next_item(fold->document, list, &cursor, &item); number++) {
         if (!is_folded_as(item, VW__SNAPSHOT_FOLDED_SEGMENT))
             return wrong_item(name, number, "a segment (a dict with total_size and blocks)", item);
-        vw__model_segment segment =
-            ((const vw__model_segment *)fold->segments.items)[vw__value_folded_id(item)];
+        vw__snapshot_segment *found =
+            (vw__snapshot_segment *)fold->segments.items + vw__value_folded_id(item);
+        if (found->is_listed)
+            return vw__fail(VW_ERR_CORRUPT_FILE, "%s: item %zu: this segment was listed before",
+                            name, number);
+        found->is_listed = true;
         if (is_host)
-            segment.device = VW__MODEL_HOST_DEVICE;
-        VW__TRY(vw__model_add_segment(fold->builder, &segment));
+            found->segment.device = VW__MODEL_HOST_DEVICE;
+        VW__TRY(vw__model_add_segment(fold->builder, &found->segment));
     }
     return VW_OK;
 }

@@ -21,7 +21,7 @@
 
 enum {
     VW__LAYERS_DEEPEST = 8,  /* lists in lists */
-    VW__LAYERS_MOST = 10000, /* with everything unfolded */
+    VW__LAYERS_MOST = 10000, /* with everything unfolded, recurrent layers and directions too */
 };
 
 #define VW__LAYERS_KIND_LIST(X)                                                                    \

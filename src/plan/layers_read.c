@@ -189,6 +189,19 @@ static vw_status read_inside(layers_reader *reader, const vw__config *config, vw
     return VW_OK;
 }
 
+static bool is_recurrent(vw__layers_kind kind)
+{
+    return kind == VW__LAYERS_GRU || kind == VW__LAYERS_LSTM || kind == VW__LAYERS_RNN;
+}
+
+/* How many layers a line is by itself: a recurrent one has its own, in one or two directions. */
+static uint64_t layers_of(const vw__layers_line *line)
+{
+    if (!is_recurrent(line->kind))
+        return 1;
+    return line->count * (line->is_bidirectional ? 2 : 1); /* within limits */
+}
+
 static vw_status copy_text(vw_plan_model *model, const char *text, size_t size_bytes,
                            const char **out)
 {
@@ -221,8 +234,8 @@ static vw_status read_line(layers_reader *reader, const vw__config *config, uint
     *line = (vw__layers_line){.kind = (vw__layers_kind)kind, .has_bias = true, .groups = 1};
     VW__TRY(check_fields(config, line->kind));
     VW__TRY(read_name(reader, config, number, line));
-    *unfolded += 1;
     VW__TRY(vw__config_read_keys(config, kind_keys[line->kind], line));
+    *unfolded += layers_of(line);
     return read_inside(reader, config, line, unfolded);
 }
 
@@ -233,8 +246,8 @@ static vw_status check_unfolded(const vw__config *config, const char *field, uin
     if (unfolded <= VW__LAYERS_MOST)
         return VW_OK;
     return vw__fail(VW_ERR_UNSUPPORTED,
-                    "%s%s: expected at most %d layers with all repeats, found "
-                    "more",
+                    "%s%s: expected at most %d layers with all repeats (and recurrent ones with "
+                    "their layers in each direction), found more",
                     config->place, field, VW__LAYERS_MOST);
 }
 

@@ -12,7 +12,10 @@ void *vw__module_alloc(vw__plan_run *run, size_t count, size_t item_bytes)
     void *memory = vw__arena_alloc_array(&run->arena, count, item_bytes, sizeof(max_align_t));
     if (memory != NULL)
         return memory;
-    vw__tape_fail(run->tape, vw__fail_host_memory(count * item_bytes, "the modules of a plan"));
+    if (run->arena.has_hit_limit)
+        vw__tape_fail_limit(run->tape, run->arena.limit_bytes);
+    else
+        vw__tape_fail(run->tape, vw__fail_host_memory(count * item_bytes, "the modules of a plan"));
     return nowhere;
 }
 

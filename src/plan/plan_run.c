@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "plan/hidden.h"
+#include "plan/plan_limits.h"
 #include "plan/sharding.h"
 
 /* cuBLAS takes one for each thread that computes: the program's, and in training autograd's. They
@@ -208,7 +209,7 @@ static vw_status run_steps(vw__plan_run *run, unsigned steps, const vw__tape_lis
 {
     *out = (vw__plan_peaks){.phase = VW__PLAN_PHASE_FORWARD};
     VW__TRY(vw__tape_create(listener, &run->tape));
-    vw__arena_init(&run->arena, VW__ARENA_NO_LIMIT);
+    vw__arena_init(&run->arena, VW__PLAN_MOST_MODULE_BYTES);
     vw_status status = vw__shard_create(run);
     if (status == VW_OK) {
         simulate(run, steps, out);

@@ -2,6 +2,7 @@
 #include "plan/sharding.h"
 
 #include "base/error.h"
+#include "plan/plan_limits.h"
 
 /* ---- for schemes ----------------------------------------------------------------------------- */
 
@@ -274,6 +275,8 @@ static vw_plan_settings small_settings(const vw_plan_settings *settings)
 static void search(vw__plan_run *run, finder *of, vw__arena *arena)
 {
     run->model->family->build(run);
+    if (vw__tape_status(run->tape) != VW_OK)
+        return; /* where building failed there are no modules to run */
     of->group_of =
         vw__arena_alloc_array(arena, run->weight_count + 1, sizeof *of->group_of, sizeof(uint32_t));
     if (of->group_of == NULL) {
@@ -299,7 +302,7 @@ vw_status vw__shard_find_groups(const vw_plan_model *model, const vw_plan_settin
     finder of = {.run = &run};
     VW__TRY(vw__tape_create(NULL, &run.tape));
     vw__tape_set_grad(run.tape, false);
-    vw__arena_init(&run.arena, VW__ARENA_NO_LIMIT);
+    vw__arena_init(&run.arena, VW__PLAN_MOST_MODULE_BYTES);
     search(&run, &of, arena);
     vw_status status = vw__tape_status(run.tape);
     out->group_of = of.group_of;

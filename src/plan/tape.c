@@ -6,6 +6,8 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "base/human_units.h"
+#include "plan/plan_limits.h"
 #include "plan/tape_parts.h"
 
 /* ---- the tape -------------------------------------------------------------------------------- */
@@ -17,6 +19,7 @@ vw_status vw__tape_create(const vw__tape_listener *listener, vw__tape **out)
         return vw__fail_host_memory(sizeof *tape, "a plan");
     if (listener != NULL)
         tape->listener = *listener;
+    tape->limit_bytes = VW__PLAN_MOST_TAPE_BYTES;
     tape->place = UINT32_MAX;
     tape->use = VW__TAPE_USE_ACTIVATIONS;
     tape->is_grad_on = true;
@@ -46,6 +49,15 @@ void vw__tape_fail(vw__tape *tape, vw_status status)
         tape->status = status;
 }
 
+void vw__tape_fail_limit(vw__tape *tape, size_t limit_bytes)
+{
+    char text[VW__HUMAN_SIZE_BYTES];
+    vw__tape_fail(tape, vw__fail(VW_ERR_UNSUPPORTED,
+                                 "the model is too large to plan: running it would take more than "
+                                 "%s of host memory",
+                                 vw__human_size(limit_bytes, text)));
+}
+
 void vw__tape_tell(vw__tape *tape, vw__tape_mark mark)
 {
     if (tape->listener.mark != NULL)
@@ -60,6 +72,11 @@ bool vw__tape_reserve(vw__tape *tape, void **items, size_t *capacity, size_t cou
     size_t wanted = *capacity == 0 ? 64 : 2 * *capacity;
     while (wanted < count + more)
         wanted *= 2;
+    const size_t more_bytes = (wanted - *capacity) * item_bytes;
+    if (more_bytes > tape->limit_bytes - tape->held_bytes) {
+        vw__tape_fail_limit(tape, tape->limit_bytes);
+        return false;
+    }
     void *grown = wanted > UINT32_MAX - 1 ? NULL : vw__host_realloc(*items, wanted * item_bytes);
     if (grown == NULL) {
         vw__tape_fail(tape, vw__fail_host_memory(wanted * item_bytes, "the step of a plan"));
@@ -67,6 +84,7 @@ bool vw__tape_reserve(vw__tape *tape, void **items, size_t *capacity, size_t cou
     }
     *items = grown;
     *capacity = wanted;
+    tape->held_bytes += more_bytes;
     return true;
 }
 

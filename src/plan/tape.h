@@ -97,6 +97,8 @@ void vw__tape_destroy(vw__tape *tape); /* NULL does nothing */
 vw_status vw__tape_status(const vw__tape *tape);
 void vw__tape_fail(vw__tape *tape, vw_status status);   /* keeps the first */
 void vw__tape_tell(vw__tape *tape, vw__tape_mark mark); /* calls the listener */
+/* VW_ERR_UNSUPPORTED: running the model takes more host memory than plan_limits.h allows. */
+void vw__tape_fail_limit(vw__tape *tape, size_t limit_bytes);
 
 /* ---- where we are ---------------------------------------------------------------------------- */
 
@@ -184,7 +186,8 @@ void vw__tape_drop_gradients(vw__tape *tape);
 
 /* Begins the node of an operator with these arguments (tensors without storage are passed over) if
  * gradients are on and one of them wants one. Its edges are the arguments, by their place. False:
- * there is no node, and the calls below, up to vw__node_end(), do nothing. Nodes do not nest. */
+ * there is no node, and the calls below, up to vw__node_end(), do nothing. Nodes do not nest.
+ * With more than UINT16_MAX arguments, slots or outputs the tape fails. */
 bool vw__node_begin(vw__tape *tape, const vw__tensor *arguments, size_t argument_count);
 
 /* Holds a tensor for the derivative. */

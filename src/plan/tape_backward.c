@@ -58,9 +58,13 @@ static void put_away(vw__tape *tape, vw__tape_leaf *leaf)
         vw__storage_set_use(tape, arrived, VW__TAPE_USE_GRADIENTS);
 }
 
-/* Takes over one hold of `gradient`. */
+/* Takes over one hold of `gradient`, which is dropped where none is wanted. */
 static void hand_on(vw__tape *tape, vw__tape_source source, uint32_t gradient)
 {
+    if (source.node == VW__TAPE_NO_SOURCE) {
+        vw__storage_let_go(tape, gradient);
+        return;
+    }
     if (!source.is_parameter) {
         const vw__node *node = &tape->nodes.items[source.node];
         const size_t number = node->first_incoming + source.output;

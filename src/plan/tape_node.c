@@ -24,6 +24,19 @@ static void tell_watcher(const vw__tape *tape, const vw__tensor *arguments, size
             tape->watch(tape->watch_context, arguments[i].storage);
 }
 
+/* Steps number edges, slots and outputs in 16 bits: there are many steps. A node with more of them
+ * fails, and never wraps. */
+static bool can_number(vw__tape *tape, size_t count, const char *things)
+{
+    if (count <= UINT16_MAX)
+        return true;
+    vw__tape_fail(tape, vw__fail(VW_ERR_UNSUPPORTED,
+                                 "an operator of the step has more than %d %s: a plan can have no "
+                                 "more",
+                                 UINT16_MAX, things));
+    return false;
+}
+
 static vw__node *add_node(vw__tape *tape)
 {
     if (!VW__TAPE_RESERVE(tape, tape->nodes, 1))
@@ -48,7 +61,10 @@ bool vw__node_begin(vw__tape *tape, const vw__tensor *arguments, size_t argument
                          has_wish(arguments, argument_count);
     if (!tape->is_node_open || tape->is_running_again)
         return tape->is_node_open;
-    vw__node *node = VW__TAPE_RESERVE(tape, tape->edges, argument_count) ? add_node(tape) : NULL;
+    vw__node *node = can_number(tape, argument_count, "arguments") &&
+                             VW__TAPE_RESERVE(tape, tape->edges, argument_count)
+                         ? add_node(tape)
+                         : NULL;
     tape->is_node_open = node != NULL;
     if (node == NULL)
         return false;
@@ -122,7 +138,10 @@ uint16_t vw__node_take(vw__tape *tape, uint64_t elements, vw__dtype dtype)
     if (step == NULL)
         return VW__NODE_NO_SLOT;
     step->size_bytes = vw__tape_times(tape, elements, vw__dtype_bytes(dtype));
-    step->slot = open_node(tape)->slot_count++;
+    step->slot = open_node(tape)->slot_count;
+    if (!can_number(tape, (size_t)step->slot + 1, "results in its derivative"))
+        return VW__NODE_NO_SLOT;
+    open_node(tape)->slot_count++;
     return step->slot;
 }
 
@@ -148,7 +167,9 @@ bool vw__node_wants(const vw__tape *tape, size_t edge)
 
 static void add_gift(vw__tape *tape, vw__node_step_kind kind, size_t edge, size_t slot)
 {
-    vw__node_step *step = vw__node_wants(tape, edge) ? add_step(tape, kind) : NULL;
+    vw__node_step *step = vw__node_wants(tape, edge) && can_number(tape, slot, "saved tensors")
+                              ? add_step(tape, kind)
+                              : NULL;
     if (step == NULL)
         return;
     step->edge = (uint16_t)edge;
@@ -182,7 +203,7 @@ void vw__node_end(vw__tape *tape, vw__tensor *outputs, size_t output_count)
 {
     const bool was_open = tape->is_node_open && tape->status == VW_OK;
     tape->is_node_open = false;
-    if (!was_open)
+    if (!was_open || !can_number(tape, output_count, "results"))
         return;
     for (size_t i = 0; i < output_count; i++)
         outputs[i].source =

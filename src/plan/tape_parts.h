@@ -110,6 +110,7 @@ struct vw__tape {
     vw_status status;
 
     VW__TAPE_TABLES(VW__TAPE_TABLE)
+    size_t held_bytes, limit_bytes; /* of host memory, for these tables */
 
     uint32_t place; /* now; UINT32_MAX: outermost */
     vw__tape_use use;
@@ -135,7 +136,8 @@ struct vw__tape {
     vw__tape_peak peak;
 };
 
-/* Makes room for `more` items; without host memory the tape fails, and it returns false. */
+/* Makes room for `more` items; without host memory, or beyond the tape's limit, the tape fails, and
+ * it returns false. */
 bool vw__tape_reserve(vw__tape *tape, void **items, size_t *capacity, size_t count, size_t more,
                       size_t item_bytes);
 #define VW__TAPE_RESERVE(tape, table, more)                                                        \

@@ -110,6 +110,16 @@ def contradictions():
 
 # ---- bytes ------------------------------------------------------------------------------------
 
+def segment_named_often(times=40_000):
+    """One block of no bytes, named often by one segment of no bytes, which is named as often itself."""
+    def text(word):
+        return b"\x8c" + bytes([len(word)]) + word
+    block = b"}(" + text(b"size") + b"K\0" + text(b"state") + text(b"inactive") + b"uq\1"
+    blocks = b"](" + block + b"h\1" * (times - 1) + b"e"
+    one = b"}(" + text(b"address") + b"K\0" + text(b"total_size") + b"K\0" + text(b"blocks") + blocks + b"uq\2"
+    return b"\x80\x04}(" + text(b"device_traces") + b"](]e" + text(b"segments") + b"](" + one + b"h\2" * (times - 1) + b"eu."
+
+
 def damaged_bytes():
     whole = pickle.dumps(ordinary(), protocol=4)
     chance = random.Random(20301)
@@ -130,6 +140,7 @@ def damaged_bytes():
     yield "negative-length.pickle", b"\x80\x02\x8b" + struct.pack("<i", -1) + b"1."
     yield "memo.pickle", b"\x80\x02]" + b"r" + struct.pack("<I", 2**32 - 1) + b"."
     yield "memo-unknown.pickle", b"\x80\x02j" + struct.pack("<I", 77) + b"."
+    yield "segment-named-often.pickle", segment_named_often()
     yield "code.pickle", b"cos\nsystem\n(S'touch harmed'\ntR."
     yield "persistent.pickle", b"\x80\x02Pabc\n."
     yield "nothing", b""

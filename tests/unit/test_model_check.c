@@ -252,6 +252,26 @@ static void segments_of_a_device_must_not_overlap_and_must_rise(void **state)
     assert_refused(f, "order");
 }
 
+/* Where the second begins, the first ends; all the same they are in one place. */
+static void segments_of_no_bytes_have_addresses_of_their_own(void **state)
+{
+    fixture *f = *state;
+    f->segments[0].block_count = 0;
+    f->segments[0].total_bytes = f->segments[0].active_bytes = f->segments[0].allocated_bytes = 0;
+    assert_int_equal(check(&f->model), VW_OK);
+    f->segments[0].address = 0x2000;
+    assert_refused(f, "device 0: segments 0x2000 (0 bytes) and 0x2000 overlap");
+}
+
+/* On another device its addresses do not overlap. */
+static void a_block_belongs_to_one_segment(void **state)
+{
+    fixture *f = *state;
+    f->segments[2] = f->segments[0];
+    f->segments[2].device = 1;
+    assert_refused(f, "segment 0x1000: some of its blocks are another segment's");
+}
+
 static void no_segment_may_reach_past_the_last_address(void **state)
 {
     fixture *f = *state;
@@ -272,6 +292,8 @@ int main(void)
         CASE(sums_must_be_those_of_the_blocks),
         CASE(a_host_block_may_be_smaller_than_its_segment_but_not_larger),
         CASE(segments_of_a_device_must_not_overlap_and_must_rise),
+        CASE(segments_of_no_bytes_have_addresses_of_their_own),
+        CASE(a_block_belongs_to_one_segment),
         CASE(no_segment_may_reach_past_the_last_address),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

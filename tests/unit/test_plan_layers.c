@@ -397,6 +397,24 @@ static void repeats_do_not_explode(void **state)
                      0);
 }
 
+/* A line of 10000 layers is 10000 layers, and two directions make it twice as many. */
+static void recurrent_layers_are_counted(void **state)
+{
+    (void)state;
+    static const char *const words = "expected at most 10000 layers with all repeats (and "
+                                     "recurrent ones with their layers in each direction)";
+    vw_plan_model *model =
+        vw_test_open_good("{'input':{'tokens':8,'width':8},'layers':[{'kind':'gru','hidden':8,"
+                          "'layers':10000}]}");
+    vw_plan_model_close(model);
+    vw_test_assert_refused("{'input':{'tokens':8,'width':8},'layers':[{'kind':'lstm','hidden':8,"
+                           "'layers':5001,'bidirectional':true}]}",
+                           VW_ERR_UNSUPPORTED, words);
+    vw_test_assert_refused("{'input':{'tokens':8,'width':8},'layers':[{'kind':'repeat','count':50,"
+                           "'layers':[{'kind':'rnn','hidden':8,'layers':201}]}]}",
+                           VW_ERR_UNSUPPORTED, words);
+}
+
 static void lists_nest_to_a_limit(void **state)
 {
     (void)state;
@@ -469,6 +487,7 @@ int main(void)
         cmocka_unit_test(layers_that_do_not_fit_are_named),
         cmocka_unit_test(fields_are_checked),
         cmocka_unit_test(repeats_do_not_explode),
+        cmocka_unit_test(recurrent_layers_are_counted),
         cmocka_unit_test(lists_nest_to_a_limit),
         cmocka_unit_test(sizes_beyond_everything_are_refused),
         cmocka_unit_test(running_out_of_host_memory_leaks_nothing),

@@ -2,7 +2,10 @@
  * whose bytes are counted by hand. */
 #include "plan/tape.h"
 
+#include <string.h>
+
 #include "plan/op.h"
+#include "plan/plan_run.h"
 #include "plan/tape_parts.h"
 
 #include "support/cmocka_here.h"
@@ -522,6 +525,88 @@ static void sizes_beyond_an_address_space_are_refused(void **state)
     vw__tape_destroy(tape);
 }
 
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+enum { TOO_MANY = UINT16_MAX + 1 };
+
+static void expect_too_many(vw__tape *tape, const char *words)
+{
+    assert_int_equal(vw__tape_status(tape), VW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(vw_last_error(), words));
+    vw__tape_destroy(tape);
+}
+
+/* Each brings one of its gradients; one more has no number of its own. */
+static void arguments_of_an_operator_are_limited(void **state)
+{
+    (void)state;
+    static vw__tensor arguments[TOO_MANY];
+    for (size_t count = TOO_MANY - 1; count <= TOO_MANY; count++) {
+        vw__tape *tape = new_tape();
+        for (size_t i = 0; i < count; i++)
+            arguments[i] = vw__tape_parameter(tape, 1, VW__DTYPE_FLOAT32, true);
+        vw__node_begin(tape, arguments, count);
+        for (size_t i = 0; i < count; i++)
+            vw__node_take_for(tape, i, 1, VW__DTYPE_FLOAT32);
+        vw__tensor x = new_tensor(tape);
+        vw__node_end(tape, &x, 1);
+        if (count == TOO_MANY) {
+            expect_too_many(tape, "an operator of the step has more than 65535 arguments");
+            continue;
+        }
+        vw__tensor loss = loss_of(tape, x);
+        vw__tape_backward(tape, loss);
+        vw__tensor_drop(tape, &loss);
+        expect_live(tape, 2 * count * (uint64_t)SMALL); /* each has its gradient */
+        vw__tape_destroy(tape);
+    }
+}
+
+static void a_tape_keeps_to_its_limit_of_host_memory(void **state)
+{
+    (void)state;
+    vw__tape *tape = new_tape();
+    tape->limit_bytes = 1 << 20;
+    for (size_t i = 0; i < TOO_MANY; i++)
+        (void)new_parameter(tape);
+    assert_true(tape->held_bytes <= tape->limit_bytes);
+    expect_too_many(tape,
+                    "the model is too large to plan: running it would take more than 1.00 MiB "
+                    "of host memory");
+}
+
+/* What is handed out instead can be written to, up to a page. */
+static void modules_keep_to_their_limit_of_host_memory(void **state)
+{
+    (void)state;
+    vw__plan_run run = {.tape = new_tape()};
+    vw__arena_init(&run.arena, 64 << 10);
+    char *fits = vw__module_alloc(&run, 1, 32 << 10);
+    assert_non_null(fits);
+    assert_int_equal(vw__tape_status(run.tape), VW_OK);
+    char *more = vw__module_alloc(&run, 1, 64 << 10);
+    more[0] = 1;
+    vw__arena_deinit(&run.arena);
+    expect_too_many(run.tape, "would take more than 64.0 KiB of host memory");
+}
+
+static void results_of_an_operator_are_limited(void **state)
+{
+    (void)state;
+    static vw__tensor results[TOO_MANY];
+    vw__tape *tape = new_tape();
+    vw__tensor weight = new_parameter(tape);
+    vw__node_begin(tape, &weight, 1);
+    vw__node_end(tape, results, TOO_MANY);
+    expect_too_many(tape, "an operator of the step has more than 65535 results");
+    tape = new_tape();
+    weight = new_parameter(tape);
+    vw__node_begin(tape, &weight, 1);
+    for (size_t i = 0; i < TOO_MANY; i++)
+        (void)vw__node_take(tape, 1, VW__DTYPE_FLOAT32);
+    expect_too_many(tape, "an operator of the step has more than 65535 results in its derivative");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -546,6 +631,10 @@ int main(void)
         cmocka_unit_test(a_mask_whose_rows_are_not_in_order_has_no_fused_kernel),
         cmocka_unit_test(the_gradient_of_a_bias_needs_a_buffer_where_rows_are_many),
         cmocka_unit_test(sizes_beyond_an_address_space_are_refused),
+        cmocka_unit_test(arguments_of_an_operator_are_limited),
+        cmocka_unit_test(a_tape_keeps_to_its_limit_of_host_memory),
+        cmocka_unit_test(modules_keep_to_their_limit_of_host_memory),
+        cmocka_unit_test(results_of_an_operator_are_limited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

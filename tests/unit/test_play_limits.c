@@ -146,6 +146,34 @@ static void all_replays_of_a_recording_have_the_time_of_one(void **state)
     record_dispose(&hand);
 }
 
+/* One that is a little slower than usual counts from its beginning: 20,000 operations may take
+ * 14 s, and each replay of them, at 2.5 us for each, 50 ms. */
+static void a_replay_that_is_slower_than_usual_counts_wholly(void **state)
+{
+    (void)state;
+    enum { OPS = 20000, MOST = 14000 / 50 };
+    hand_made_recording hand;
+    record_begin(&hand);
+    record_new(&hand, BASE, 20 * MIB, 512);
+    for (uint64_t i = 1; i < OPS; i++)
+        record_event(&hand, VW_ACTION_ALLOC, BASE + i * 512, 512);
+    const vw__model *model = record_end(&hand)->model;
+    int count = -1;
+    vw_status status = VW_OK;
+    leap_by(1);
+    for (; status == VW_OK; count++) {
+        vw__player_time time = vw__player_time_begin(OPS);
+        thread_now_ns += OPS * UINT64_C(1250); /* fast so far */
+        assert_int_equal(vw__player_time_check_shared(&time, model), VW_OK);
+        thread_now_ns += OPS * UINT64_C(1250);
+        status = vw__player_time_check_shared(&time, model);
+    }
+    leap_by(0);
+    assert_int_equal(status, VW_ERR_UNSUPPORTED);
+    assert_in_range(count, MOST - 1, MOST);
+    record_dispose(&hand);
+}
+
 /* One operation can take a second: few are played between two looks at the time. */
 static void a_replay_looks_at_the_time_often(void **state)
 {
@@ -330,6 +358,7 @@ int main(void)
         cmocka_unit_test(a_summary_that_takes_too_long_is_left_out),
         cmocka_unit_test(a_search_that_takes_half_of_the_time_is_given_up),
         cmocka_unit_test(all_replays_of_a_recording_have_the_time_of_one),
+        cmocka_unit_test(a_replay_that_is_slower_than_usual_counts_wholly),
         cmocka_unit_test(a_replay_looks_at_the_time_often),
         cmocka_unit_test(a_plan_is_made_without_replays_that_take_too_long),
         cmocka_unit_test(more_streams_than_memory_is_allowed_for_are_refused),

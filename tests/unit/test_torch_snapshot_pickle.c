@@ -339,6 +339,30 @@ static void a_block_in_two_segments_is_copied_and_then_found_misplaced(void **st
     vw__byte_buffer_deinit(&pickle);
 }
 
+/* Of no bytes, so that its copies would not overlap. */
+static void a_segment_that_is_listed_twice_is_refused(void **state)
+{
+    (void)state;
+    vw__byte_buffer pickle;
+    vw__model *model = NULL;
+    begin(&pickle);
+    op(&pickle, "](}(");
+    field(&pickle, "address", 512);
+    field(&pickle, "total_size", 0);
+    text(&pickle, "blocks");
+    op(&pickle, "](}(");
+    field(&pickle, "size", 0);
+    word(&pickle, "state", "inactive");
+    op(&pickle, "ueu");
+    remember(&pickle, 0);
+    recall(&pickle, 0);
+    op(&pickle, "e.");
+    assert_int_equal(read_pickle(&pickle, vw__byte_buffer_size(&pickle), &model),
+                     VW_ERR_CORRUPT_FILE);
+    assert_non_null(strstr(vw_last_error(), ": item 1: this segment was listed before"));
+    vw__byte_buffer_deinit(&pickle);
+}
+
 /* A list of 1000 forward frames in 1000 entries: walked once, not a million times. */
 static void a_shared_list_of_forward_frames_is_walked_once(void **state)
 {
@@ -445,6 +469,7 @@ int main(void)
         cmocka_unit_test(an_empty_list_may_be_the_trace_of_many_devices),
         cmocka_unit_test(a_list_of_blocks_in_two_segments_is_refused),
         cmocka_unit_test(a_block_in_two_segments_is_copied_and_then_found_misplaced),
+        cmocka_unit_test(a_segment_that_is_listed_twice_is_refused),
         cmocka_unit_test(a_shared_list_of_forward_frames_is_walked_once),
         cmocka_unit_test(other_values_are_refused_by_kind),
         cmocka_unit_test(a_pickle_cut_short_is_refused_at_every_length),
