@@ -307,12 +307,10 @@ static void link_parking(vw__paged_engine *engine, vw__paged_parking *parking)
 {
     parking->next = engine->parkings;
     engine->parkings = parking;
-    if (parking->region == NULL) {
+    if (parking->region == NULL)
         engine->is_parked = true;
-    } else {
-        parking->region->is_parked = true;
-        parking->region->use_count++; /* nobody looks for free memory in a pool that is in use */
-    }
+    else
+        parking->region->is_parked = true; /* nobody looks for free memory in a pool in use */
     choose_table(engine);
 }
 
@@ -333,7 +331,8 @@ static void end_parking(vw__paged_engine *engine, vw__paged_parking *parking)
             parking->host.give_back(parking->host.context, scratch);
         }
         parking->region->is_parked = false;
-        (void)vw__private_release(&engine->base, parking->region->id);
+        if (vw__private_is_over(parking->region))
+            vw__private_drop(&engine->base, parking->region);
     }
     choose_table(engine);
     vw__host_free(parking->items);
