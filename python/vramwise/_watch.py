@@ -152,7 +152,11 @@ def _print(text: str) -> None:
 def _say(text: str, error: Optional[BaseException]) -> None:
     """Says what does not work; of many processes with the same words, once."""
     if error is not None:
-        text += f": {type(error).__name__}: {error}"
+        text += f": {type(error).__name__}"
+        try:
+            text += f": {error}"
+        except Exception:
+            pass  # it has no words
     text = "".join(each if each.isprintable() else "?" for each in " ".join(text.split())[:1000])
     if not _send("trouble", text=text):
         _print(text)
