@@ -107,6 +107,15 @@ def _run_folder() -> str:
     return folder if is_ours else ""
 
 
+def _encoded(word: str) -> bytes:
+    """As in a file's name, bytes that are no text included; texts may have other halves of characters."""
+    word = word.replace("\0", "?")
+    try:
+        return word.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return word.encode("utf-8", "backslashreplace")
+
+
 def _send(kind: str, **fields: Any) -> bool:
     """One datagram: the kind, then name=value, a zero byte between. False where nobody listens."""
     folder = _run_folder()
@@ -116,7 +125,7 @@ def _send(kind: str, **fields: Any) -> bool:
 
     words = [kind, f"pid={os.getpid()}"]
     words += [f"{name}={value}" for name, value in fields.items() if value is not None]
-    message = "\0".join(word.replace("\0", "?") for word in words).encode("utf-8", "surrogateescape")
+    message = b"\0".join(map(_encoded, words))
     try:
         door = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
         try:
