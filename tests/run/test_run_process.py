@@ -366,6 +366,28 @@ sys.exit(9)
         self.assertEqual(process.stdout.readline(), f"{int(signal.SIGTERM)}\n")
         self.assertEqual(process.wait(LIMIT_SECONDS), 9)
 
+    def test_a_job_that_is_stopped_and_continued_alone_leaves_the_run_as_it_is(self):
+        def state_of(process_id):
+            with open(f"/proc/{process_id}/stat", encoding="utf-8") as file:
+                return file.read().rsplit(")", 1)[1].split()[0]
+
+        process = self.start("--", sys.executable, self.script("import os\nprint(os.getpid(), flush=True)\n" + self.WAITS),
+                             preexec_fn=os.setpgrp)
+        job = int(process.stdout.readline())
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        for stopping in (signal.SIGTSTP, signal.SIGSTOP):
+            os.kill(job, stopping)
+            deadline = time.monotonic() + LIMIT_SECONDS
+            while state_of(job) != "T" and time.monotonic() < deadline:
+                time.sleep(0.01)
+            self.assertEqual(state_of(job), "T")
+            time.sleep(0.2)  # it would stop now
+            self.assertNotEqual(state_of(process.pid), "T", stopping)
+            os.kill(job, signal.SIGCONT)
+        os.kill(job, signal.SIGTERM)
+        self.assertEqual(process.stdout.readline(), f"{int(signal.SIGTERM)}\n")
+        self.assertEqual(process.wait(LIMIT_SECONDS), 9)
+
     def test_signals_that_were_ignored_stay_so_for_the_command(self):
         result = subprocess.run(["sh", "-c", 'trap "" HUP USR1; exec "$@"', "sh", *self.command(
             "--", sys.executable, "-c", "import signal; print(signal.getsignal(signal.SIGHUP), "
