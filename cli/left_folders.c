@@ -2,7 +2,9 @@
 #include "left_folders.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/file.h> /* flock */
@@ -10,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LEAST_AGE_SECONDS = 60 };
+enum { LEAST_AGE_SECONDS = 60, MADE_LETTERS = 6 };
 
-/* As mkdtemp() makes one. */
+/* Mode and owner that mkdtemp() gives. */
 static bool is_private(const struct stat *about)
 {
     return about->st_uid == geteuid() && (about->st_mode & 0777) == 0700;
@@ -58,7 +60,26 @@ static bool is_left_behind(int folder)
            about.st_mtime + LEAST_AGE_SECONDS < time(NULL) && flock(folder, LOCK_EX | LOCK_NB) == 0;
 }
 
-static void remove_if_left(int parent, const char *name)
+static bool is_one_of(const char *name, const char *const *patterns)
+{
+    while (*patterns != NULL && fnmatch(*patterns, name, FNM_NOESCAPE) != 0)
+        patterns++;
+    return *patterns != NULL || strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* A folder that somebody else calls so has files that we would not make. */
+static bool has_only(DIR *listing, const char *const *files)
+{
+    const struct dirent *entry;
+    errno = 0;
+    while ((entry = readdir(listing)) != NULL && is_one_of(entry->d_name, files))
+        errno = 0;
+    bool has_seen_all = entry == NULL && errno == 0;
+    rewinddir(listing);
+    return has_seen_all;
+}
+
+static void remove_if_left(int parent, const char *name, const char *const *files)
 {
     int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder < 0)
@@ -68,9 +89,22 @@ static void remove_if_left(int parent, const char *name)
         close(folder);
         return;
     }
-    empty(listing);
+    bool is_ours = has_only(listing, files);
+    if (is_ours)
+        empty(listing);
     closedir(listing);
-    (void)unlinkat(parent, name, AT_REMOVEDIR);
+    if (is_ours)
+        (void)unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+/* As mkdtemp() makes one. */
+static bool is_made_name(const char *name, const char *beginning)
+{
+    static const char *const letters =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    const size_t length = strlen(beginning);
+    return strncmp(name, beginning, length) == 0 && strlen(name + length) == MADE_LETTERS &&
+           strspn(name + length, letters) == MADE_LETTERS;
 }
 
 /* Can nobody else give a folder of this user's another name? */
@@ -81,7 +115,7 @@ static bool keeps_names(int parent)
            ((about.st_mode & (S_IWGRP | S_IWOTH)) == 0 || (about.st_mode & S_ISVTX) != 0);
 }
 
-void left_folders_remove(const char *parent, const char *beginning)
+void left_folders_remove(const char *parent, const char *beginning, const char *const *files)
 {
     DIR *listing = opendir(parent);
     if (listing == NULL)
@@ -91,7 +125,7 @@ void left_folders_remove(const char *parent, const char *beginning)
         return;
     }
     for (struct dirent *entry = readdir(listing); entry != NULL; entry = readdir(listing))
-        if (strncmp(entry->d_name, beginning, strlen(beginning)) == 0)
-            remove_if_left(dirfd(listing), entry->d_name);
+        if (is_made_name(entry->d_name, beginning))
+            remove_if_left(dirfd(listing), entry->d_name, files);
     closedir(listing);
 }

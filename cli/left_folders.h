@@ -16,8 +16,9 @@ int left_folders_hold(const char *path);
  * where others can write to the folder above, they can put a link there, or another folder. */
 void left_folders_end(int held, const char *path);
 
-/* Removes folders in `parent` whose names begin with `beginning` and that hold files only. None
- * where others could have given such a name to another folder of the user's. */
-void left_folders_remove(const char *parent, const char *beginning);
+/* Removes folders in `parent` whose names are `beginning` and six letters of mkdtemp(), and in
+ * which there is nothing but files that match `files`, patterns of fnmatch() with a NULL at the
+ * end. None where others could have given such a name to another folder of the user's. */
+void left_folders_remove(const char *parent, const char *beginning, const char *const *files);
 
 #endif /* VRAMWISE_CLI_LEFT_FOLDERS_H */

@@ -62,6 +62,9 @@ static int judge_end(const char *command_name, const plan_trace_order *order, in
 
 #define FOLDER_NAME "vramwise-plan."
 
+/* What python/vramwise/_trace.py writes there. */
+static const char *const files[] = {"trace.json", ".vramwise-????????????????.part", NULL};
+
 /* In TMPDIR or /tmp: a trace of a large model has some hundred megabytes. */
 static bool create_folder(plan_trace_file *file)
 {
@@ -78,7 +81,7 @@ static bool create_folder(plan_trace_file *file)
         if (mkdtemp(file->folder) == NULL) /* mode 0700 */
             continue;
         file->held = left_folders_hold(file->folder);
-        left_folders_remove(parents[i], FOLDER_NAME);
+        left_folders_remove(parents[i], FOLDER_NAME, files);
         memcpy(file->path, file->folder, (size_t)length);
         return true;
     }

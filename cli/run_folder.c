@@ -15,6 +15,17 @@
 #define SOCKET_NAME "socket"
 #define FOLDER_NAME "vramwise-run."
 
+/* What a run, and python/vramwise/_watch.py in its processes, make in it. */
+static const char *const files[] = {SOCKET_NAME,
+                                    "entered",
+                                    "torch",
+                                    "cuda",
+                                    "claim-????????",
+                                    "ask-[0-9]*",
+                                    "steps-[0-9]*.jsonl",
+                                    ".vramwise-????????????????.part",
+                                    NULL};
+
 /* A socket's path is short: the folder's name must leave room for it. */
 static bool address_in(const char *folder, struct sockaddr_un *address)
 {
@@ -56,7 +67,7 @@ static bool create_in(const char *parent, run_folder *folder)
         folder->socket = open_socket(&address);
     if (folder->socket >= 0) {
         folder->held = left_folders_hold(folder->path);
-        left_folders_remove(parent, FOLDER_NAME);
+        left_folders_remove(parent, FOLDER_NAME, files);
         return true;
     }
     int reason = errno;

@@ -137,6 +137,8 @@ static void take_signal(run_signals *signals, const struct signalfd_siginfo *inf
     }
     if (number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT)
         news->is_asked_to_end = true;
+    news->is_asked_to_stop |= number == SIGTSTP;
+    news->is_asked_to_go_on |= number == SIGCONT;
     if (number <= 0 || number >= RUN_SIGNALS_MOST)
         return;
     bool is_seen = signals->seen_ms[number] != 0;
@@ -179,7 +181,7 @@ static void hear_witness(run_signals *signals, uint64_t now_ms)
 
 run_signals_news run_signals_read(run_signals *signals)
 {
-    run_signals_news news = {false, false};
+    run_signals_news news = {.has_child_changed = false};
     struct signalfd_siginfo info;
     uint64_t now_ms = run_signals_now_ms();
     while (read(signals->signal_file, &info, sizeof info) == (ssize_t)sizeof info)

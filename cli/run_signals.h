@@ -42,7 +42,9 @@ void run_signals_restore(const run_signals *signals);
 /* What has come since. */
 typedef struct run_signals_news {
     bool has_child_changed;
-    bool is_asked_to_end; /* SIGINT, SIGTERM, SIGHUP or SIGQUIT, whoever sent it */
+    bool is_asked_to_end;   /* SIGINT, SIGTERM, SIGHUP or SIGQUIT, whoever sent it */
+    bool is_asked_to_stop;  /* SIGTSTP; to us alone, or to the job as well */
+    bool is_asked_to_go_on; /* SIGCONT */
 } run_signals_news;
 run_signals_news run_signals_read(run_signals *signals);
 

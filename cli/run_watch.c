@@ -46,6 +46,8 @@ typedef struct job {
     pid_t process;
     bool is_over;
     int wait_status;
+    int stopped_by;         /* the signal that the job has stopped by; 0 = it runs */
+    bool has_stop_signal;   /* SIGTSTP has come to us, and no SIGCONT since */
     bool is_python;         /* the command, or what it became, as far as we can see */
     bool has_said_closed;   /* that it cannot be entered */
     uint64_t look_again_ms; /* 0 = not */
@@ -181,11 +183,19 @@ static void hear_messages(job *watched)
 }
 
 /* Ctrl-Z has stopped the job. Whoever waits for us (the shell) must see us stopped too; what
- * continues us, continues the job. */
-static void stop_as_well(int signal_number)
+ * continues us, continues the job. Where somebody has stopped the job alone, nobody may know that
+ * we would have to be continued. Both come in any order: that the job has stopped, and our own
+ * SIGTSTP. */
+static void stop_as_well(job *watched)
 {
-    if (signal_number == SIGTSTP || signal_number == SIGTTIN || signal_number == SIGTTOU)
-        raise(SIGSTOP);
+    int signal_number = watched->stopped_by;
+    bool is_for_us = signal_number == SIGTTIN || signal_number == SIGTTOU ||
+                     (signal_number == SIGTSTP && watched->has_stop_signal);
+    if (!is_for_us)
+        return;
+    watched->stopped_by = 0;
+    watched->has_stop_signal = false;
+    raise(SIGSTOP);
 }
 
 static void end_doctor(job *watched, int wait_status)
@@ -202,18 +212,21 @@ static void reap(job *watched)
 {
     int status;
     pid_t changed;
-    while ((changed = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
-        if (changed == watched->process && WIFSTOPPED(status)) {
-            stop_as_well(WSTOPSIG(status));
+    while ((changed = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
+        bool has_ended = WIFEXITED(status) || WIFSIGNALED(status);
+        if (changed == watched->process)
+            watched->stopped_by = WIFSTOPPED(status) ? WSTOPSIG(status) : 0;
+        if (!has_ended) {
+            continue;
         } else if (changed == watched->process) {
             watched->is_over = true;
             watched->wait_status = status;
-        } else if (changed == watched->doctor && !WIFSTOPPED(status)) {
+        } else if (changed == watched->doctor) {
             watched->doctor = -1;
             end_doctor(watched, status);
-        } else if (!WIFSTOPPED(status) && run_leak_reap(&watched->guard, changed)) {
+        } else if (run_leak_reap(&watched->guard, changed)) {
             continue; /* the guard attends to it */
-        } else if (changed == watched->signals.witness && !WIFSTOPPED(status)) {
+        } else if (changed == watched->signals.witness) {
             watched->signals.witness = -1;
         }
     }
@@ -338,8 +351,11 @@ static void follow_job(job *watched)
         (void)poll(doors, sizeof doors / sizeof doors[0], time_to_wait_ms(watched));
         bool was_over = watched->is_over;
         run_signals_news signals = run_signals_read(&watched->signals);
+        watched->has_stop_signal |= signals.is_asked_to_stop;
+        watched->has_stop_signal &= !signals.is_asked_to_go_on;
         if (signals.has_child_changed)
             reap(watched);
+        stop_as_well(watched);
         hear_messages(watched);
         if (watched->look_again_ms != 0 && run_signals_now_ms() >= watched->look_again_ms) {
             watched->look_again_ms = 0;

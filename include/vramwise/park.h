@@ -74,7 +74,8 @@ typedef struct vw_park_report {
  * what is parked already does nothing.
  *
  * On failure the memory is back as it was; or, where the device has no room for it any more, it is
- * still parked (vw_paged_stats.parked_bytes is not 0), and vw_pool_wake() brings it back later.
+ * still parked (vw_paged_stats.parked_bytes is not 0), and vw_pool_wake() brings it back later. The
+ * bytes of a region that keeps no data may be gone after a failure too.
  *
  * VW_ERR_UNSUPPORTED       the engine or the device cannot; no safe point; no guard and no promise
  * VW_ERR_WRONG_STATE       the safe point was refused, a graph is being captured, or launches
@@ -103,7 +104,8 @@ VW_API VW_MUST_CHECK vw_status vw_pool_wake(vw_pool *pool, const vw_private_id *
 
 /* Page-locked host memory for parking: a thread makes it ahead until `size_bytes` are kept. Making
  * it is most of the time that parking takes at first, 0.1 s a GiB; it is kept when memory is woken.
- * 0 gives back what is kept and not in use.
+ * 0 gives back what is kept and not in use. Waits for a park or wake that is under way, so that
+ * safe_point.enter() and listeners must not call it.
  *
  * VW_ERR_UNSUPPORTED, VW_ERR_HOST_MEMORY (more than the machine can lock) */
 VW_API VW_MUST_CHECK vw_status vw_pool_park_ahead(vw_pool *pool, uint64_t size_bytes);

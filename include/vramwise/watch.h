@@ -138,7 +138,7 @@ typedef struct vw_job_answer {
  * seconds.
  *
  * VW_ERR_NOT_READY     no answer in time; the text says whether the job is at it
- * VW_ERR_WRONG_STATE   another request is under way, or the job has ended
+ * VW_ERR_WRONG_STATE   another request was under way all the time, or the job has ended
  * VW_ERR_FILE, VW_ERR_INVALID_ARGUMENT */
 VW_API VW_MUST_CHECK vw_status vw_job_ask(const vw_job *job, vw_job_request request,
                                           const char *region, double timeout_seconds,

@@ -107,6 +107,15 @@ def _run_folder() -> str:
     return folder if is_ours else ""
 
 
+def _encoded(word: str) -> bytes:
+    """As in a file's name, bytes that are no text included; texts may have other halves of characters."""
+    word = word.replace("\0", "?")
+    try:
+        return word.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return word.encode("utf-8", "backslashreplace")
+
+
 def _send(kind: str, **fields: Any) -> bool:
     """One datagram: the kind, then name=value, a zero byte between. False where nobody listens."""
     folder = _run_folder()
@@ -116,7 +125,7 @@ def _send(kind: str, **fields: Any) -> bool:
 
     words = [kind, f"pid={os.getpid()}"]
     words += [f"{name}={value}" for name, value in fields.items() if value is not None]
-    message = "\0".join(word.replace("\0", "?") for word in words).encode("utf-8", "surrogateescape")
+    message = b"\0".join(map(_encoded, words))
     try:
         door = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
         try:
@@ -152,7 +161,11 @@ def _print(text: str) -> None:
 def _say(text: str, error: Optional[BaseException]) -> None:
     """Says what does not work; of many processes with the same words, once."""
     if error is not None:
-        text += f": {type(error).__name__}: {error}"
+        text += f": {type(error).__name__}"
+        try:
+            text += f": {error}"
+        except Exception:
+            pass  # it has no words
     text = "".join(each if each.isprintable() else "?" for each in " ".join(text.split())[:1000])
     if not _send("trouble", text=text):
         _print(text)

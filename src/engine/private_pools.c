@@ -3,7 +3,7 @@
  * A private pool has shelves of its own, so its segments never serve anyone else: what a CUDA graph
  * recorded stays where it was recorded. While its use count is not zero its idle memory is not
  * given back, not even to avoid running out; at zero the next trim takes what it can, and the pool
- * ends with its last segment.
+ * ends with its last segment. A region that is parked by itself is in use too, whatever its count.
  *
  * A scope routes requests to a private pool while it is open. Requests look through the open
  * scopes and take the first whose filter accepts their stream. In which order, and what counts as

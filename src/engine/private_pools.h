@@ -16,15 +16,15 @@ typedef struct vw__private_pool {
     vw__tree_node node; /* by id */
     vw_private_id id;
     struct vw__private_pool *next, *previous; /* in order of creation */
-    int use_count;            /* 0: its idle memory may go, and with the last of it the pool */
-    int64_t segment_count;    /* segments it owns */
-    int requests_in_progress; /* that may drop the lock: the pool must not end */
+    int use_count;                            /* the program's; 0: see vw__private_is_in_use() */
+    int64_t segment_count;                    /* segments it owns */
+    int requests_in_progress;                 /* that may drop the lock: the pool must not end */
     bool use_on_oom;
     bool no_split;
     bool one_handle;           /* a segment is one piece of physical memory */
     bool is_region;            /* named, and parked by itself: engines that can park */
     bool is_dropped;           /* a region whose data is not kept */
-    bool is_parked;            /* by itself; set by the engine */
+    bool is_parked;            /* by itself; set by the engine; is a use too */
     char name[48];             /* a region's */
     vw_private_options source; /* take and give_back, or NULL for the device's */
     vw__private_stat *stat;    /* the engine's */
@@ -75,12 +75,19 @@ vw_status vw__scope_end(vw__engine *engine, vw_private_id id);
 vw__private_pool *vw__private_find(const vw__engine *engine, vw_private_id id);
 vw__private_pool *vw__private_find_region(const vw__engine *engine, const char *name);
 
+/* If not, its idle memory may go, and with the last of it the pool. */
+static inline bool vw__private_is_in_use(const vw__private_pool *pool)
+{
+    return pool->use_count != 0 || pool->is_parked;
+}
+
 /* ---- the end --------------------------------------------------------------------------------- */
 
 /* Nobody uses it, it holds nothing, and no request is on its way to it. */
 static inline bool vw__private_is_over(const vw__private_pool *pool)
 {
-    return pool->use_count == 0 && pool->segment_count == 0 && pool->requests_in_progress == 0;
+    return !vw__private_is_in_use(pool) && pool->segment_count == 0 &&
+           pool->requests_in_progress == 0;
 }
 
 /* Ends a pool that is over. */

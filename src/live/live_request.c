@@ -1,17 +1,27 @@
-/* live_request.c - taking a request, and answering it. */
+/* live_request.c - taking a request, and answering it.
+ *
+ * Whatever has the name of a request, there is another name afterwards: other users may have taken
+ * this one, and nobody but them can remove what they put there. */
 #include "live/live_request.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 /* Private, plain, and put down by this user. */
-static bool is_trusted(int file)
+static bool is_trusted(const struct stat *facts)
+{
+    return S_ISREG(facts->st_mode) && facts->st_uid == geteuid() &&
+           (facts->st_mode & (S_IRWXG | S_IRWXO)) == 0;
+}
+
+/* A file of ours that cannot be opened just now is looked at again. */
+static bool is_taken_by_others(const char *path)
 {
     struct stat facts;
-    return fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_uid == geteuid() &&
-           (facts.st_mode & (S_IRWXG | S_IRWXO)) == 0;
+    return lstat(path, &facts) == 0 && !is_trusted(&facts);
 }
 
 static bool read_request(int file, vw__live_request *out)
@@ -34,14 +44,15 @@ bool vw__live_take_request(const vw_live_page *page, vw__live_request *out)
                                path, sizeof path))
         return false;
     int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (file < 0)
+    if (file < 0) {
+        if (errno != ENOENT && is_taken_by_others(path))
+            vw__live_renew_request_key(page);
         return false;
-    bool is_ours = is_trusted(file);
-    if (is_ours) {
-        vw__live_renew_request_key(page);
-        (void)unlink(path); /* what it asks is done once */
     }
-    if (is_ours && read_request(file, out))
+    struct stat facts;
+    bool is_ours = fstat(file, &facts) == 0 && is_trusted(&facts);
+    vw__live_renew_request_key(page);
+    if (is_ours && unlink(path) == 0 && read_request(file, out)) /* once, unless it was withdrawn */
         return true;
     close(file);
     return false;

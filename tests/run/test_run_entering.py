@@ -65,6 +65,21 @@ class Entering(RunCase):
         self.assertEqual((result.returncode, result.stdout), (0, "1\n"))
         self.assertRegex(result.stderr, r"^vramwise: \S+/torch.py is not PyTorch, [^\n]+\n$")
 
+    def test_what_goes_wrong_in_entering_ends_no_program_that_has_no_standard_error(self):
+        script = self.script("import os\nos.register_at_fork = None\nimport torch\nprint('goes on')\n")
+        result = self.run_it("--", sys.executable, script)
+        self.assertRegex(result.stderr, r"^vramwise: this program is not watched: TypeError: [^\n]+\n$")
+        for nowhere in ("2>&-", "2>/dev/full"):
+            result = self.run_it("--", "sh", "-c", f'exec "$0" "$1" {nowhere}', sys.executable, script)
+            self.assertEqual((result.returncode, result.stdout), (0, "goes on\n"), nowhere)
+
+    def test_an_error_that_cannot_be_put_into_words_ends_no_program(self):
+        result = self.run_python("import os\nclass Mute(Exception):\n"
+                                 "    def __str__(self):\n        raise ValueError\n"
+                                 "def fails(**_):\n    raise Mute\n"
+                                 "os.register_at_fork = fails\nimport torch\nprint('goes on')\n")
+        self.assertEqual((result.returncode, result.stdout), (0, "goes on\n"), result.stderr)
+
     def test_a_tool_of_python_2_runs_as_before(self):
         if subprocess.run("python2.7 -c 1 2>&1", shell=True, check=False,
                           capture_output=True).returncode != 0:

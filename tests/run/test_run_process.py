@@ -126,7 +126,7 @@ class GoingWrong(RunCase):
         self.script("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\n")
         self.assertEqual(run(sys.executable, "train.py"), -signal.SIGKILL)
         (left,) = self.runtime.iterdir()
-        strange = [self.runtime / "vramwise-run.link", self.runtime / "vramwise-run.file", self.runtime / "vramwise-run.open"]
+        strange = [self.runtime / "vramwise-run.linked", self.runtime / "vramwise-run.a1file", self.runtime / "vramwise-run.opened"]
         (self.folder / "elsewhere").mkdir(mode=0o700)
         (self.folder / "elsewhere/kept").touch()
         strange[0].symlink_to(self.folder / "elsewhere")
@@ -151,11 +151,26 @@ class GoingWrong(RunCase):
         for mode, is_kept in (0o777, True), (0o770, True), (0o1777, False):
             self.runtime.chmod(mode)
             left.mkdir(mode=0o700)
-            (left / "kept").touch()
+            (left / "entered").touch()
             os.utime(left, (1, 1))
             subprocess.run([run_case.PROGRAM, "run", "true"], cwd=self.here, env=self.environment,
                            timeout=LIMIT_SECONDS, check=True)
-            self.assertEqual((left / "kept").exists(), is_kept, oct(mode))
+            self.assertEqual((left / "entered").exists(), is_kept, oct(mode))
+            shutil.rmtree(left, ignore_errors=True)
+
+    def test_only_what_a_run_has_made_is_taken_for_what_one_left(self):
+        made = ("socket", "entered", "torch", "cuda", "claim-0123abcd", "ask-12", "ask-12.part", "steps-12.jsonl",
+                ".vramwise-0123456789abcdef.part")
+        for name, files, is_kept in (("aB3xyz", made, False), ("empty0", (), False), ("backup7", made, True), ("kept", made, True),
+                                     ("my-dir", made, True), ("theirs", (*made, "thesis.txt"), True), ("theirs", ("ask-me",), True)):
+            left = self.runtime / f"vramwise-run.{name}"
+            left.mkdir(mode=0o700)
+            for file in files:
+                (left / file).touch()
+            os.utime(left, (1, 1))
+            subprocess.run([run_case.PROGRAM, "run", "true"], cwd=self.here, env=self.environment,
+                           timeout=LIMIT_SECONDS, check=True)
+            self.assertEqual(sorted(os.listdir(left)) if left.exists() else None, sorted(files) if is_kept else None, left)
             shutil.rmtree(left, ignore_errors=True)
 
     def test_what_has_the_name_of_the_folder_at_the_end_is_left_alone(self):
@@ -348,6 +363,28 @@ sys.exit(9)
         process.send_signal(signal.SIGCONT)
         time.sleep(0.1)
         process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.stdout.readline(), f"{int(signal.SIGTERM)}\n")
+        self.assertEqual(process.wait(LIMIT_SECONDS), 9)
+
+    def test_a_job_that_is_stopped_and_continued_alone_leaves_the_run_as_it_is(self):
+        def state_of(process_id):
+            with open(f"/proc/{process_id}/stat", encoding="utf-8") as file:
+                return file.read().rsplit(")", 1)[1].split()[0]
+
+        process = self.start("--", sys.executable, self.script("import os\nprint(os.getpid(), flush=True)\n" + self.WAITS),
+                             preexec_fn=os.setpgrp)
+        job = int(process.stdout.readline())
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        for stopping in (signal.SIGTSTP, signal.SIGSTOP):
+            os.kill(job, stopping)
+            deadline = time.monotonic() + LIMIT_SECONDS
+            while state_of(job) != "T" and time.monotonic() < deadline:
+                time.sleep(0.01)
+            self.assertEqual(state_of(job), "T")
+            time.sleep(0.2)  # it would stop now
+            self.assertNotEqual(state_of(process.pid), "T", stopping)
+            os.kill(job, signal.SIGCONT)
+        os.kill(job, signal.SIGTERM)
         self.assertEqual(process.stdout.readline(), f"{int(signal.SIGTERM)}\n")
         self.assertEqual(process.wait(LIMIT_SECONDS), 9)
 

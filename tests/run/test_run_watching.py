@@ -113,6 +113,14 @@ class Watching(RunCase):
         self.assertIn("Verdict: unknown", result.stderr)
         self.assertEqual(self.files("*"), ["train.py"])
 
+    def test_an_error_with_half_a_character_goes_to_the_doctor_too(self):
+        result = self.run_python("import torch\ntorch._C.allocate(1)\n"
+                                 "raise MemoryError('out of memory: \\ud800 \\udcff')\n")
+        self.assertEqual(result.returncode, 1)
+        self.assertNotIn("could not be looked at", result.stderr)
+        self.assertIn("had an uncaught error about memory", result.stderr)
+        self.assertIn("Verdict:", result.stderr)
+
     def test_an_error_about_something_else_is_nobodys_business(self):
         result = self.run_python("import torch\ntorch._C.allocate(1)\nraise ValueError('shape')")
         self.assertNotIn("vramwise:", result.stderr)

@@ -400,6 +400,7 @@ static void answers_that_do_not_fit_are_refused_and_closed(void **state)
         {magic + 1, 1, 1, 2, 1, whole, "another version's language"},
         {magic, 1, 1, 2, 1, whole - 1, "another version's language"},
         {magic, 1, 1, 2, 1, whole + 8, "another version's language"},
+        {magic, 1, 1, 2, 1, 0, "another version's language"},
         {magic, 1, 1, 2, 2, whole, "another number of descriptors"},
         {magic, 1, 3, 2, 3, whole, "another number of descriptors"},
         {magic, 1, 0, 2, 0, whole, "another number of descriptors"},

@@ -5,12 +5,19 @@
  * its own, which asks itself. It answers by its exit status: 0, or the line that went wrong. */
 #include "vramwise/watch.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <stddef.h> /* offsetof */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "vramwise/park.h"
@@ -225,18 +232,43 @@ static void find_request_path(char *path)
     vw_jobs_free(jobs);
 }
 
+/* The job has seen what is there, and left it. */
+static void wait_for_other_name(const char *path)
+{
+    char now[VW__PAGE_PATH_BYTES];
+    for (find_request_path(now); strcmp(path, now) == 0; find_request_path(now))
+        usleep(1000);
+}
+
+/* As on file systems that have none, for this thread. */
+static void refuse_nameless_files(void)
+{
+    struct sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_openat, 0, 4),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+        BPF_STMT(BPF_ALU | BPF_AND | BPF_K, O_TMPFILE),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, O_TMPFILE, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog filter = {sizeof program / sizeof program[0], program};
+    EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
+    EXPECT(open(folder->path, O_TMPFILE | O_RDWR, 0600) < 0 && errno == EOPNOTSUPP);
+}
+
 /* Folders cannot be unlinked, nor can files of others in a folder with the sticky bit. */
 static int is_reached_though_others_take_names(void *context)
 {
     (void)context;
-    char path[VW__PAGE_PATH_BYTES], part[VW__PAGE_PATH_BYTES + 16], next[VW__PAGE_PATH_BYTES];
+    char path[VW__PAGE_PATH_BYTES], next[VW__PAGE_PATH_BYTES];
     vw_job_answer answer;
     job_pool made = open_pool("vramwise", true);
     filled(&made, 4 * MIB, 1);
     vw_jobs *jobs = live_folder_wait(folder, is_there, NULL);
     EXPECT(vw__page_request_path(vw_jobs_find(jobs, getpid())->path, 0, path, sizeof path));
-    snprintf(part, sizeof part, "%s.%ld", path, (long)getpid());
-    EXPECT(mkdir(path, 0755) == 0 && mkdir(part, 0755) == 0);
+    EXPECT(mkdir(path, 0755) == 0);
     find_request_path(path);
     EXPECT(ask(VW_JOB_PARK, NULL, PATIENCE_SECONDS, &answer) == VW_OK);
     EXPECT(answer.status == VW_OK && in_use_bytes(&made) == 0);
@@ -245,10 +277,86 @@ static int is_reached_though_others_take_names(void *context)
     EXPECT(mkdir(path, 0755) == 0); /* the last name was there for all to see */
     EXPECT(ask(VW_JOB_WAKE, NULL, PATIENCE_SECONDS, &answer) == VW_OK);
     EXPECT(answer.status == VW_OK && in_use_bytes(&made) != 0);
-    EXPECT(rmdir(path) == 0 && rmdir(part) == 0);
+    EXPECT(rmdir(path) == 0);
     EXPECT(vw__page_request_path(vw_jobs_find(jobs, getpid())->path, 0, path, sizeof path));
     EXPECT(rmdir(path) == 0);
     vw_jobs_free(jobs);
+    close_pool(&made);
+    return 0;
+}
+
+/* Who has seen a name that no request has any more, and takes it. */
+static int gives_up_names_that_others_have(void *context)
+{
+    (void)context;
+    char path[VW__PAGE_PATH_BYTES], next[VW__PAGE_PATH_BYTES];
+    vw_job_answer answer;
+    job_pool made = open_pool("vramwise", true);
+    filled(&made, 4 * MIB, 1);
+    for (int i = 0; i < 3; i++) {
+        find_request_path(path);
+        int file = i == 0 ? -1 : open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+        EXPECT(i == 0 ? mkdir(path, 0700) == 0 : file >= 0);
+        if (i == 1)
+            EXPECT(fchmod(file, 0666) == 0);
+        if (i == 2 && fchown(file, 65534, (gid_t)-1) != 0) /* takes root */
+            EXPECT(unlink(path) == 0);
+        EXPECT(ask(VW_JOB_PARK, NULL, PATIENCE_SECONDS, &answer) == VW_OK);
+        EXPECT(answer.status == VW_OK && in_use_bytes(&made) == 0);
+        EXPECT(ask(VW_JOB_WAKE, NULL, PATIENCE_SECONDS, &answer) == VW_OK);
+        find_request_path(next);
+        EXPECT(strcmp(path, next) != 0);
+        (void)remove(path);
+        close(file);
+    }
+    close_pool(&made);
+    return 0;
+}
+
+/* Names that came into the folder since `watch` was made: how many have `key` in them? */
+static int names_with(int watch, const char *key)
+{
+    char events[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+    int count = 0;
+    for (ssize_t size; (size = read(watch, events, sizeof events)) > 0;) {
+        for (char *at = events; at < events + size;) {
+            const struct inotify_event *event = (const struct inotify_event *)(void *)at;
+            count += event->len != 0 && strstr(event->name, key) != NULL;
+            at += sizeof *event + event->len;
+        }
+    }
+    return count;
+}
+
+static int shows_its_key_in_no_name_but_its_own(void *context)
+{
+    char path[VW__PAGE_PATH_BYTES];
+    vw_job_answer answer;
+    vw_live_page *page = NULL;
+    EXPECT(vw_live_process_page(&page) == VW_OK); /* and no pool: nobody takes the request */
+    find_request_path(path);
+    if (context != NULL)
+        refuse_nameless_files();
+    int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    EXPECT(watch >= 0 && inotify_add_watch(watch, folder->path, IN_CREATE | IN_MOVED_TO) >= 0);
+    EXPECT(ask(VW_JOB_PARK, NULL, 0.05, &answer) == VW_ERR_NOT_READY);
+    EXPECT(names_with(watch, strrchr(path, '-')) == 1);
+    EXPECT(live_folder_count(folder) == 1);
+    close(watch);
+    return 0;
+}
+
+static int works_without_nameless_files(void *context)
+{
+    (void)context;
+    vw_job_answer answer;
+    job_pool made = open_pool("vramwise", true);
+    filled(&made, 4 * MIB, 1);
+    refuse_nameless_files();
+    EXPECT(ask(VW_JOB_PARK, NULL, PATIENCE_SECONDS, &answer) == VW_OK);
+    EXPECT(answer.status == VW_OK && in_use_bytes(&made) == 0);
+    EXPECT(ask(VW_JOB_WAKE, NULL, PATIENCE_SECONDS, &answer) == VW_OK && answer.status == VW_OK);
+    EXPECT(live_folder_count(folder) == 1);
     close_pool(&made);
     return 0;
 }
@@ -258,7 +366,6 @@ static int listens_to_nobody_else(void *context)
 {
     (void)context;
     char path[VW__PAGE_PATH_BYTES];
-    vw_job_answer answer;
     const vw__page_request request = {.magic = VW__PAGE_REQUEST_MAGIC};
     job_pool made = open_pool("vramwise", true);
     filled(&made, 4 * MIB, 1);
@@ -266,18 +373,21 @@ static int listens_to_nobody_else(void *context)
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0666);
     EXPECT(file >= 0 && fchmod(file, 0666) == 0);
     EXPECT(write(file, &request, sizeof request) == (ssize_t)sizeof request);
-    EXPECT(ask(VW_JOB_PARK, NULL, PATIENCE_SECONDS, &answer) == VW_ERR_WRONG_STATE);
-    usleep(20000); /* some rounds */
+    wait_for_other_name(path);
     EXPECT(access(path, F_OK) == 0 && in_use_bytes(&made) != 0);
     EXPECT(unlink(path) == 0);
+    close(file);
+    find_request_path(path);
     EXPECT(symlink("/dev/null", path) == 0);
-    usleep(20000);
+    wait_for_other_name(path);
     EXPECT(in_use_bytes(&made) != 0 && unlink(path) == 0);
+    find_request_path(path);
     file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600); /* ours, and no request */
     EXPECT(file >= 0 && write(file, "park", 4) == 4);
     while (access(path, F_OK) == 0)
         usleep(1000);
     EXPECT(in_use_bytes(&made) != 0);
+    close(file);
     close_pool(&made);
     return 0;
 }
@@ -291,6 +401,12 @@ static int is_not_waited_for_for_ever(void *context)
     EXPECT(ask(VW_JOB_PARK, NULL, 0.05, &answer) == VW_ERR_NOT_READY);
     EXPECT(strstr(vw_last_error(), "did not take the request") != NULL);
     EXPECT(live_folder_count(folder) == 1);
+    char path[VW__PAGE_PATH_BYTES];
+    find_request_path(path); /* another request is there */
+    int file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    EXPECT(file >= 0 && ask(VW_JOB_PARK, NULL, 0.05, &answer) == VW_ERR_WRONG_STATE);
+    EXPECT(strstr(vw_last_error(), "another request") != NULL && unlink(path) == 0);
+    close(file);
     EXPECT(ask((vw_job_request)7, NULL, 0.05, &answer) == VW_ERR_INVALID_ARGUMENT);
     EXPECT(ask(VW_JOB_PARK, "a name that is longer than any region's can be, by far", 1, &answer) ==
            VW_ERR_INVALID_ARGUMENT);
@@ -351,6 +467,25 @@ static void names_that_others_take_keep_no_request_away(void **state)
     run(is_reached_though_others_take_names);
 }
 
+static void a_name_that_others_have_is_given_up(void **state)
+{
+    (void)state;
+    run(gives_up_names_that_others_have);
+}
+
+static void nothing_shows_the_key_before_the_request(void **state)
+{
+    (void)state;
+    run(shows_its_key_in_no_name_but_its_own);
+    assert_int_equal(live_exit_of_child(shows_its_key_in_no_name_but_its_own, folder), 0);
+}
+
+static void a_file_system_without_nameless_files_will_do(void **state)
+{
+    (void)state;
+    run(works_without_nameless_files);
+}
+
 static void a_job_that_does_not_answer_is_not_waited_for_for_ever(void **state)
 {
     (void)state;
@@ -381,6 +516,9 @@ int main(void)
         cmocka_unit_test(a_job_that_cannot_says_why_and_parks_nothing),
         cmocka_unit_test(only_private_files_of_its_own_user_are_requests),
         cmocka_unit_test(names_that_others_take_keep_no_request_away),
+        cmocka_unit_test(a_name_that_others_have_is_given_up),
+        cmocka_unit_test(nothing_shows_the_key_before_the_request),
+        cmocka_unit_test(a_file_system_without_nameless_files_will_do),
         cmocka_unit_test(a_job_that_does_not_answer_is_not_waited_for_for_ever),
         cmocka_unit_test(a_job_that_was_killed_is_not_waited_for),
     };

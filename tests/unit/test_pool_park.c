@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/host_memory.h"
+#include "engine/paged/paged_handles.h"
 #include "pool/pool.h"
 #include "support/cmocka_here.h"
 #include "support/patterned_pool.h"
@@ -635,6 +636,93 @@ static void regions_and_the_whole_pool_park_one_in_the_other(void **state)
     vw_test_patterns_close(&p);
 }
 
+/* Parking keeps its memory, and not by a use that the program could take. */
+static void a_parked_region_is_released_no_more_often_than_it_was_retained(void **state)
+{
+    (void)state;
+    vw_test_patterns p;
+    open_pool(&p, "vramwise");
+    for (int i = 0; i < 4; i++)
+        hold_in(&p, cache_id, 6 * MIB, "weights", true);
+    vw_test_ok(&p.t, park_region(&p, cache_id));
+    assert_int_equal(vw_private_pool_use_count(p.t.pool, cache_id), 1);
+    for (int i = 0; i < 2; i++)
+        vw_test_let_go_at(&p, 0);
+    vw_test_ok(&p.t, vw_private_pool_begin(p.t.pool, cache_id, NULL, NULL));
+    vw_test_ok(&p.t, vw_private_pool_release(p.t.pool, cache_id));
+    vw_test_refused(&p.t, vw_private_pool_release(p.t.pool, cache_id), VW_ERR_WRONG_STATE);
+    vw_test_ok(&p.t, vw_private_pool_end(p.t.pool, cache_id));
+    vw_test_ok(&p.t, vw_private_pool_release(p.t.pool, cache_id));
+    assert_int_equal(vw_private_pool_use_count(p.t.pool, cache_id), 0);
+    vw_test_refused(&p.t, vw_private_pool_release(p.t.pool, cache_id), VW_ERR_WRONG_STATE);
+    vw_test_refused(&p.t, vw_private_pool_retain(p.t.pool, cache_id, NULL), VW_ERR_WRONG_STATE);
+    vw_test_ok(&p.t, vw_pool_trim(p.t.pool));
+    vw_test_hold(&p, 70 * MIB, 0);
+    vw_test_let_go_at(&p, 2);
+    wake(&p);
+    vw_test_look_at_all(&p);
+    vw_test_let_go_at(&p, 0);
+    vw_test_ok(&p.t, park_region(&p, cache_id)); /* nobody has retained it */
+    vw_test_let_go_at(&p, 0);
+    wake(&p);
+    vw_test_ok(&p.t, vw_pool_trim(p.t.pool));
+    vw_test_ok(&p.t, vw_private_pool_retain(p.t.pool, cache_id, NULL)); /* another: it has ended */
+    assert_int_equal(in_use_bytes(&p), 0);
+    vw_test_patterns_close(&p);
+}
+
+static void the_memory_of_a_parked_region_ends_with_its_parking(void **state)
+{
+    (void)state;
+    vw_test_patterns p;
+    open_pool(&p, "vramwise");
+    hold_in(&p, cache_id, 6 * MIB, "weights", true);
+    vw_test_ok(&p.t, park_region(&p, cache_id));
+    vw__paged_engine *engine = vw__paged_of(p.t.pool->engine);
+    assert_non_null(engine->handles->parking);
+    vw_test_refused(&p.t, vw__paged_release(engine, engine->handles), VW_ERR_PARKED);
+    wake(&p);
+    vw_test_patterns_close(&p);
+}
+
+/* The budget ends half-way, and the device has no room for what left by then. What stayed can leave
+ * with the whole pool, and be freed there. */
+static void a_region_that_parks_in_part_knows_nothing_of_the_rest(void **state)
+{
+    (void)state;
+    vw_test_patterns p;
+    vw_pinned_budget *budget = NULL;
+    vw_device_ptr blocks[8];
+    const vw_park_options to_file = {
+        .struct_size = sizeof to_file, .folder = "/dev/shm", .is_promised = true};
+    assert_int_equal(vw_pinned_budget_create(3 * MIB, &budget), VW_OK);
+    vw_test_patterns_open(&p, &(vw_test_pool_setup){.engine = "vramwise",
+                                                    .capacity_bytes = 96 * MIB,
+                                                    .on_host = true,
+                                                    .pinned_budget = budget});
+    for (int i = 0; i < 8; i++)
+        blocks[i] = hold_in(&p, cache_id, MIB, "weights", true);
+    vw_test_ok(&p.t, vw_pool_set_fraction(p.t.pool, 0.01));
+    vw_test_refused(&p.t, park_region(&p, cache_id), VW_ERR_HOST_MEMORY);
+    uint64_t parked_bytes = vw_test_paged_stats(&p).parked_bytes;
+    assert_true(parked_bytes != 0 && parked_bytes < 8 * MIB);
+    vw_test_look_at_all(&p);
+    vw_test_ok(&p.t, vw_pool_set_fraction(p.t.pool, 1.0));
+    vw_test_ok(&p.t, vw_pool_park(p.t.pool, &to_file, NULL));
+    assert_int_equal(in_use_bytes(&p), 0);
+    p.has_bytes = false; /* nothing is mapped there while it is freed */
+    for (int i = 1; i < 8; i++)
+        vw_test_let_go(&p, blocks[i]);
+    p.has_bytes = true;
+    wake(&p);
+    assert_int_equal(vw_test_paged_stats(&p).parked_bytes, 0);
+    vw_test_look_at_all(&p);
+    vw_test_ok(&p.t, park_region(&p, cache_id)); /* one block is within the budget */
+    wake(&p);
+    vw_test_patterns_close(&p);
+    vw_pinned_budget_destroy(budget);
+}
+
 /* ---- files ----------------------------------------------------------------------------------- */
 
 static size_t files_in(const char *folder)
@@ -862,6 +950,9 @@ int main(void)
         cmocka_unit_test(nothing_of_a_parked_region_is_lent),
         cmocka_unit_test(a_region_without_data_is_dropped),
         cmocka_unit_test(regions_and_the_whole_pool_park_one_in_the_other),
+        cmocka_unit_test(a_parked_region_is_released_no_more_often_than_it_was_retained),
+        cmocka_unit_test(the_memory_of_a_parked_region_ends_with_its_parking),
+        cmocka_unit_test(a_region_that_parks_in_part_knows_nothing_of_the_rest),
         cmocka_unit_test(a_file_keeps_the_data_and_has_no_name),
         cmocka_unit_test(a_file_is_made_whatever_signals_come),
         cmocka_unit_test(a_request_waits_for_the_wake_as_long_as_asked),

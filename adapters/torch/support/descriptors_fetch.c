@@ -102,7 +102,7 @@ static void take_files(struct msghdr *received, packet *got)
     }
 }
 
-/* Bytes received; 0: the other end hung up; -1: errno says why. */
+/* Bytes received, 0 if it was a packet without any; -1: errno says why. */
 static ssize_t receive(int file, packet *got)
 {
     vw__descriptors_room room;
@@ -116,11 +116,17 @@ static ssize_t receive(int file, packet *got)
     do
         size = recvmsg(file, &header, MSG_CMSG_CLOEXEC);
     while (size < 0 && errno == EINTR);
-    if (size > 0) {
+    if (size >= 0) {
         take_files(&header, got);
         got->cut = header.msg_flags & (MSG_TRUNC | MSG_CTRUNC);
     }
     return size;
+}
+
+/* A packet without bytes may have descriptors; the end of a connection has none. */
+static bool is_hung_up(const packet *got, ssize_t size)
+{
+    return size == 0 && got->count == 0 && got->cut == 0;
 }
 
 /* What is wrong with an answer, or NULL. */
@@ -153,7 +159,7 @@ static outcome fetch_rest(int file, const vramwise_descriptor_offer *offer, int 
         if (send(file, &request, sizeof request, MSG_NOSIGNAL) != (ssize_t)sizeof request)
             return HUNG_UP;
         ssize_t size = receive(file, &got);
-        if (size == 0 || (size < 0 && errno == ECONNRESET))
+        if (is_hung_up(&got, size) || (size < 0 && errno == ECONNRESET))
             return HUNG_UP;
         if (size < 0) {
             if (errno == EAGAIN)

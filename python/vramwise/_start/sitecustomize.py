@@ -18,8 +18,11 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def _say(error):
-    os.write(2, b"vramwise: this program is not watched: %s: %s\n" % (
-        type(error).__name__.encode(), str(error).encode("utf-8", "replace")))
+    try:
+        os.write(2, b"vramwise: this program is not watched: %s: %s\n" % (
+            type(error).__name__.encode(), str(error).encode("utf-8", "replace")))
+    except Exception:
+        pass  # standard error is closed or full, or the error has no words
 
 
 class _Loader:

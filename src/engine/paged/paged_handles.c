@@ -403,6 +403,8 @@ vw_status vw__paged_end_handle(vw__paged_engine *engine, vw__paged_handle *handl
 vw_status vw__paged_release(vw__paged_engine *engine, vw__paged_handle *handle)
 {
     vw__paged_place *home = handle->home;
+    if (handle->parking != NULL) /* its parking ends it */
+        return vw__fail(VW_ERR_PARKED, "the memory at %#" PRIx64 " is parked", home->address);
     VW__TRY(see_to_records(engine));
     vw__block *block = vw__paged_block_around(handle);
     vw__paged_leave_home(engine, home, block);

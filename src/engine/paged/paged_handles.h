@@ -52,7 +52,8 @@ vw_status vw__paged_drop_ghost(vw__paged_engine *engine, vw__paged_place *ghost,
 void vw__paged_map_back(vw__paged_engine *engine, const vw__paged_handle *handle);
 /* A handle that is mapped nowhere goes back to the device, and its records with it. */
 vw_status vw__paged_end_handle(vw__paged_engine *engine, vw__paged_handle *handle);
-/* Gives a free handle without ghosts back to the device. Its streams have come to their end. */
+/* Gives a free handle without ghosts back to the device. Its streams have come to their end.
+ * VW_ERR_PARKED if it is parked. */
 vw_status vw__paged_release(vw__paged_engine *engine, vw__paged_handle *handle);
 /* At the engine's end: whatever is in it. */
 void vw__paged_abandon(vw__paged_engine *engine);

@@ -203,9 +203,13 @@ static vw_status check_parked(const paged_census *count)
     uint64_t listed_bytes = 0;
     for (const vw__paged_parking *parking = engine->parkings; parking != NULL;
          parking = parking->next)
-        for (size_t i = 0; i < parking->count; i++)
-            if (vw__paged_is_parked_in(parking, i))
-                listed_bytes += parking->items[i].handle->size_bytes;
+        for (size_t i = 0; i < parking->count; i++) {
+            if (parking->items[i].handle == NULL)
+                continue;
+            VW__ENGINE_CHECK(vw__paged_is_parked_in(parking, i),
+                             "a parking lists handle %zu, which is not parked there", i);
+            listed_bytes += parking->items[i].handle->size_bytes;
+        }
     VW__ENGINE_CHECK(bytes == engine->stats.parked_bytes && bytes == listed_bytes,
                      "%" PRIu64 " bytes are parked, listed %" PRIu64 ", counted %" PRIu64, bytes,
                      listed_bytes, engine->stats.parked_bytes);

@@ -13,7 +13,7 @@
 bool vw__paged_may_be_copied(const vw__paged_engine *engine, const vw__lane *lane)
 {
     const vw__private_pool *pool = lane->shelf->private_pool;
-    return (pool == NULL || pool->use_count == 0) &&
+    return (pool == NULL || !vw__private_is_in_use(pool)) &&
            !vw__engine_is_capturing(&engine->base, lane->stream);
 }
 

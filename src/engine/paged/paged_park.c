@@ -307,12 +307,10 @@ static void link_parking(vw__paged_engine *engine, vw__paged_parking *parking)
 {
     parking->next = engine->parkings;
     engine->parkings = parking;
-    if (parking->region == NULL) {
+    if (parking->region == NULL)
         engine->is_parked = true;
-    } else {
-        parking->region->is_parked = true;
-        parking->region->use_count++; /* nobody looks for free memory in a pool that is in use */
-    }
+    else
+        parking->region->is_parked = true; /* nobody looks for free memory in a pool in use */
     choose_table(engine);
 }
 
@@ -333,7 +331,8 @@ static void end_parking(vw__paged_engine *engine, vw__paged_parking *parking)
             parking->host.give_back(parking->host.context, scratch);
         }
         parking->region->is_parked = false;
-        (void)vw__private_release(&engine->base, parking->region->id);
+        if (vw__private_is_over(parking->region))
+            vw__private_drop(&engine->base, parking->region);
     }
     choose_table(engine);
     vw__host_free(parking->items);
@@ -341,15 +340,27 @@ static void end_parking(vw__paged_engine *engine, vw__paged_parking *parking)
     vw__host_free(parking);
 }
 
+/* After a call that got only half-way: a handle that is not parked here may be freed, or parked by
+ * another parking, which frees it. */
+static void keep_only_parked(vw__paged_parking *parking)
+{
+    for (size_t i = 0; i < parking->count; i++)
+        if (!vw__paged_is_parked_in(parking, i))
+            parking->items[i].handle = NULL;
+}
+
 static vw_status wake_parking(vw__paged_engine *engine, vw__paged_parking *parking,
                               vw_park_report *report)
 {
-    VW__TRY(forget_what_was_freed(engine, parking));
-    if (missing_bytes(parking) != 0)
-        VW__TRY(parking->region == NULL ? vw__paged_wake_tape(engine, parking, report)
-                                        : vw__paged_wake_region(engine, parking, report));
-    end_parking(engine, parking);
-    return VW_OK;
+    vw_status status = forget_what_was_freed(engine, parking);
+    if (status == VW_OK && missing_bytes(parking) != 0)
+        status = parking->region == NULL ? vw__paged_wake_tape(engine, parking, report)
+                                         : vw__paged_wake_region(engine, parking, report);
+    if (status == VW_OK)
+        end_parking(engine, parking);
+    else
+        keep_only_parked(parking);
+    return status;
 }
 
 /* It failed, and what is parked of it comes back, if it can. */
@@ -358,6 +369,7 @@ static vw_status undo_parking(vw__paged_engine *engine, vw__paged_parking *parki
 {
     char why[512];
     vw_park_report unread = {0};
+    keep_only_parked(parking);
     snprintf(why, sizeof why, "%s", vw_last_error());
     if (engine->failure != NULL || wake_parking(engine, parking, &unread) == VW_OK)
         return engine->failure != NULL ? vw__fail(VW_ERR_DEVICE, "%s", engine->failure)

@@ -7,7 +7,7 @@
 
 /* One handle of a parking. */
 typedef struct vw__paged_parked {
-    vw__paged_handle *handle; /* NULL: its blocks were freed, and it is gone */
+    vw__paged_handle *handle; /* NULL: gone, since its blocks were freed; or not parked here */
     vw_handle memory;         /* while it is woken: made for it, not yet its own; 0 = none */
     bool is_mapped;           /* `memory` is, at its addresses */
     uint32_t batch;           /* copied and unmapped together */
@@ -25,7 +25,7 @@ typedef struct vw__paged_span {
 struct vw__paged_parking {
     vw__paged_parking *next;
     vw__private_pool *region; /* NULL: the whole pool */
-    vw__paged_parked *items;  /* owned; by rising address */
+    vw__paged_parked *items;  /* owned; by rising address; between two calls none but parked ones */
     size_t count;
 
     /* The whole pool's. */

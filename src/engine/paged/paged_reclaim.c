@@ -297,7 +297,7 @@ static vw_status give_all_back(const trimming *trim)
 static bool has_ended_pool(const vw__paged_engine *engine)
 {
     for (const vw__private_pool *pool = engine->base.private_pools; pool != NULL; pool = pool->next)
-        if (pool->use_count == 0)
+        if (!vw__private_is_in_use(pool))
             return true;
     return false;
 }

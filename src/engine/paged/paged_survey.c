@@ -96,7 +96,8 @@ vw_status vw__paged_survey_all(vw__paged_engine *engine)
     for (int kind = VW__ENGINE_SMALL; kind <= VW__ENGINE_LARGE; kind++)
         VW__TRY(survey_shelf(engine, &engine->base.shelves[kind]));
     for (const vw__private_pool *pool = engine->base.private_pools; pool != NULL; pool = pool->next)
-        for (int kind = VW__ENGINE_SMALL; kind <= VW__ENGINE_LARGE && pool->use_count == 0; kind++)
+        for (int kind = VW__ENGINE_SMALL; kind <= VW__ENGINE_LARGE && !vw__private_is_in_use(pool);
+             kind++)
             VW__TRY(survey_shelf(engine, &pool->shelves[kind]));
     return VW_OK;
 }

@@ -145,7 +145,7 @@ vw_status vw__paged_release_whole(vw__paged_engine *engine, const vw_private_id 
                                   uint64_t *given_bytes)
 {
     for (vw__private_pool *pool = engine->base.private_pools; pool != NULL; pool = pool->next) {
-        if (pool->use_count != 0 || !pool->one_handle ||
+        if (vw__private_is_in_use(pool) || !pool->one_handle ||
             (only != NULL && !vw__private_id_same(pool->id, *only)))
             continue;
         for (int kind = VW__ENGINE_SMALL; kind <= VW__ENGINE_LARGE; kind++)
