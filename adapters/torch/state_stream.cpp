@@ -625,7 +625,8 @@ bool StateStream::is_due(const Lane &lane, const Piece &piece, bool is_for_step)
     if (is_for_step)
         index = std::max(index, lane.planned_step_mark);
     const bool is_planned = index < lane.back_bytes.size();
-    uint64_t wanted_bytes = is_planned ? lane.leave_bytes - lane.back_bytes[index] : lane.stay_bytes;
+    uint64_t wanted_bytes =
+        is_planned ? lane.leave_bytes - lane.back_bytes[index] : lane.stay_bytes;
     if (!is_on())
         wanted_bytes = 0;
     return lane.bytes_in[away] >= wanted_bytes + piece.size_bytes;

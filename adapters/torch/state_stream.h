@@ -70,7 +70,7 @@ class StateStream
     // `make_room(device, size, is_ahead)`: takes Python's lock, and binds pieces out. True: memory
     // was freed. `is_ahead`: nothing lacks yet, so only what leaves anyway, and wait() accordingly.
     using RoomMaker = int (*)(int device, unsigned long long size_bytes, int is_ahead);
-    using LockCheck = int (*)(); // PyGILState_Check()
+    using LockCheck = int (*)();  // PyGILState_Check()
     using Clock = uint64_t (*)(); // in ns
 
     // `devices` is indexed by the number of the GPU.

@@ -139,8 +139,8 @@ void vramwise_torch_stream_stage(const unsigned long long *tensors, size_t count
 int vramwise_torch_stream_use_staged(unsigned long long tensor, unsigned long long shell)
 {
     return static_cast<int>(with_stream([&](vramwise_torch::StateStream &stream) {
-        return stream.use_staged(
-            named(tensor, 0), static_cast<c10::TensorImpl *>(vramwise_torch::pointer_to(shell)));
+        return stream.use_staged(named(tensor, 0),
+                                 static_cast<c10::TensorImpl *>(vramwise_torch::pointer_to(shell)));
     }));
 }
 

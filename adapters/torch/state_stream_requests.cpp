@@ -189,8 +189,7 @@ void StateStream::finish_trial_step(DevicePools &device)
         std::lock_guard<YieldingMutex> hold(lock_);
         Lane &lane = lane_of(device);
         if (!lane.pace.is_trial() || is_parked_ ||
-            (lane.step_end == 0 &&
-             gpu.table->event_create(gpu.context, &lane.step_end) != VW_OK) ||
+            (lane.step_end == 0 && gpu.table->event_create(gpu.context, &lane.step_end) != VW_OK) ||
             gpu.table->event_record(gpu.context, lane.step_end, current_stream_on(device)) != VW_OK)
             return;
         end = lane.step_end;

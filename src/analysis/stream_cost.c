@@ -243,8 +243,8 @@ static void bind_ahead(playing *play, size_t mark)
 {
     uint64_t stayed_bytes = vw__min_u64(play->found_bytes, play->plan->leave_bytes);
     uint64_t wanted_bytes =
-        stayed_bytes + vw_schedule_left_bytes(play->plan->leave_bytes - stayed_bytes,
-                                              play->need_mark, mark);
+        stayed_bytes +
+        vw_schedule_left_bytes(play->plan->leave_bytes - stayed_bytes, play->need_mark, mark);
     if (mark <= play->need_mark && play->state_away_bytes < wanted_bytes)
         bind_state(play,
                    vw__min_u64(wanted_bytes - play->state_away_bytes, play->state_copied_bytes));

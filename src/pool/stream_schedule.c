@@ -101,8 +101,8 @@ uint64_t vw_schedule_stream(const uint64_t *live_bytes, size_t mark_count, uint6
 uint64_t vw_schedule_stay_bytes(const uint64_t *live_bytes, size_t mark_count, uint64_t limit_bytes,
                                 uint64_t leave_bytes, uint64_t hidden_bytes)
 {
-    uint64_t turning_bytes = vw__max_u64(
-        leave_bytes, lacking_bytes_at_most(live_bytes, mark_count, limit_bytes));
+    uint64_t turning_bytes =
+        vw__max_u64(leave_bytes, lacking_bytes_at_most(live_bytes, mark_count, limit_bytes));
     uint64_t beyond_bytes = turning_bytes - vw__min_u64(hidden_bytes, turning_bytes);
     return vw__min_u64(beyond_bytes, leave_bytes);
 }

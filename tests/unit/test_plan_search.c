@@ -573,9 +573,9 @@ static void spilling_costs_what_the_state_takes_over_the_bus(void **state)
     assert_true(vw__plan_state_bytes_per_weight(&to) == 0);
 }
 
-/* Of one weight, with 8 bytes of state that take 0.32 ns each way: 6 take turns beside a forward pass
- * of 0.16 ns and a backward pass of 0.32, the rest stays; a step of ten times that hides all of
- * it. */
+/* Of one weight, with 8 bytes of state that take 0.32 ns each way: 6 take turns beside a forward
+ * pass of 0.16 ns and a backward pass of 0.32, the rest stays; a step of ten times that hides all
+ * of it. */
 static void with_streams_spilling_costs_what_the_passes_do_not_hide(void **state)
 {
     (void)state;
@@ -593,7 +593,7 @@ static void with_streams_spilling_costs_what_the_passes_do_not_hide(void **state
     to.batch = 80;
     slowdown = vw__plan_slowdown_of(VW__PLAN_CHANGE_OFFLOAD, &from, &to, 0);
     assert_true(slowdown.factor > 1.004 && slowdown.factor < 1.006); /* to map it is left */
-    to.optimizer = VW_OPTIMIZER_LION; /* not of torch.optim */
+    to.optimizer = VW_OPTIMIZER_LION;                                /* not of torch.optim */
     assert_false(vw__plan_spill_streams(&to));
 }
 

@@ -149,7 +149,8 @@ static void half_of_the_computation_hides_copies(void **state)
     const uint64_t ms = 1000 * 1000, gib_ns = 20 * ms;
     assert_int_equal(vw_schedule_hidden_bytes(120 * ms, 0, 0, gib_ns), 3 * GIB);
     /* Two GiB are used on the host, in 46 ms. */
-    assert_in_range(vw_schedule_hidden_bytes(166 * ms, 0, 2 * GIB, gib_ns), 3 * GIB - 1, 3 * GIB + 1);
+    assert_in_range(vw_schedule_hidden_bytes(166 * ms, 0, 2 * GIB, gib_ns), 3 * GIB - 1,
+                    3 * GIB + 1);
     /* A third of the computation hides two GiB. */
     assert_int_equal(vw_schedule_hidden_bytes(120 * ms, 2 * GIB, 0, gib_ns), 3 * GIB);
     /* Of three the forward pass waits for one. */
