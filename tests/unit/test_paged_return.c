@@ -52,6 +52,40 @@ static void a_step_whose_peak_fills_the_device_keeps_it_on_the_host(void **state
     vw_test_patterns_close(&p);
 }
 
+static bool gives_nothing(void *context, uint64_t size_bytes)
+{
+    (void)context;
+    (void)size_bytes;
+    return false;
+}
+
+/* Steps that leave a 32nd of the device free: that is enough where the program makes room itself,
+ * since it fills the device more than others dare to. */
+static void less_has_to_stay_free_where_the_program_makes_room(void **state)
+{
+    (void)state;
+    for (int has_help = 0; has_help < 2; has_help++) {
+        vw_test_patterns p;
+        vw_test_patterns_open(&p,
+                              &(vw_test_pool_setup){.engine = "vramwise",
+                                                    .capacity_bytes = 64 * MIB,
+                                                    .spill_bytes = 64 * MIB,
+                                                    .on_host = true,
+                                                    .make_room = has_help ? gives_nothing : NULL});
+        vw_device_ptr kept = hold(&p, 30 * MIB);
+        vw_test_ok(&p.t, vw_advise(p.t.pool, kept, VW_ADVISE_COLD));
+        vw_test_let_go(&p, hold(&p, 60 * MIB));
+        assert_true(spilled_bytes(&p) > 0);
+        for (int step = 0; step < 3 * PATIENCE; step++) {
+            vw_test_let_go(&p, hold(&p, 32 * MIB));
+            mark_steps(&p, 1);
+        }
+        assert_int_equal(spilled_bytes(&p) == 0, has_help);
+        assert_nothing_is_lost(&p);
+        vw_test_patterns_close(&p);
+    }
+}
+
 /* Phases that change just after memory has come back: each return is regretted, and the next takes
  * twice as long. */
 static void a_return_that_is_regretted_makes_the_next_one_later(void **state)
@@ -405,6 +439,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_left_comes_back_after_quiet_steps_with_room),
+        cmocka_unit_test(less_has_to_stay_free_where_the_program_makes_room),
         cmocka_unit_test(a_step_whose_peak_fills_the_device_keeps_it_on_the_host),
         cmocka_unit_test(a_return_that_is_regretted_makes_the_next_one_later),
         cmocka_unit_test(hot_blocks_come_back_first),
