@@ -750,8 +750,9 @@ static void a_step_can_use_what_is_on_the_host_in_blocks_of_the_device(void **)
     assert_true(is_on_device(adapter, state) && state.is_filled_with(4));
 }
 
-// Whoever reads it on the stream of the step reads what the step made.
-static void what_a_step_made_is_on_the_host_for_all_that_follows_on_its_stream(void **)
+// The stream of the step waits for the copy, and the copy for what is queued there: the block may
+// be in use.
+static void a_block_is_filled_behind_its_stream_and_used_behind_the_copy(void **)
 {
     Adapter &adapter = streaming_adapter();
     State state(adapter.allocate(8 * part));
@@ -759,17 +760,82 @@ static void what_a_step_made_is_on_the_host_for_all_that_follows_on_its_stream(v
     vw_device *device = opened_device(0);
     Shell shell;
     assert_int_equal(vw_device_hold_streams(device, true), VW_OK);
+    const vw_device_event before = work_on(device, 0);
     assert_int_equal(stage(state), 8 * part);
     assert_int_equal(vramwise_torch_stream_use_staged(state.tensor(), shell.tensor()), 1);
-    const vw_device_event copied_in = work_on(device, 0);
-    assert_false(is_over(device, copied_in)); // it is behind the copy
-    assert_int_equal(vramwise_torch_stream_unstage(state.tensor(), shell.tensor()), 1);
-    const vw_device_event copied_out = work_on(device, 0);
+    const vw_device_event behind = work_on(device, 0);
     assert_int_equal(vw_device_complete(device, 0), VW_OK);
-    assert_false(is_over(device, copied_out)); // behind streams that are held
+    assert_true(is_over(device, before) && !is_over(device, behind));
+    const vw_device_event other = work_on(device, 0);
+    vramwise_torch_stream_wait(state.tensor(), state.object(), 0); // for the copy
+    assert_int_equal(vw_device_complete(device, 0), VW_OK);
+    assert_true(is_over(device, behind) && is_over(device, other));
     assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
-    assert_true(is_over(device, copied_in) && is_over(device, copied_out));
-    assert_true(state.is_filled_with(1));
+}
+
+static void a_copy_into_a_block_waits_for_the_work_that_is_queued_there(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State state(adapter.allocate(8 * part));
+    begin_step_on_host(adapter, state);
+    vw_device *device = opened_device(0);
+    assert_int_equal(vw_device_hold_streams(device, true), VW_OK);
+    const vw_device_event before = work_on(device, 0);
+    assert_int_equal(stage(state), 8 * part);
+    assert_false(is_over(device, before));
+    vramwise_torch_stream_wait(state.tensor(), state.object(), 0); // for the copy
+    assert_true(is_over(device, before));
+    assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
+}
+
+// Whoever reads it on the stream of the step reads what the step made.
+static void what_a_step_made_is_on_the_host_for_all_that_follows_on_its_stream(void **)
+{
+    for (bool looks_at_stream : {false, true}) {
+        Adapter &adapter = streaming_adapter();
+        State state(adapter.allocate(8 * part));
+        begin_step_on_host(adapter, state);
+        vw_device *device = opened_device(0);
+        Shell shell;
+        assert_int_equal(stage(state), 8 * part);
+        assert_int_equal(vramwise_torch_stream_use_staged(state.tensor(), shell.tensor()), 1);
+        assert_int_equal(vw_device_hold_streams(device, true), VW_OK);
+        const vw_device_event kernel = work_on(device, 0);
+        assert_int_equal(vramwise_torch_stream_unstage(state.tensor(), shell.tensor()), 1);
+        const vw_device_event reader = work_on(device, 0);
+        if (looks_at_stream) {
+            assert_int_equal(vw_device_complete(device, 0), VW_OK);
+            assert_true(is_over(device, kernel) && !is_over(device, reader));
+        } else {
+            vramwise_torch_stream_wait(state.tensor(), state.object(), 0); // for the copy
+            assert_true(is_over(device, kernel));
+        }
+        assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
+        assert_true(is_over(device, reader) && state.is_filled_with(1));
+    }
+}
+
+// Else the time of a step would say little: the host runs ahead.
+static void while_steps_are_timed_each_ends_with_the_gpu(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State a(adapter.allocate(8 * part)), b(adapter.allocate(8 * part));
+    a.fill(0);
+    b.fill(0);
+    end_step({&a, &b});
+    step_ns = part_ns;
+    assert_true(found_on_host(adapter, {&a, &b}, 3) == std::vector<int>({0, 0, 0}));
+    vw_device *device = opened_device(0);
+    for (bool is_timed : {true, true, true, false}) {
+        begin_step(a);
+        begin_step(b);
+        assert_int_equal(vw_device_hold_streams(device, true), VW_OK);
+        const vw_device_event work = work_on(device, 0);
+        end_step({&a, &b});
+        assert_int_equal(is_over(device, work), is_timed);
+        assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
+        pass(adapter, 6);
+    }
 }
 
 static void nothing_is_lent_out_of_turn(void **)
@@ -783,7 +849,10 @@ static void nothing_is_lent_out_of_turn(void **)
     end_step({&state});
     assert_int_equal(stage(state), 0); // on the device
     void *crowd = adapter.raw_alloc(28 * part);
+    assert_false(is_on_device(adapter, state));
+    adapter.raw_delete(crowd);
     assert_int_equal(stage(state), 0); // no step has begun
+    crowd = adapter.raw_alloc(28 * part);
     assert_false(begin_step(state));
     assert_int_equal(stage(state), 0); // no room
     adapter.raw_delete(crowd);
@@ -1054,7 +1123,10 @@ int main()
         cmocka_unit_test(without_room_a_step_finds_it_on_the_host_and_its_writes_stay),
         cmocka_unit_test(what_the_passes_do_not_hide_stays_on_the_host),
         cmocka_unit_test(a_step_can_use_what_is_on_the_host_in_blocks_of_the_device),
+        cmocka_unit_test(a_block_is_filled_behind_its_stream_and_used_behind_the_copy),
+        cmocka_unit_test(a_copy_into_a_block_waits_for_the_work_that_is_queued_there),
         cmocka_unit_test(what_a_step_made_is_on_the_host_for_all_that_follows_on_its_stream),
+        cmocka_unit_test(while_steps_are_timed_each_ends_with_the_gpu),
         cmocka_unit_test(nothing_is_lent_out_of_turn),
         cmocka_unit_test(nothing_returns_while_requests_go_to_a_private_pool),
         cmocka_unit_test(while_the_process_is_parked_nothing_is_copied),
