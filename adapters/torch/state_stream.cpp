@@ -685,9 +685,12 @@ uint64_t StateStream::stage(NamedTensor tensor, uint64_t kept_bytes)
     if (!take_block(*piece->device, room_bytes - std::min(kept_bytes, room_bytes),
                     piece->size_bytes, current, &piece->back))
         return 0;
+    const vw_stream writer = piece->home; // of the host's copy
+    piece->home = current;
     put(*piece, returning);
     // The block may be in use by work that is queued on its stream.
-    if (!lane.copies.is_behind(*piece->device, lane.copies.in, current) ||
+    if (!lane.copies.is_behind(*piece->device, lane.copies.in, writer) ||
+        !lane.copies.is_behind(*piece->device, lane.copies.in, current) ||
         !copy(lane, *piece, false)) {
         drop_block(*piece);
         return 0;
@@ -715,6 +718,7 @@ bool StateStream::use_staged(NamedTensor tensor, c10::TensorImpl *shell)
     storage->set_nbytes(piece->size_bytes);
     piece->back = VW_NULL;
     put(*piece, away);
+    lane_of(*piece->device).lent_bytes += piece->size_bytes;
     return true;
 }
 
@@ -758,6 +762,8 @@ bool StateStream::unstage(NamedTensor tensor, c10::TensorImpl *shell)
     if (piece == nullptr || piece->place != away || storage->nbytes() != piece->size_bytes ||
         !write_back(lane_of(*piece->device), *piece, address_of(storage->data_ptr().get())))
         return false;
+    uint64_t &lent_bytes = lane_of(*piece->device).lent_bytes;
+    lent_bytes -= std::min(lent_bytes, piece->size_bytes);
     freed = storage->set_data_ptr(c10::DataPtr(nullptr, storage->data_ptr().device()));
     storage->set_nbytes(0);
     hold.unlock();

@@ -217,7 +217,9 @@ class StateStream
         std::vector<vw_device_event> spare_events;
         StreamCounts counts;
         StreamPace pace;
-        uint64_t pumped_bytes = 0; // that pump() has had copied, in all
+        vw_device_event trial_end = 0; // of a step that is timed
+        uint64_t lent_bytes = 0;       // in blocks that use_staged() handed out in this step
+        uint64_t pumped_bytes = 0;     // that pump() has had copied, in all
     };
     struct Holders {
         uint32_t references, tensor_uses, storage_uses;
@@ -274,8 +276,8 @@ class StateStream
                               std::vector<c10::DataPtr> &freed);
     static bool begin_ending(Lane &lane, DevicePools &device);
     void pump_device(DevicePools &device);
-    void finish_trial_step(DevicePools &device);
-    void make_plan(Lane &lane, DevicePools &device);
+    bool finish_trial_step(DevicePools &device);
+    void make_plan(Lane &lane, DevicePools &device, bool is_finished);
     bool has_state_to_move(const DevicePools &device);
     bool has_other_devices(const DevicePools &device) const;
     uint64_t shortfall_bytes(DevicePools &device, uint64_t size_bytes, bool is_missed);

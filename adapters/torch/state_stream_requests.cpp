@@ -170,8 +170,8 @@ void StateStream::look_at_request(DevicePools &device, uint64_t size_bytes)
             begin_returns(lane, device);
         const uint64_t live_bytes = live_bytes_of(device);
         ahead_bytes = is_parked_ ? 0 : due_ahead_bytes(lane, device);
-        mark(lane, live_bytes - lane.left_bytes - lane.ending_bytes + lane.bytes_in[away] +
-                       lane.saved->counts().away_bytes + size_bytes);
+        mark(lane, live_bytes - lane.left_bytes - lane.ending_bytes - lane.lent_bytes +
+                       lane.bytes_in[away] + lane.saved->counts().away_bytes + size_bytes);
         if (ahead_bytes == 0 && live_bytes + size_bytes <= lane.copies.limit_bytes)
             return;
     }
@@ -180,8 +180,9 @@ void StateStream::look_at_request(DevicePools &device, uint64_t size_bytes)
     make_room(device, size_bytes, false); // the pool would try everything else before it asks
 }
 
-// Whoever times a step has to know when the GPU is through with it.
-void StateStream::finish_trial_step(DevicePools &device)
+// Whoever times a step has to know when the GPU is through with it. False: nobody times it, or
+// nobody can tell.
+bool StateStream::finish_trial_step(DevicePools &device)
 {
     const vw_device &gpu = *device.device;
     vw_device_event end = 0;
@@ -189,22 +190,25 @@ void StateStream::finish_trial_step(DevicePools &device)
         std::lock_guard<YieldingMutex> hold(lock_);
         Lane &lane = lane_of(device);
         if (!lane.pace.is_trial() || is_parked_ ||
-            (lane.step_end == 0 && gpu.table->event_create(gpu.context, &lane.step_end) != VW_OK) ||
-            gpu.table->event_record(gpu.context, lane.step_end, current_stream_on(device)) != VW_OK)
-            return;
-        end = lane.step_end;
+            (lane.trial_end == 0 &&
+             gpu.table->event_create(gpu.context, &lane.trial_end) != VW_OK) ||
+            gpu.table->event_record(gpu.context, lane.trial_end, current_stream_on(device)) !=
+                VW_OK)
+            return false;
+        end = lane.trial_end;
     }
-    (void)gpu.table->event_synchronize(gpu.context, end); // else the time says less
+    return gpu.table->event_synchronize(gpu.context, end) == VW_OK;
 }
 
-void StateStream::make_plan(Lane &lane, DevicePools &device)
+void StateStream::make_plan(Lane &lane, DevicePools &device, bool is_finished)
 {
     const std::vector<uint64_t> &marks = lane.marks;
     const uint64_t limit_bytes = limit_bytes_of(device);
     uint64_t state_bytes = 0;
     for (uint64_t bytes : lane.bytes_in)
         state_bytes += bytes;
-    lane.pace.end_step(clock_(), lane.leave_bytes, lane.saved->lacking_bytes());
+    lane.pace.end_step(clock_(), lane.leave_bytes, lane.saved->lacking_bytes(), is_finished);
+    lane.lent_bytes = 0;
     lane.copies.limit_bytes = limit_bytes;
     lane.planned_per_mark = lane.per_mark;
     lane.planned_step_mark = lane.requests_before_step / lane.per_mark;
@@ -225,13 +229,12 @@ void StateStream::make_plan(Lane &lane, DevicePools &device)
 
 uint64_t StateStream::plan(DevicePools &device, bool is_step_end)
 {
-    if (is_step_end)
-        finish_trial_step(device);
+    const bool is_finished = is_step_end && finish_trial_step(device);
     std::lock_guard<YieldingMutex> hold(lock_);
     Lane &lane = lane_of(device);
     if (is_step_end) {
         forget_dead();
-        make_plan(lane, device);
+        make_plan(lane, device, is_finished);
         lane.ahead_bytes = 0;
         lane.moment_count = 0;
         lane.patience = step_patience;

@@ -827,6 +827,7 @@ static void while_steps_are_timed_each_ends_with_the_gpu(void **)
     assert_true(found_on_host(adapter, {&a, &b}, 3) == std::vector<int>({0, 0, 0}));
     vw_device *device = opened_device(0);
     for (bool is_timed : {true, true, true, false}) {
+        pass(adapter, 6);
         begin_step(a);
         begin_step(b);
         assert_int_equal(vw_device_hold_streams(device, true), VW_OK);
@@ -834,7 +835,45 @@ static void while_steps_are_timed_each_ends_with_the_gpu(void **)
         end_step({&a, &b});
         assert_int_equal(is_over(device, work), is_timed);
         assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
-        pass(adapter, 6);
+    }
+}
+
+// An optimizer on a stream of its own has stepped before the one that ends steps: what is copied of
+// its state has to wait for its stream, whether steps are timed or not.
+static void a_timed_step_ends_with_no_stream_but_its_own(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State a(adapter.allocate(4 * part), 4 * part), c(adapter.allocate(4 * part), 4 * part);
+    stand_in_set_stream(9);
+    State b(adapter.allocate(4 * part), 4 * part), d(adapter.allocate(4 * part), 4 * part);
+    stand_in_set_stream(0);
+    step_ns = 10 * part_ns;
+    vw_device *device = opened_device(0);
+    end_step({&a, &c});
+    for (int step = 0; step < 4; step++) {
+        const bool is_timed = step == 3;
+        pass(adapter, is_timed ? 1 : 6); // the next needs no more
+        for (State *state : {&a, &c, &b, &d})
+            begin_step(*state);
+        assert_int_equal(vw_device_hold_streams(device, is_timed), VW_OK);
+        stand_in_set_stream(9);
+        const vw_device_event write = work_on(device, 9);
+        for (State *state : {&b, &d}) {
+            vramwise_torch_stream_add(state->tensor(), state->object());
+            move(*state, VRAMWISE_TORCH_NOTE_STEP);
+        }
+        const unsigned long long wanted_bytes = vramwise_torch_stream_plan(0, 0);
+        if (wanted_bytes != 0)
+            move(b, VRAMWISE_TORCH_COPY_OUT);
+        stand_in_set_stream(0);
+        end_step({&a, &c});
+        if (is_timed) {
+            assert_true(wanted_bytes != 0 && !is_over(device, write));
+            finish_copy(adapter, b);
+            assert_true(is_over(device, write));
+            assert_int_equal(vw_device_hold_streams(device, false), VW_OK);
+        }
+        movable = {&a, &c, &b, &d};
     }
 }
 
@@ -1127,6 +1166,7 @@ int main()
         cmocka_unit_test(a_copy_into_a_block_waits_for_the_work_that_is_queued_there),
         cmocka_unit_test(what_a_step_made_is_on_the_host_for_all_that_follows_on_its_stream),
         cmocka_unit_test(while_steps_are_timed_each_ends_with_the_gpu),
+        cmocka_unit_test(a_timed_step_ends_with_no_stream_but_its_own),
         cmocka_unit_test(nothing_is_lent_out_of_turn),
         cmocka_unit_test(nothing_returns_while_requests_go_to_a_private_pool),
         cmocka_unit_test(while_the_process_is_parked_nothing_is_copied),

@@ -11,10 +11,11 @@ struct Steps {
     StreamPace pace;
     uint64_t now_ns = 0;
 
-    void end(uint64_t step_ms, uint64_t state_bytes = 4 * GiB, uint64_t saved_bytes = 0)
+    void end(uint64_t step_ms, uint64_t state_bytes = 4 * GiB, uint64_t saved_bytes = 0,
+             bool is_finished = true)
     {
         now_ns += step_ms * ms;
-        pace.end_step(now_ns, state_bytes, saved_bytes);
+        pace.end_step(now_ns, state_bytes, saved_bytes, is_finished);
     }
     // Whether a trial begins within so many of them. Ends it.
     bool begins_trial(uint64_t step_ms, int count, uint64_t state_bytes = 4 * GiB)
@@ -77,6 +78,24 @@ static void another_trial_comes_when_much_else_leaves_and_not_soon(void **)
     assert_true(steps.begins_trial(100, 4, 3 * GiB));
 }
 
+// A step without need, one that needs much less, one that nobody waited for.
+static void a_trial_of_steps_that_are_not_alike_is_given_up_for_a_while(void **)
+{
+    for (int odd : {0, 1, 2}) {
+        Steps steps;
+        steps.end(100);
+        steps.end(100);
+        assert_true(steps.pace.is_trial());
+        steps.end(100);
+        steps.end(100, odd == 0 ? 0 : odd == 1 ? 2 * GiB : 4 * GiB, 0, odd != 2);
+        assert_false(steps.pace.is_trial());
+        assert_int_equal(steps.pace.hidden_bytes(), UINT64_MAX);
+        assert_false(steps.begins_trial(100, 60)); // in which the bytes are those of the first
+        assert_true(steps.begins_trial(100, 4));
+        assert_true(steps.pace.hidden_bytes() < UINT64_MAX);
+    }
+}
+
 // The bus is as fast as it was at its best: copies wait for others, too.
 static void copies_say_how_fast_the_bus_is(void **)
 {
@@ -97,6 +116,7 @@ int main()
         cmocka_unit_test(a_trial_is_three_steps_of_which_the_last_two_count),
         cmocka_unit_test(saved_tensors_take_turns_meanwhile),
         cmocka_unit_test(another_trial_comes_when_much_else_leaves_and_not_soon),
+        cmocka_unit_test(a_trial_of_steps_that_are_not_alike_is_given_up_for_a_while),
         cmocka_unit_test(copies_say_how_fast_the_bus_is),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

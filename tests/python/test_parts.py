@@ -94,7 +94,8 @@ class Parts(unittest.TestCase):
                 [Tensor(0, is_cuda=False) for _ in sizes]]
 
     def with_state(self, *sizes):
-        """The same, with a state."""
+        """The same, with a state, for an optimizer whose state may be lent blocks."""
+        self.parts.may_stage = True
         lists = self.lists(*sizes)
         lists[2] = [Tensor(size) for size in sizes]
         self.adapter.sizes = {id(tensor): tensor.size for tensor in lists[2]}
@@ -147,7 +148,7 @@ class Parts(unittest.TestCase):
             worked += tensors[2]
             self.assertIs(device, 0)
         self.assertEqual(self.adapter.asked, [
-            "stage [40] beside 160", "use 40", "stage [30] beside 120", "work [40]", "end 40",
+            "stage [40] beside 160", "use 40", "stage [30] beside 160", "work [40]", "end 40",
             "stage [41] beside 164", "work [30]", "use 41", "stage [64] beside 256", "work [41]", "end 41", "work [64]"])
         lent, state = [worked[0], worked[2]], lists[2]
         self.assertEqual([worked[1], worked[3]], [state[1], state[3]])
@@ -177,10 +178,19 @@ class Parts(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "could not be copied back to host memory"):
             list(self.group(self.with_state(40, 30)).items())
 
-    def test_a_fused_step_uses_what_is_on_the_host_there(self):
-        self.parts.is_wanted = self.parts.is_fused = True
+    def test_all_of_a_part_is_copied_back_that_can_be(self):
+        self.parts.is_wanted = self.adapter.fails = True
+        self.adapter.away = (20, 21)
+        with self.assertRaises(RuntimeError):
+            list(self.group(self.with_state(20, 21, 64)).items())
+        self.assertEqual([line for line in self.adapter.asked if line.startswith("end")], ["end 20", "end 21"])
+
+    def test_other_steps_use_what_is_on_the_host_there(self):
+        self.parts.is_wanted = True
         self.adapter.away = (40,)
-        self.assertEqual(self.sizes(self.with_state(40, 30)), [[40, 30]])
+        lists = self.with_state(40, 30)
+        self.parts.may_stage = False
+        self.assertEqual(self.sizes(lists), [[40, 30]])
         self.assertEqual(self.adapter.asked, [])
 
     def test_a_pytorch_without_the_function_is_left_alone(self):

@@ -6,7 +6,7 @@ elsewhere during the step. All of these optimizers, and the fused ones, ask one 
 together. Ours answers with shorter lists: the same operations on the same tensors, fewer at a time.
 
 Foreach optimizers pass over their state several times, each time over the bus if it is in host memory. So a part's
-state is lent blocks of the GPU: the next part is copied in and the part before copied out while a part is worked on
+state is lent blocks of the GPU: the next part is copied in while a part is worked on and copied out
 (_Staged). What a part works on are tensors of the same shape and bytes, and what it leaves in them is the state's. A
 fused optimizer passes over it once, in both directions at the same time, so it uses the host's.
 
@@ -43,9 +43,9 @@ class Staging:
     def is_wanted(self, weight: Any) -> bool:
         return bool(weight.is_cuda and self._adapter.vramwise_torch_stream_away(weight.device.index))
 
-    def begin(self, lists: List[List[Any]]) -> List[_Loan]:
-        """Has copied in what of a part is away, as far as there is room."""
-        weights = sum(weight.numel() * weight.element_size() for weight in lists[0])
+    def begin(self, lists: List[List[Any]], before: List[List[Any]]) -> List[_Loan]:
+        """Has copied in what of a part is away, as far as there is room, also for the work of the part before."""
+        weights = max(sum(weight.numel() * weight.element_size() for weight in part[0]) for part in (lists, before))
         loans = [_Loan(number, index, tensor) for number, tensors in enumerate(lists) if number > 1  # weights, gradients
                  for index, tensor in enumerate(tensors)
                  if tensor is not None and tensor.is_cuda and tensor.numel() * tensor.element_size() >= _LEAST_BYTES]
@@ -68,10 +68,9 @@ class Staging:
         return lists
 
     def end(self, loans: List[_Loan]) -> None:
-        for loan in loans:
-            if loan.shell is not None and not self._adapter.vramwise_torch_stream_unstage(loan.tensor._cdata,
-                                                                                           loan.shell._cdata):
-                raise RuntimeError("vramwise: a part of an optimizer's state could not be copied back to host memory")
+        used = [loan for loan in loans if loan.shell is not None]
+        if not all([self._adapter.vramwise_torch_stream_unstage(loan.tensor._cdata, loan.shell._cdata) for loan in used]):
+            raise RuntimeError("vramwise: a part of an optimizer's state could not be copied back to host memory")
 
 
 class _Staged(Dict[Any, Any]):
@@ -83,11 +82,11 @@ class _Staged(Dict[Any, Any]):
 
     def items(self) -> Any:
         parts = list(super().items())
-        coming = self._staging.begin(parts[0][1][0]) if parts else []
+        coming = self._staging.begin(parts[0][1][0], parts[0][1][0])
         for number, (key, (lists, indices)) in enumerate(parts):
             loans = coming
             used = self._staging.use(lists, loans)
-            coming = self._staging.begin(parts[number + 1][1][0]) if number + 1 < len(parts) else []
+            coming = self._staging.begin(parts[number + 1][1][0], lists) if number + 1 < len(parts) else []
             try:
                 yield key, (used, indices)
             finally:  # also if the part's work fails
@@ -104,7 +103,7 @@ class StepInParts:
     def __init__(self, torch: Any, staging: Staging) -> None:
         self._torch, self._staging = torch, staging
         self.is_wanted = False
-        self.is_fused = False  # the optimizer that steps next
+        self.may_stage = False  # the optimizer that steps now goes through its parts once, one after the other
 
     def begin(self) -> None:
         """From here on, while it is wanted."""
@@ -124,27 +123,25 @@ class StepInParts:
         parts: Dict[Any, Any] = {}
         is_staged = False
         for key, (lists, indices) in groups.items():
-            is_away = not self.is_fused and self._is_plain_all(lists) and self._staging.is_wanted(lists[0][0])
+            is_plain = all(self._is_plain(tensor, lists[0][0]) for tensors in lists for tensor in tensors)
+            is_away = is_plain and self.may_stage and self._staging.is_wanted(lists[0][0])
             is_staged |= is_away
-            for number, (first, last) in enumerate(self._ranges(lists, _STAGED_PART_BYTES if is_away else _PART_BYTES)):
+            ranges = self._ranges(lists[0], _STAGED_PART_BYTES if is_away else _PART_BYTES) if is_plain else [(0, len(lists[0]))]
+            for number, (first, last) in enumerate(ranges):
                 name = key if number == 0 else (key[0], (key[1], number))
                 parts[name] = ([tensors[first:last] for tensors in lists], indices[first:last])
         return _Staged(parts, self._staging) if is_staged else parts
 
-    def _ranges(self, lists: List[List[Any]], part_bytes: int) -> Iterator[Tuple[int, int]]:
-        weights = lists[0]
+    @staticmethod
+    def _ranges(weights: List[Any], part_bytes: int) -> Iterator[Tuple[int, int]]:
         first, size = 0, 0
-        if self._is_plain_all(lists):
-            for number, weight in enumerate(weights):
-                weight_size = weight.numel() * weight.element_size()
-                if size > 0 and size + weight_size > part_bytes:
-                    yield first, number
-                    first, size = number, 0
-                size += weight_size
+        for number, weight in enumerate(weights):
+            weight_size = weight.numel() * weight.element_size()
+            if size > 0 and size + weight_size > part_bytes:
+                yield first, number
+                first, size = number, 0
+            size += weight_size
         yield first, len(weights)
-
-    def _is_plain_all(self, lists: List[List[Any]]) -> bool:
-        return all(self._is_plain(tensor, lists[0][0]) for tensors in lists for tensor in tensors)
 
     def _is_plain(self, tensor: Any, weight: Any) -> bool:
         """Or a number of steps."""

@@ -33,6 +33,7 @@ from ._spill import STEPS_BETWEEN_LOOKS, _tensors_in
 from ._state import ROOM_MAKER, bound_stream
 
 _MOST_MISSED = 8  # pieces in a row that stay: others hold them, or their copies are not complete, nor those that follow
+_STAGEABLE = ("ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD")
 # What vramwise_torch_stream_move() does.
 _NOTE_STEP, _COPY_OUT, _COPY_AT_ONCE, _FETCH, _BIND_OUT, _BIND_IN, _IS_ALONE = range(7)
 
@@ -141,10 +142,10 @@ class Streamer:
             self._end(f"{type(error).__name__}: {error}")
 
     def _before(self, optimizer: Any) -> None:
+        self._parts.may_stage = _is_stageable(optimizer)
         state = self._by_optimizer.get(optimizer)
         if state is None:
             return
-        self._parts.is_fused = any(group.get("fused") for group in optimizer.param_groups)
         for piece, fetched in zip(state.pieces, _ask_all(self._without, state.pieces, _FETCH)):
             if fetched > 0:
                 _ask(self._with_lock.vramwise_torch_stream_move, piece.tensor, _BIND_IN)
@@ -302,6 +303,13 @@ def _identities_in(states: Any) -> Optional[List[int]]:
     if len(states) == 0 or not all(type(state) is dict for state in states.values()):
         return None
     return None if {list, tuple, dict} & set(map(type, values)) else list(map(id, values))
+
+
+def _is_stageable(optimizer: Any) -> bool:
+    """Its step writes in place into the tensors of each part, before it asks for the next part."""
+    kind = type(optimizer)
+    return (kind.__module__.startswith("torch.optim.") and kind.__name__ in _STAGEABLE
+            and not any(group.get("fused") for group in optimizer.param_groups))
 
 
 def _can_stream(optimizer: Any) -> bool:

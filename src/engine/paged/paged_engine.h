@@ -158,6 +158,7 @@ struct vw__paged_spill {
     unsigned quiet_steps;        /* since memory left or came back */
     unsigned patience;           /* how many it takes */
     unsigned steps_since_return; /* or as many as it takes to be forgotten */
+    bool has_help;               /* the program has made room (vw_pool_options.make_room) */
 
     /* When to come back within a step. Times are the engine's clock: requests. */
     uint64_t early_bytes;   /* of handles that should */

@@ -254,6 +254,8 @@ static vw_status ask_program(vw__paged_miss *request, vw__block **out)
     const vw__engine_owner *owner = &request->engine->base.owner;
     if (!owner->make_room(owner->context, request->size_bytes))
         return VW_ERR_OUT_OF_MEMORY;
+    if (request->engine->spill != NULL)
+        request->engine->spill->has_help = true;
     return wait_for_others(request, out);
 }
 

@@ -20,7 +20,7 @@
  * is while memory is short. It comes back when
  *   - for `patience` steps nothing left, nor came back in this way, and
  *   - what the device could hold, less the most that was live on it in those steps, is more than a
- *     share of it (SPARE_PARTS), which stays free;
+ *     share of it (SPARE_PARTS, or _WITH_HELP), which stays free;
  * then as much as there is room for, the most valuable first (spill_choice.c, from the other end).
  * If memory leaves again within `patience` steps of coming back, that was a mistake, and patience
  * doubles; so a program at the edge spends ever less on trying.
@@ -41,8 +41,8 @@
 
 enum {
     SPARE_PARTS = 16, /* of what the device can hold: stays free when memory comes back */
-    /* The same by steps, where the program itself makes room (vw_pool_options.make_room): it fills
-     * the device up to a sixteenth in each step, so that much is never free at the peak. */
+    /* The same by steps, where the program itself has made room (vw_pool_options.make_room): it
+     * fills the device up to a sixteenth in each step, so that much is never free at the peak. */
     SPARE_PARTS_WITH_HELP = 32,
     FIRST_PATIENCE = 4,
     MOST_PATIENCE = 64,
@@ -232,8 +232,7 @@ static vw_status find_room(const vw__paged_engine *engine, uint64_t *room_bytes)
         vw__min_u64(vw__paged_on_device_bytes(engine) + free_bytes, engine->base.limit_bytes);
     uint64_t needed_bytes =
         spill->peak_bytes > spilled_bytes ? spill->peak_bytes - spilled_bytes : 0;
-    uint64_t spare_parts =
-        engine->base.owner.make_room != NULL ? SPARE_PARTS_WITH_HELP : SPARE_PARTS;
+    uint64_t spare_parts = spill->has_help ? SPARE_PARTS_WITH_HELP : SPARE_PARTS;
     needed_bytes += vw__max_u64(most_bytes / spare_parts, engine->unit_bytes);
     *room_bytes = most_bytes > needed_bytes ? most_bytes - needed_bytes : 0;
     return VW_OK;
