@@ -671,7 +671,7 @@ uint64_t StateStream::drop_returns(const DevicePools &device)
     return dropped_bytes != 0 ? dropped_bytes : lane.saved->drop_returns();
 }
 
-// ---- used where it is not ----------------------------------------------------------------------
+// ---- blocks lent for a step --------------------------------------------------------------------
 
 uint64_t StateStream::stage(NamedTensor tensor, uint64_t kept_bytes)
 {
@@ -741,7 +741,7 @@ bool StateStream::write_back(Lane &lane, Piece &piece, vw_device_ptr block)
            vw_pinned_record_stream(lane.copies.host, piece.host, current) == VW_OK;
 }
 
-// While the process is parked launches are held, and so is whoever makes one.
+// While the process is parked launches are held, and a thread that made one would keep the lock.
 std::unique_lock<YieldingMutex> StateStream::lock_unless_parked()
 {
     for (;;) {

@@ -134,8 +134,8 @@ class StateStream
     // by part in blocks of the device: copied in ahead, and out behind. stage() begins the copy in,
     // where a block is to be had with so many bytes left: its bytes, or 0. use_staged() hands the
     // block to `shell`, an empty tensor. unstage() has what is there copied to the host's copy, for
-    // all that is queued on the stream afterwards, and takes the block back. Its false means that
-    // what the step made is lost.
+    // all that is queued on the stream afterwards, and takes the block back. False: what the step
+    // made is lost.
     uint64_t stage(NamedTensor tensor, uint64_t kept_bytes);
     bool use_staged(NamedTensor tensor, c10::TensorImpl *shell);
     bool unstage(NamedTensor tensor, c10::TensorImpl *shell);
