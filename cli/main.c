@@ -19,6 +19,7 @@
 #include "command.h"
 #include "common_options.h"
 #include "help.h"
+#include "memory_guard.h"
 #include "safe_print.h"
 #include "terminal.h" /* terminal_finish */
 
@@ -585,6 +586,8 @@ static int run_command(int argc, char **argv)
     }
     if (!chosen->runs_another && !common_options_take(&argc, argv, chosen))
         return EXIT_WRONG_USAGE;
+    if (chosen->reads_files)
+        memory_guard_set();
     if (!chosen->has_sparse_tables)
         keep_memory();
     return chosen->run(argc, argv);

@@ -16,6 +16,7 @@
 
 #include "command.h"
 #include "left_folders.h"
+#include "memory_guard.h"
 #include "recording_command.h"
 #include "run_environment.h"
 #include "safe_print.h"
@@ -210,7 +211,9 @@ static int run_python(char *const *words, int *ended)
     pid_t process = 0;
     fflush(NULL);
     take_signals(&before);
+    memory_guard_lift(); /* the script's business */
     int error = spawn(words, &before, &process);
+    memory_guard_set();
     if (error == 0)
         started = process;
     (void)sigprocmask(SIG_SETMASK, &before.mask, NULL);

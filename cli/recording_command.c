@@ -11,6 +11,7 @@
 
 #include "arguments.h"
 #include "command.h"
+#include "memory_guard.h"
 #include "progress.h"
 #include "safe_print.h"
 #include "terminal.h"
@@ -77,6 +78,10 @@ int recording_command_fail(const char *command_name, const char *path, vw_status
         fputs(": ", stderr);
     }
     safe_print(stderr, detail);
+    char most[VW_SIZE_TEXT_BYTES];
+    if (status == VW_ERR_HOST_MEMORY && memory_guard_bytes() != 0)
+        fprintf(stderr, ". A command may take %s in all; --max-memory allows more",
+                vw_format_size(memory_guard_bytes(), most));
     fputc('\n', stderr);
     return EXIT_COULD_NOT;
 }

@@ -21,6 +21,7 @@
 #include "vramwise/report.h"
 #include "vramwise/units.h"
 
+#include "memory_guard.h"
 #include "recording_command.h" /* recording_command_form, recording_command_output */
 #include "safe_print.h"
 
@@ -201,6 +202,7 @@ static pid_t fork_doctor(const run_signals *signals)
         run_signals_restore(signals);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         (void)!nice(10); /* the job may still be at work */
+        memory_guard_set();
     }
     if (doctor < 0)
         run_report_say("the doctor could not be started: no process to be had");

@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "memory_guard.h"
+
 static bool is_set(const char *name)
 {
     const char *value = secure_getenv(name);
@@ -50,6 +52,7 @@ static void become_browser(const char *name, const char *target)
     sigemptyset(&none); /* a server blocks those that end it */
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     be_quiet();
+    memory_guard_lift();
     execlp(name, name, target, (char *)NULL);
     _exit(127);
 }

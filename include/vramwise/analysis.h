@@ -52,6 +52,9 @@ typedef struct vw_open_options {
  * groups, at least 64 MiB and at most 16 GiB. Safe from any thread. */
 VW_API void vw_reading_limit_set(uint64_t memory_bytes);
 
+/* The limit that is in force. Safe from any thread. */
+VW_API uint64_t vw_reading_limit(void);
+
 /* Reads a file; "-" is standard input. `options` may be NULL.
  *
  * - VW_ERR_FILE: it cannot be opened or read

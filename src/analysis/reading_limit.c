@@ -20,6 +20,11 @@ void vw_reading_limit_set(uint64_t memory_bytes)
     atomic_store_explicit(&set_bytes, memory_bytes, memory_order_relaxed);
 }
 
+uint64_t vw_reading_limit(void)
+{
+    return vw__reading_limit_bytes(0);
+}
+
 uint64_t vw__reading_limit_of_machine(const vw__host_limits *machine)
 {
     uint64_t share_bytes = vw__min_u64(machine->free_bytes, machine->group_bytes) / SHARES_OF_FREE;
