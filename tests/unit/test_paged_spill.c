@@ -175,6 +175,83 @@ static void the_program_is_asked_for_room_before_anything_leaves(void **state)
     vw_test_patterns_close(&p);
 }
 
+/* A program whose block is used by another stream's work: it has the block's own stream wait for
+ * that, as whoever frees must, and frees it. */
+typedef struct late_work {
+    vw_test_pool t;
+    vw_device_ptr block;
+    vw_device_event work;
+} late_work;
+
+enum { OWN_STREAM = 7, WORKING_STREAM = 8 };
+
+static vw_device_event work_on(const vw_test_pool *t, vw_stream stream)
+{
+    const vw_device *device = t->device;
+    vw_device_event end = 0;
+    assert_int_equal(device->table->event_create(device->context, &end), VW_OK);
+    assert_int_equal(device->table->event_record(device->context, end, stream), VW_OK);
+    return end;
+}
+
+static bool is_over(const vw_test_pool *t, vw_device_event end)
+{
+    return t->device->table->event_query(t->device->context, end) == VW_OK;
+}
+
+static bool free_behind_work(void *context, uint64_t size_bytes)
+{
+    late_work *its = context;
+    const vw_device *device = its->t.device;
+    (void)size_bytes;
+    if (its->block == VW_NULL)
+        return false;
+    assert_int_equal(vw_pool_check(its->t.pool), VW_OK);
+    its->work = work_on(&its->t, WORKING_STREAM);
+    assert_int_equal(device->table->stream_wait_event(device->context, OWN_STREAM, its->work),
+                     VW_OK);
+    assert_int_equal(vw_free(its->t.pool, its->block), VW_OK);
+    its->block = VW_NULL;
+    return true;
+}
+
+/* The request takes a free page of that stream first, and marks how far its work is. What is freed
+ * while the program is asked is behind later work. */
+static void what_the_program_frees_is_waited_for_anew(void **state)
+{
+    (void)state;
+    late_work its = {0};
+    vw_test_pool *t = &its.t;
+    vw_device_ptr free_page, rest, served;
+    vw_test_pool_open(t, &(vw_test_pool_setup){.engine = "vramwise",
+                                               .capacity_bytes = 8 * MIB,
+                                               .on_host = true,
+                                               .make_room = free_behind_work,
+                                               .make_room_context = &its});
+    const vw_device *device = t->device;
+    const uint64_t page = device->properties.granularity_bytes;
+    assert_int_equal(vw_device_set_capacity(t->device, 4 * page), VW_OK);
+    vw_test_ok(t, vw_alloc(t->pool, page, OWN_STREAM, &free_page));
+    vw_test_ok(t, vw_alloc(t->pool, page, OWN_STREAM, &its.block));
+    vw_test_ok(t, vw_alloc(t->pool, 2 * page, 0, &rest));
+    assert_int_equal(vw_device_hold_streams(t->device, true), VW_OK);
+    vw_test_ok(t, vw_free(t->pool, free_page));
+    vw_test_ok(t, vw_alloc(t->pool, 2 * page, 0, &served));
+    const vw_device_event first_use = work_on(t, 0);
+    assert_int_equal(vw_device_complete(t->device, OWN_STREAM), VW_OK); /* up to where it waits */
+    assert_int_equal(vw_device_complete(t->device, 0), VW_OK);
+    assert_false(is_over(t, its.work));
+    assert_false(is_over(t, first_use));
+    assert_int_equal(vw_device_complete(t->device, WORKING_STREAM), VW_OK);
+    assert_int_equal(vw_device_complete(t->device, OWN_STREAM), VW_OK);
+    assert_int_equal(vw_device_complete(t->device, 0), VW_OK);
+    assert_true(is_over(t, first_use));
+    assert_int_equal(vw_device_hold_streams(t->device, false), VW_OK);
+    assert_int_equal(device->table->event_destroy(device->context, its.work), VW_OK);
+    assert_int_equal(device->table->event_destroy(device->context, first_use), VW_OK);
+    vw_test_pool_close(t);
+}
+
 static vw_status alloc_optionally(vw_test_patterns *p, uint64_t size_bytes, vw_device_ptr *out)
 {
     const vw_alloc_request request = {
@@ -601,6 +678,7 @@ int main(void)
         cmocka_unit_test(pinned_blocks_and_those_of_graphs_stay),
         cmocka_unit_test(while_a_stream_is_captured_nothing_leaves),
         cmocka_unit_test(the_program_is_asked_for_room_before_anything_leaves),
+        cmocka_unit_test(what_the_program_frees_is_waited_for_anew),
         cmocka_unit_test(an_optional_request_takes_only_what_is_free),
         cmocka_unit_test(free_bytes_of_what_left_serve_nobody),
         cmocka_unit_test(a_block_that_left_cannot_be_shared_and_one_that_is_shared_does_not_leave),

@@ -251,11 +251,17 @@ static vw_status use_private_pool(vw__paged_miss *request, vw__block **out)
 
 static vw_status ask_program(vw__paged_miss *request, vw__block **out)
 {
-    const vw__engine_owner *owner = &request->engine->base.owner;
-    if (!owner->make_room(owner->context, request->size_bytes))
+    vw__paged_engine *engine = request->engine;
+    const vw__engine_owner *owner = &engine->base.owner;
+    const vw__engine_request *serving = vw__paged_stand_aside(engine);
+    bool is_worth_while = owner->make_room(owner->context, request->size_bytes);
+    vw__paged_go_on(engine, serving);
+    if (engine->failure != NULL)
+        return vw__fail(VW_ERR_DEVICE, "%s", engine->failure);
+    if (!is_worth_while)
         return VW_ERR_OUT_OF_MEMORY;
-    if (request->engine->spill != NULL)
-        request->engine->spill->has_help = true;
+    if (engine->spill != NULL)
+        engine->spill->has_help = true;
     return wait_for_others(request, out);
 }
 

@@ -95,15 +95,25 @@ bool vw__paged_look_ahead(vw__paged_engine *engine, uint64_t size_bytes)
 
 /* ---- entering it ----------------------------------------------------------------------------- */
 
-/* The lock is dropped meanwhile: others are served, make marks of their own, may fail the pool. */
+const vw__engine_request *vw__paged_stand_aside(vw__paged_engine *engine)
+{
+    const vw__engine_request *serving = engine->base.serving;
+    engine->base.serving = NULL;
+    return serving;
+}
+
+void vw__paged_go_on(vw__paged_engine *engine, const vw__engine_request *serving)
+{
+    engine->base.serving = serving;
+    engine->call++;
+}
+
 static bool enter_safe_point(vw__paged_engine *engine)
 {
     const vw__engine_owner *owner = &engine->base.owner;
-    const vw__engine_request *serving = engine->base.serving;
-    engine->base.serving = NULL;
+    const vw__engine_request *serving = vw__paged_stand_aside(engine);
     bool is_safe = owner->enter_safe_point(owner->context);
-    engine->base.serving = serving;
-    engine->call++;
+    vw__paged_go_on(engine, serving);
     return is_safe;
 }
 

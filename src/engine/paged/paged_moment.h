@@ -27,6 +27,13 @@ void vw__paged_begin_looking_ahead(vw__paged_engine *engine);
  * prepare goes on. Returns whether it did, with the lock dropped meanwhile. */
 bool vw__paged_look_ahead(vw__paged_engine *engine, uint64_t size_bytes);
 
+/* Around everything that drops the lock while a request or a move is on its way: others are served
+ * meanwhile, free blocks, make marks of their own, and may fail the pool. So nobody is being
+ * served then, and marks that were made before are not used for what comes free. Returns what
+ * vw__paged_go_on() takes. */
+const vw__engine_request *vw__paged_stand_aside(vw__paged_engine *engine);
+void vw__paged_go_on(vw__paged_engine *engine, const vw__engine_request *serving);
+
 /* A moment in which nobody touches live data, with the lock dropped meanwhile: until
  * vw__paged_end_moment(). False: not now, or never. The pool may have failed by then. */
 bool vw__paged_begin_moment(vw__paged_engine *engine);

@@ -51,20 +51,18 @@ void vw__paged_spill_sort(vw__paged_spill_list *found)
 
 /* ---- the end of a move ----------------------------------------------------------------------- */
 
-/* Without the lock: others are served meanwhile, and may fail the pool. */
+/* Without the lock. */
 static void tell(vw__paged_engine *engine, const vw_spill_report *report)
 {
     const vw__engine_owner *owner = &engine->base.owner;
-    const vw__engine_request *serving = engine->base.serving;
     const vw_spill_listener listener = engine->spill->listener;
     if (listener.moved == NULL)
         return;
-    engine->base.serving = NULL;
+    const vw__engine_request *serving = vw__paged_stand_aside(engine);
     vw__engine_cause cause = owner->pause_lock(owner->context);
     listener.moved(listener.context, report);
     owner->resume_lock(owner->context, cause);
-    engine->base.serving = serving;
-    engine->call++;
+    vw__paged_go_on(engine, serving);
 }
 
 vw_status vw__paged_finish_move(vw__paged_engine *engine, vw__paged_spill_move *move, bool was_safe,
