@@ -21,7 +21,7 @@
 #include "help.h"
 #include "memory_guard.h"
 #include "safe_print.h"
-#include "terminal.h" /* terminal_finish */
+#include "terminal.h" /* terminal_finish, terminal_hold_streams */
 
 static int command_help(int argc, char **argv);
 
@@ -617,6 +617,7 @@ static int run_program(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    terminal_hold_streams();
     setlocale(LC_CTYPE, ""); /* which characters a terminal shows; numbers stay as in C */
     return terminal_finish(run_program(argc, argv));
 }

@@ -5,6 +5,7 @@
 #include "terminal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <langinfo.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,6 +21,16 @@
 #define USUAL_WIDTH_COLUMNS 80
 #define SMALLEST_WIDTH_COLUMNS 20
 #define LARGEST_WIDTH_COLUMNS 1000
+
+/* open() takes the lowest number that is free. Without /dev/null they stay closed. */
+void terminal_hold_streams(void)
+{
+    for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++) {
+        int useless = i == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+        if (fcntl(i, F_GETFD) < 0 && open("/dev/null", useless | O_CLOEXEC) != i)
+            return;
+    }
+}
 
 static terminal_colour chosen_colour; /* by --color */
 

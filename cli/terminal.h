@@ -20,6 +20,11 @@ typedef enum terminal_colour {
     TERMINAL_COLOUR_NEVER,
 } terminal_colour;
 
+/* Keeps the numbers of standard streams that were closed from the start, so that no file or socket
+ * gets one and what is written to the stream. Reading and writing them still fails with EBADF, and
+ * a program that is started finds them closed. To be called before anything is opened. */
+void terminal_hold_streams(void);
+
 /* From here on. */
 void terminal_choose_colour(terminal_colour choice);
 

@@ -253,6 +253,7 @@ void StateStream::note_step(NamedTensor tensor)
     if (piece == nullptr)
         return;
     drop_block(*piece);
+    end_loan(*piece); // of a step that failed before this one
     piece->is_in_step = false;
     piece->home = current_stream_on(*piece->device);
     piece->version = version_of(tensor);
@@ -572,7 +573,8 @@ uint64_t StateStream::fetch(NamedTensor tensor)
     const uint32_t version = version_of(tensor);
     lane.counts.stayed_bytes += piece->size_bytes; // unless bind_in() takes it
     piece->is_ahead = piece->place == returning && piece->version == version;
-    if (piece->place == away && (!is_due(lane, *piece, true) || !begin_return(lane, *piece)))
+    if (piece->place == lent ||
+        (piece->place == away && (!is_due(lane, *piece, true) || !begin_return(lane, *piece))))
         return 0;
     piece->version = version;
     bool is_filled =
@@ -629,7 +631,7 @@ bool StateStream::is_due(const Lane &lane, const Piece &piece, bool is_for_step)
         is_planned ? lane.leave_bytes - lane.back_bytes[index] : lane.stay_bytes;
     if (!is_on())
         wanted_bytes = 0;
-    return lane.bytes_in[away] >= wanted_bytes + piece.size_bytes;
+    return lane.away_bytes() >= wanted_bytes + piece.size_bytes;
 }
 
 void StateStream::put_returns_off(Lane &lane)
@@ -716,10 +718,17 @@ bool StateStream::use_staged(NamedTensor tensor, c10::TensorImpl *shell)
     storage->set_data_ptr(
         c10::DataPtr(block, block, free_block_, piece->storage->data_ptr().device()));
     storage->set_nbytes(piece->size_bytes);
-    piece->back = VW_NULL;
-    put(*piece, away);
-    lane_of(*piece->device).lent_bytes += piece->size_bytes;
+    put(*piece, lent);
     return true;
+}
+
+// The block is the shell's.
+void StateStream::end_loan(Piece &piece)
+{
+    if (piece.place != lent)
+        return;
+    piece.back = VW_NULL;
+    put(piece, away);
 }
 
 bool StateStream::write_back(Lane &lane, Piece &piece, vw_device_ptr block)
@@ -759,11 +768,12 @@ bool StateStream::unstage(NamedTensor tensor, c10::TensorImpl *shell)
     c10::DataPtr freed(nullptr, storage->data_ptr().device()); // ends without the lock
     std::unique_lock<YieldingMutex> hold = lock_unless_parked();
     Piece *piece = find(tensor);
-    if (piece == nullptr || piece->place != away || storage->nbytes() != piece->size_bytes ||
-        !write_back(lane_of(*piece->device), *piece, address_of(storage->data_ptr().get())))
+    const vw_device_ptr block = address_of(storage->data_ptr().get());
+    if (piece == nullptr || piece->place != lent || block != piece->back ||
+        storage->nbytes() != piece->size_bytes ||
+        !write_back(lane_of(*piece->device), *piece, block))
         return false;
-    uint64_t &lent_bytes = lane_of(*piece->device).lent_bytes;
-    lent_bytes -= std::min(lent_bytes, piece->size_bytes);
+    end_loan(*piece);
     freed = storage->set_data_ptr(c10::DataPtr(nullptr, storage->data_ptr().device()));
     storage->set_nbytes(0);
     hold.unlock();

@@ -13,7 +13,12 @@
 //         ^------------------------bind_in()----------------+--------------------------'
 //
 // What the step finds away is used on the host, or through blocks that are only lent for it
-// (stage()).
+// (stage()):
+//
+//   away --stage()--> returning --use_staged()--> lent --unstage(), note_step()--> away
+//
+// A lent piece is bound to the host's copy, whose bytes are old until the loan ends: nothing copies
+// them, and no second block is lent.
 //
 // A storage is bound elsewhere with Python's lock held, and only where nobody but the optimizer can
 // have it in hand (is_alone()). So no thread is between reading its address and using it. All views
@@ -135,7 +140,7 @@ class StateStream
     // where a block is to be had with so many bytes left: its bytes, or 0. use_staged() hands the
     // block to `shell`, an empty tensor. unstage() has what is there copied to the host's copy, for
     // all that is queued on the stream afterwards, and takes the block back. False: what the step
-    // made is lost.
+    // made is lost. A piece that was lent and not taken back stays on the host up to note_step().
     uint64_t stage(NamedTensor tensor, uint64_t kept_bytes);
     bool use_staged(NamedTensor tensor, c10::TensorImpl *shell);
     bool unstage(NamedTensor tensor, c10::TensorImpl *shell);
@@ -158,7 +163,7 @@ class StateStream
     void answer(bool is_worth_while);
 
   private:
-    enum Place : uint8_t { on_device, leaving, away, returning, place_count };
+    enum Place : uint8_t { on_device, leaving, away, returning, lent, place_count };
     struct Piece {
         DevicePools *device;
         c10::StorageImpl *storage; // held weakly
@@ -174,7 +179,7 @@ class StateStream
         uint32_t version = 0;         // of the tensor, that its newest copy has
         vw_stream home = 0;           // on which its optimizer steps, and of its memory
         void *host = nullptr;         // its copy; kept for the next time
-        vw_device_ptr back = VW_NULL; // returning: the block that is being filled
+        vw_device_ptr back = VW_NULL; // returning: the block that is being filled; lent: the block
         vw_device_event copied = 0;   // behind the newest copy
     };
     // Of one GPU.
@@ -218,8 +223,13 @@ class StateStream
         StreamCounts counts;
         StreamPace pace;
         vw_device_event trial_end = 0; // of a step that is timed
-        uint64_t lent_bytes = 0;       // in blocks that use_staged() handed out in this step
         uint64_t pumped_bytes = 0;     // that pump() has had copied, in all
+
+        // Of pieces whose storage is bound to the host's copy, and which nothing brings back.
+        uint64_t away_bytes() const
+        {
+            return bytes_in[away] + bytes_in[lent];
+        }
     };
     struct Holders {
         uint32_t references, tensor_uses, storage_uses;
@@ -265,6 +275,7 @@ class StateStream
     bool is_reuse_ordered(Lane &lane, DevicePools &pools, const std::vector<c10::DataPtr> &blocks,
                           std::vector<vw_stream> &streams, uint64_t *freed_bytes);
     void drop_block(Piece &piece);
+    void end_loan(Piece &piece);
     bool write_back(Lane &lane, Piece &piece, vw_device_ptr block);
     std::unique_lock<YieldingMutex> lock_unless_parked();
     void begin_returns(Lane &lane, const DevicePools &device);

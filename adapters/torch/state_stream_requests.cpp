@@ -146,7 +146,7 @@ uint64_t StateStream::due_ahead_bytes(Lane &lane, const DevicePools &pools)
     const uint64_t left_bytes =
         lane.found_bytes +
         vw_schedule_left_bytes(lane.leave_bytes - lane.found_bytes, lane.need_mark, index);
-    const uint64_t out_bytes = lane.bytes_in[away] + lane.bytes_in[returning];
+    const uint64_t out_bytes = lane.away_bytes() + lane.bytes_in[returning];
     if (left_bytes <= lane.ahead_bytes)
         return 0;
     lane.ahead_bytes = left_bytes; // once, whatever comes of it
@@ -170,8 +170,9 @@ void StateStream::look_at_request(DevicePools &device, uint64_t size_bytes)
             begin_returns(lane, device);
         const uint64_t live_bytes = live_bytes_of(device);
         ahead_bytes = is_parked_ ? 0 : due_ahead_bytes(lane, device);
-        mark(lane, live_bytes - lane.left_bytes - lane.ending_bytes - lane.lent_bytes +
-                       lane.bytes_in[away] + lane.saved->counts().away_bytes + size_bytes);
+        // The blocks of what is lent are live.
+        mark(lane, live_bytes - lane.left_bytes - lane.ending_bytes + lane.bytes_in[away] +
+                       lane.saved->counts().away_bytes + size_bytes);
         if (ahead_bytes == 0 && live_bytes + size_bytes <= lane.copies.limit_bytes)
             return;
     }
@@ -208,7 +209,6 @@ void StateStream::make_plan(Lane &lane, DevicePools &device, bool is_finished)
     for (uint64_t bytes : lane.bytes_in)
         state_bytes += bytes;
     lane.pace.end_step(clock_(), lane.leave_bytes, lane.saved->lacking_bytes(), is_finished);
-    lane.lent_bytes = 0;
     lane.copies.limit_bytes = limit_bytes;
     lane.planned_per_mark = lane.per_mark;
     lane.planned_step_mark = lane.requests_before_step / lane.per_mark;
@@ -217,7 +217,7 @@ void StateStream::make_plan(Lane &lane, DevicePools &device, bool is_finished)
                                           lane.back_bytes.data());
     lane.stay_bytes = vw_schedule_stay_bytes(marks.data(), marks.size(), limit_bytes,
                                              lane.leave_bytes, lane.pace.hidden_bytes());
-    lane.found_bytes = std::min(lane.leave_bytes, lane.bytes_in[away]);
+    lane.found_bytes = std::min(lane.leave_bytes, lane.away_bytes());
     std::vector<uint64_t> away_bytes;
     for (uint64_t &back_bytes : lane.back_bytes) {
         back_bytes = std::min(back_bytes, lane.leave_bytes - lane.stay_bytes);
@@ -244,7 +244,7 @@ uint64_t StateStream::plan(DevicePools &device, bool is_step_end)
         lane.return_from = 0;
     }
     const uint64_t out_bytes =
-        lane.bytes_in[leaving] + lane.bytes_in[away] + lane.bytes_in[returning];
+        lane.bytes_in[leaving] + lane.away_bytes() + lane.bytes_in[returning];
     if (lane.leave_bytes <= out_bytes)
         return 0;
     const vw_device &gpu = *device.device;
@@ -258,7 +258,7 @@ StreamCounts StateStream::counts(const DevicePools &device)
 {
     std::lock_guard<YieldingMutex> hold(lock_);
     StreamCounts counts = lane_of(device).counts;
-    counts.away_bytes = lane_of(device).bytes_in[away] + lane_of(device).bytes_in[returning];
+    counts.away_bytes = lane_of(device).away_bytes() + lane_of(device).bytes_in[returning];
     counts.saved = lane_of(device).saved->counts();
     return counts;
 }

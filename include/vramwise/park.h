@@ -70,8 +70,8 @@ typedef struct vw_park_report {
     uint64_t wait_ns;       /* from the call to its return */
 } vw_park_report;
 
-/* Parks the whole pool or a region, in a safe point. `options` and `report` may be NULL. Parking
- * what is parked already does nothing.
+/* Parks the whole pool or a region, in a safe point. `options` and `report` may be NULL. Where it
+ * is parked already, the call checks its arguments, takes `wait_ms` over and does nothing else.
  *
  * On failure the memory is back as it was; or, where the device has no room for it any more, it is
  * still parked (vw_paged_stats.parked_bytes is not 0), and vw_pool_wake() brings it back later. The

@@ -135,7 +135,7 @@ typedef struct vw_job_answer {
 
 /* Asks the job, and waits for its answer. `region`: a region's name; NULL is everything. The job
  * does it in a thread of its own, within a fifth of a second, in a safe moment; the call can take
- * seconds.
+ * seconds. If the call or its process ends before the job has begun, the job does not begin later.
  *
  * VW_ERR_NOT_READY     no answer in time; the text says whether the job is at it
  * VW_ERR_WRONG_STATE   another request was under way all the time, or the job has ended

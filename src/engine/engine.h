@@ -218,10 +218,11 @@ typedef struct vw__engine_table {
      * Without it: VW_ERR_UNSUPPORTED. */
     void (*move_stats)(const vw__engine *engine, vw_paged_stats *stats);
 
-    /* Parking (park.h), both of them or neither. They fill what `report` has about bytes; zero
-     * before. park(): VW_ERR_NOT_READY if another request is under way with the lock dropped.
-     * While something is parked, requests for it answer VW_ERR_PARKED. Without them:
-     * VW_ERR_UNSUPPORTED. */
+    /* Parking (park.h), all three or none. They fill what `report` has about bytes; zero before.
+     * park(): VW_ERR_NOT_READY if another request is under way with the lock dropped; not called
+     * where is_parked(), whose `only` may be no region. While something is parked, requests for it
+     * answer VW_ERR_PARKED. Without them: VW_ERR_UNSUPPORTED. */
+    bool (*is_parked)(vw__engine *engine, const vw_private_id *only);
     vw_status (*park)(vw__engine *engine, vw__engine_park *how, vw_park_report *report);
     vw_status (*wake)(vw__engine *engine, const vw_private_id *only, vw_park_report *report);
     vw_status (*set_region)(vw__engine *engine, vw_private_id id, const char *name,

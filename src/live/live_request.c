@@ -24,6 +24,13 @@ static bool is_taken_by_others(const char *path)
     return lstat(path, &facts) == 0 && !is_trusted(&facts);
 }
 
+/* Where the kernel cannot tell, somebody may still wait, and is served. */
+static bool is_waited_for(int file)
+{
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    return fcntl(file, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
 static bool read_request(int file, vw__live_request *out)
 {
     vw__page_request request;
@@ -52,7 +59,8 @@ bool vw__live_take_request(const vw_live_page *page, vw__live_request *out)
     struct stat facts;
     bool is_ours = fstat(file, &facts) == 0 && is_trusted(&facts);
     vw__live_renew_request_key(page);
-    if (is_ours && unlink(path) == 0 && read_request(file, out)) /* once, unless it was withdrawn */
+    if (is_ours && unlink(path) == 0 && /* once, unless it was withdrawn */
+        is_waited_for(file) && read_request(file, out))
         return true;
     close(file);
     return false;

@@ -2,7 +2,8 @@
  *
  * Nothing listens inside a job (docs/design/011-live.md): whoever asks puts down a file, and the
  * thread that keeps the page looks for one in each round, which is one system call. A file counts
- * only if it is this user's own, plain and private. The layout is in page_layout.h. */
+ * only if it is this user's own, plain and private, and if somebody holds a lock on it, who waits
+ * for the answer. The layout is in page_layout.h. */
 #ifndef VW_LIVE_LIVE_REQUEST_H
 #define VW_LIVE_LIVE_REQUEST_H
 
@@ -15,7 +16,7 @@ typedef struct vw__live_request {
 } vw__live_request;
 
 /* Takes the request that waits, if there is one: its file has no name any more. False: nobody asks,
- * or what is there is not to be trusted. */
+ * nobody waits for the answer any more, or what is there is not to be trusted. */
 bool vw__live_take_request(const vw_live_page *page, vw__live_request *out);
 
 /* Answers, and ends the request. `text` says why, where `status` is a failure. */

@@ -175,7 +175,8 @@ static inline bool vw__page_folder_is_shared(const char *folder)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* A file beside the page, with what is asked of its process, and later the answer behind it. */
+/* A file beside the page, with what is asked of its process, and later the answer behind it. Who
+ * asks holds a lock on it, as the writer of the page does, until the answer is there. */
 typedef struct vw__page_request {
     uint64_t magic;
     uint64_t is_wake;                   /* 0: park, 1: wake */

@@ -108,6 +108,8 @@ static vw_status read_file(vw__byte_source *source, uint8_t *bytes, size_t size_
     do {
         count = read(source->file, bytes, size_bytes);
     } while (count < 0 && errno == EINTR);
+    if (count < 0 && source->file_read_bytes == 0)
+        return vw__fail(VW_ERR_FILE, "%s: %s", source->name, strerror(errno));
     if (count < 0)
         return vw__fail(VW_ERR_FILE, "%s: %s, after %" PRIu64 " bytes", source->name,
                         strerror(errno), source->file_read_bytes);

@@ -187,6 +187,15 @@ static vw_status check_park(const vw_pool *pool, const vw_park_options *options)
     return VW_OK;
 }
 
+/* It stays so: whoever parks or wakes has the turn. */
+static bool is_parked(const vw_pool *pool, const vw_private_id *only)
+{
+    vw__pool_lock(pool);
+    bool is_parked = pool->engine->table->is_parked(pool->engine, only);
+    vw__pool_unlock(pool);
+    return is_parked;
+}
+
 static vw_status try_to_park(vw_pool *pool, vw__engine_park *how, const void *caller,
                              vw_park_report *report)
 {
@@ -228,6 +237,10 @@ static vw_status park(vw_pool *pool, const vw_park_options *options, const void 
 {
     vw__engine_park how = {.only = NULL};
     VW__TRY(check_park(pool, options));
+    if (is_parked(pool, options->only)) {
+        set_wait(pool, options->wait_ms);
+        return VW_OK;
+    }
     VW__TRY(open_store(pool, options, &how));
     pool->parking.is_promised = options->is_promised;
     set_wait(pool, options->wait_ms);

@@ -5,7 +5,13 @@
  * cannot take the name first. Nothing shows the key before the request is there, so that it is made
  * without a name (O_TMPFILE). The job takes the name away when it begins, and has another key from
  * then on; so it has where somebody else has taken the name, who saw a request that nobody took.
- * The answer comes into the file, which stays open here. */
+ * The answer comes into the file, which stays open here.
+ *
+ * Whoever asks holds a lock on the file (of its open file description) before it has its name, and
+ * as long as it waits; the kernel drops it however the process ends. A job that was stopped finds
+ * requests whose askers have given up or were killed, and carries none of them out. A child of
+ * fork() keeps the lock until it closes the file or becomes another program. The page has such a
+ * lock in the same folder, so a file system without them has no page that could be asked. */
 #include "vramwise/watch.h"
 
 #include <errno.h>
@@ -76,9 +82,12 @@ static vw_status fail_busy(void)
 
 typedef enum outcome { PUT_DOWN, NAME_IS_TAKEN, FAILED } outcome; /* FAILED: errno says why */
 
+/* Writes the request, and holds its file from now on. */
 static bool is_written(int file, const vw__page_request *request)
 {
-    return pwrite(file, request, sizeof *request, 0) == (ssize_t)sizeof *request;
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    return pwrite(file, request, sizeof *request, 0) == (ssize_t)sizeof *request &&
+           fcntl(file, F_OFD_SETLK, &lock) == 0;
 }
 
 static outcome give_name(const char *from, int flags, const char *path)

@@ -750,6 +750,57 @@ static void a_step_can_use_what_is_on_the_host_in_blocks_of_the_device(void **)
     assert_true(is_on_device(adapter, state) && state.is_filled_with(4));
 }
 
+// A parameter may be in an optimizer's list twice: its state is in two parts, and the second one is
+// staged before the first one has ended.
+static void what_is_lent_is_lent_once(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State state(adapter.allocate(8 * part));
+    begin_step_on_host(adapter, state);
+    Shell first, second;
+    assert_int_equal(stage(state), 8 * part);
+    assert_int_equal(vramwise_torch_stream_use_staged(state.tensor(), first.tensor()), 1);
+    assert_int_equal(stage(state), 0);
+    assert_int_equal(move(state, VRAMWISE_TORCH_FETCH), 0); // a step within the step
+    assert_int_equal(move(state, VRAMWISE_TORCH_BIND_IN), 0);
+    assert_int_equal(vramwise_torch_stream_use_staged(state.tensor(), second.tensor()), 0);
+    assert_int_equal(vramwise_torch_stream_unstage(state.tensor(), second.tensor()), 0);
+    assert_int_equal(vramwise_torch_stream_away(0), 8 * part);
+    std::memset(first.block(), 2, 8 * part);
+    assert_int_equal(vramwise_torch_stream_unstage(state.tensor(), first.tensor()), 1);
+    vw_device *device = opened_device(0);
+    assert_int_equal(device->table->synchronize(device->context), VW_OK);
+    assert_true(state.is_filled_with(2)); // which the second part works on
+    assert_int_equal(stage(state), 8 * part);
+}
+
+// Nobody ended the loan of a step that failed: whoever does so later has nothing to copy back.
+static void a_loan_ends_with_the_next_step_that_succeeds(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State state(adapter.allocate(8 * part));
+    begin_step_on_host(adapter, state);
+    Shell lost, next;
+    assert_int_equal(stage(state), 8 * part);
+    assert_int_equal(vramwise_torch_stream_use_staged(state.tensor(), lost.tensor()), 1);
+    assert_false(begin_step(state)); // the step again, on the host
+    assert_int_equal(stage(state), 0);
+    state.fill(2);
+    end_step({&state});
+    assert_int_equal(vramwise_torch_stream_unstage(state.tensor(), lost.tensor()), 0);
+    void *crowd = adapter.raw_alloc(20 * part);
+    assert_false(begin_step(state));
+    adapter.raw_delete(crowd);
+    assert_int_equal(stage(state), 8 * part);
+    assert_int_equal(vramwise_torch_stream_use_staged(state.tensor(), next.tensor()), 1);
+    assert_int_equal(vramwise_torch_stream_unstage(state.tensor(), lost.tensor()), 0);
+    std::memset(next.block(), 3, 8 * part);
+    assert_int_equal(vramwise_torch_stream_unstage(state.tensor(), next.tensor()), 1);
+    vw_device *device = opened_device(0);
+    assert_int_equal(device->table->synchronize(device->context), VW_OK);
+    assert_true(state.is_filled_with(3));
+}
+
 // The stream of the step waits for the copy, and the copy for what is queued there: the block may
 // be in use.
 static void a_block_is_filled_behind_its_stream_and_used_behind_the_copy(void **)
@@ -1162,6 +1213,8 @@ int main()
         cmocka_unit_test(without_room_a_step_finds_it_on_the_host_and_its_writes_stay),
         cmocka_unit_test(what_the_passes_do_not_hide_stays_on_the_host),
         cmocka_unit_test(a_step_can_use_what_is_on_the_host_in_blocks_of_the_device),
+        cmocka_unit_test(what_is_lent_is_lent_once),
+        cmocka_unit_test(a_loan_ends_with_the_next_step_that_succeeds),
         cmocka_unit_test(a_block_is_filled_behind_its_stream_and_used_behind_the_copy),
         cmocka_unit_test(a_copy_into_a_block_waits_for_the_work_that_is_queued_there),
         cmocka_unit_test(what_a_step_made_is_on_the_host_for_all_that_follows_on_its_stream),

@@ -150,6 +150,15 @@ class Serving(FleetCase):
                 self.assertEqual(server.ask(path)[0], 404)
         self.assertEqual(server.ask("/metrics?x=1")[0], 200)
 
+    def test_closed_streams_are_no_doors(self):
+        """What is written to them ends nobody, and reaches no client."""
+        for streams in "2>&-", "<&- 2>&-":
+            with self.subTest(streams):
+                server = self.exporter(before=["sh", "-c", f'exec "$@" {streams}', "sh"])
+                for _ in range(3):
+                    self.assertEqual(server.ask("/-/healthy")[0], 200)
+                self.assertEqual(server.end(), (0, ""))
+
     def test_a_client_can_ask_again_on_its_connection(self):
         server = self.exporter()
         connection = http.client.HTTPConnection(server.host, server.port, timeout=live_jobs.LIMIT_SECONDS)

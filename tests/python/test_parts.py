@@ -49,7 +49,11 @@ class Parameter(Tensor):
 class Optimizer:
     @staticmethod
     def _group_tensors_by_device_and_dtype(lists, with_indices=False):
-        return {(0, "float32"): (lists, list(range(len(lists[0]))) if with_indices else [])}
+        groups = {}
+        for index, weight in enumerate(lists[0]):
+            groups.setdefault((0, weight.dtype), []).append(index)
+        return {key: ([[tensors[index] for index in indices] if tensors else [] for tensors in lists],
+                      indices if with_indices else []) for key, indices in groups.items()}
 
 
 class Adapter:
@@ -192,6 +196,36 @@ class Parts(unittest.TestCase):
         self.parts.may_stage = False
         self.assertEqual(self.sizes(lists), [[40, 30]])
         self.assertEqual(self.adapter.asked, [])
+
+    def test_a_state_that_is_in_the_lists_twice_is_used_on_the_host(self):
+        self.parts.is_wanted = True
+        self.adapter.away = (40, 41, 20, 21)
+        for sizes in ((40, 41), (20, 21)):  # in two parts, and in one part
+            with self.subTest(sizes):
+                lists = self.with_state(*sizes)
+                for tensors in lists:
+                    tensors.append(tensors[0])
+                (tensors, _indices), = self.group(lists).values()
+                self.assertEqual(tensors[2], lists[2])
+        self.assertEqual(self.adapter.asked, [])
+
+    def test_other_types_of_weights_are_lent_blocks_beside_a_state_that_is_there_twice(self):
+        self.parts.is_wanted = True
+        self.adapter.away = (20, 40)
+        lists = self.with_state(40, 20, 40)
+        for tensors in lists[:3]:
+            tensors[1].dtype = "bfloat16"
+            tensors[2] = tensors[0]
+        self.assertEqual(self.sizes(lists), [[40, 40], [20]])
+        self.assertEqual(self.adapter.asked, ["stage [20] beside 320", "use 20", "end 20"])
+
+    def test_numbers_of_steps_that_are_shared_keep_no_state_away(self):
+        self.parts.is_wanted = True
+        self.adapter.away = (40,)
+        lists = self.with_state(40, 30)
+        lists[3] = [lists[3][0]] * 2
+        list(self.group(lists).values())
+        self.assertIn("use 40", self.adapter.asked)
 
     def test_a_pytorch_without_the_function_is_left_alone(self):
         torch = types.SimpleNamespace(optim=types.SimpleNamespace(Optimizer=type("Old", (), {})))

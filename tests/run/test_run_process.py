@@ -118,6 +118,17 @@ class GoingWrong(RunCase):
             self.assertEqual(run().stdout, "entered\nrun\n")
             shutil.rmtree(found)
 
+    def test_the_program_finds_the_streams_closed_that_are(self):
+        look = 'for i in 0 1 2; do [ ! -e /proc/$$/fd/$i ] || open="$open$i"; done; echo "$open" > "$0"'
+        for disabled in "", "1":
+            for closed, left in (("<&-", "12"), (">&-", "02"), ("2>&-", "01"), ("<&- >&- 2>&-", "")):
+                with self.subTest(closed, disabled=disabled):
+                    run = subprocess.run(["sh", "-c", f'exec "$@" {closed}', "sh", *self.command("--", "sh", "-c", look, "found")],
+                                         cwd=self.here, env={**self.environment, "VRAMWISE_DISABLE": disabled},
+                                         stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT_SECONDS, check=False)
+                    self.assertEqual((run.returncode, run.stdout, run.stderr), (0, b"", b""))
+                    self.assertEqual((self.here / "found").read_text(), left + "\n")
+
     def test_what_a_killed_run_left_is_removed_by_the_next(self):
         def run(*command):
             return subprocess.run([run_case.PROGRAM, "run", *command], cwd=self.here, env=self.environment, capture_output=True,

@@ -392,6 +392,44 @@ static int listens_to_nobody_else(void *context)
     return 0;
 }
 
+/* Puts a request to park down, whole and private, and waits until the job has taken it. */
+static void have_it_take_a_request(bool is_waited_for)
+{
+    char path[VW__PAGE_PATH_BYTES], self[32];
+    const vw__page_request request = {.magic = VW__PAGE_REQUEST_MAGIC};
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    char answered = 0;
+    int file = open(folder->path, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    EXPECT(file >= 0 && write(file, &request, sizeof request) == (ssize_t)sizeof request);
+    EXPECT(!is_waited_for || fcntl(file, F_OFD_SETLK, &lock) == 0);
+    find_request_path(path); /* nobody else asks: the key stays */
+    snprintf(self, sizeof self, "/proc/self/fd/%d", file);
+    EXPECT(linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0);
+    while (access(path, F_OK) == 0)
+        usleep(1000);
+    if (is_waited_for)
+        while (pread(file, &answered, 1, VW__PAGE_ANSWER_OFFSET) != 1)
+            usleep(1000);
+    close(file);
+}
+
+/* One that was interrupted, or killed, while the job was stopped. */
+static int parks_for_nobody_who_has_gone(void *context)
+{
+    (void)context;
+    vw_job_answer answer;
+    job_pool made = open_pool("vramwise", true);
+    filled(&made, 4 * MIB, 1);
+    have_it_take_a_request(false);
+    EXPECT(ask(VW_JOB_WAKE, NULL, PATIENCE_SECONDS, &answer) == VW_OK); /* the round is over */
+    EXPECT(answer.status == VW_OK && answer.moved_bytes == 0 && in_use_bytes(&made) != 0);
+    have_it_take_a_request(true);
+    EXPECT(in_use_bytes(&made) == 0);
+    EXPECT(live_folder_count(folder) == 1);
+    close_pool(&made);
+    return 0;
+}
+
 static int is_not_waited_for_for_ever(void *context)
 {
     (void)context;
@@ -461,6 +499,12 @@ static void only_private_files_of_its_own_user_are_requests(void **state)
     run(listens_to_nobody_else);
 }
 
+static void a_request_that_nobody_waits_for_any_more_is_not_carried_out(void **state)
+{
+    (void)state;
+    run(parks_for_nobody_who_has_gone);
+}
+
 static void names_that_others_take_keep_no_request_away(void **state)
 {
     (void)state;
@@ -515,6 +559,7 @@ int main(void)
         cmocka_unit_test(a_request_that_fails_wakes_nothing_that_was_parked_before),
         cmocka_unit_test(a_job_that_cannot_says_why_and_parks_nothing),
         cmocka_unit_test(only_private_files_of_its_own_user_are_requests),
+        cmocka_unit_test(a_request_that_nobody_waits_for_any_more_is_not_carried_out),
         cmocka_unit_test(names_that_others_take_keep_no_request_away),
         cmocka_unit_test(a_name_that_others_have_is_given_up),
         cmocka_unit_test(nothing_shows_the_key_before_the_request),

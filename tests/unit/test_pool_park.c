@@ -118,6 +118,36 @@ static void a_parked_pool_holds_nothing_and_comes_back_as_it_was(void **state)
     }
 }
 
+/* No call is made that could fail. */
+static void parking_what_is_parked_does_nothing(void **state)
+{
+    (void)state;
+    vw_test_patterns p;
+    open_pool(&p, "vramwise");
+    vw_test_hold(&p, 8 * MIB, 0);
+    hold_in(&p, cache_id, 4 * MIB, "cache", true);
+    park(&p);
+    vw_park_options to_file = promised;
+    to_file.folder = "/tmp/there/is/none";
+    assert_int_equal(vw_device_fail_call(p.t.device, 1, VW_ERR_DEVICE), VW_OK);
+    vw__host_memory_fail_at(1);
+    assert_int_equal(park(&p).moved_bytes, 0);
+    vw_test_ok(&p.t, park_region(&p, cache_id));
+    vw_test_ok(&p.t, vw_pool_park(p.t.pool, &to_file, NULL));
+    vw__host_memory_fail_at(0);
+    assert_int_equal(vw_device_fail_call(p.t.device, 0, VW_OK), VW_OK);
+    assert_int_equal(vw_test_paged_stats(&p).parks, 1);
+    wake(&p);
+    vw_test_ok(&p.t, park_region(&p, cache_id));
+    assert_int_equal(vw_device_fail_call(p.t.device, 1, VW_ERR_DEVICE), VW_OK);
+    vw_test_ok(&p.t, park_region(&p, cache_id));
+    assert_int_equal(vw_device_fail_call(p.t.device, 0, VW_OK), VW_OK);
+    vw_test_refused(&p.t, park_region(&p, graph_id), VW_ERR_INVALID_ARGUMENT);
+    wake(&p);
+    vw_test_look_at_all(&p);
+    vw_test_patterns_close(&p);
+}
+
 static void free_memory_is_given_back_for_good(void **state)
 {
     (void)state;
@@ -928,6 +958,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_parked_pool_holds_nothing_and_comes_back_as_it_was),
+        cmocka_unit_test(parking_what_is_parked_does_nothing),
         cmocka_unit_test(free_memory_is_given_back_for_good),
         cmocka_unit_test(host_memory_is_kept_for_the_next_time_until_it_is_given_up),
         cmocka_unit_test(host_memory_can_be_made_ahead),

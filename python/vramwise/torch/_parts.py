@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Dict, Iterator, List, Set, Tuple
 
 _PART_BYTES = 256 << 20  # of weights; a larger one is a part of its own
 _STAGED_PART_BYTES = 64 << 20  # the same, where state is copied in and out beside it
@@ -43,12 +43,24 @@ class Staging:
     def is_wanted(self, weight: Any) -> bool:
         return bool(weight.is_cuda and self._adapter.vramwise_torch_stream_away(weight.device.index))
 
+    @staticmethod
+    def _lendable(lists: List[List[Any]]) -> Iterator[_Loan]:
+        """What may be away: state, which follows the weights and the gradients."""
+        for number, tensors in enumerate(lists[2:], 2):
+            for index, tensor in enumerate(tensors):
+                if tensor is not None and tensor.is_cuda and tensor.numel() * tensor.element_size() >= _LEAST_BYTES:
+                    yield _Loan(number, index, tensor)
+
+    def has_twice(self, lists: List[List[Any]]) -> bool:
+        """A parameter is in the optimizer's group twice: its state must not be copied in for the second time before the
+        work of the first is there."""
+        tensors = [id(loan.tensor) for loan in self._lendable(lists)]
+        return len(set(tensors)) < len(tensors)
+
     def begin(self, lists: List[List[Any]], before: List[List[Any]]) -> List[_Loan]:
         """Has copied in what of a part is away, as far as there is room, also for the work of the part before."""
         weights = max(sum(weight.numel() * weight.element_size() for weight in part[0]) for part in (lists, before))
-        loans = [_Loan(number, index, tensor) for number, tensors in enumerate(lists) if number > 1  # weights, gradients
-                 for index, tensor in enumerate(tensors)
-                 if tensor is not None and tensor.is_cuda and tensor.numel() * tensor.element_size() >= _LEAST_BYTES]
+        loans = list(self._lendable(lists))
         numbers = ctypes.c_ulonglong * len(loans)
         asked, answers = numbers(*[loan.tensor._cdata for loan in loans]), numbers()
         self._adapter.vramwise_torch_stream_stage(asked, len(loans), weights * _TEMPORARIES, answers)
@@ -74,19 +86,23 @@ class Staging:
 
 
 class _Staged(Dict[Any, Any]):
-    """Parts, each with its state on the GPU while its turn lasts. Optimizers go through them once."""
+    """Parts, those of `staged` each with its state on the GPU while its turn lasts. Optimizers go through them once."""
 
-    def __init__(self, parts: Dict[Any, Any], staging: Staging) -> None:
+    def __init__(self, parts: Dict[Any, Any], staged: Set[Any], staging: Staging) -> None:
         super().__init__(parts)
-        self._staging = staging
+        self._staged, self._staging = staged, staging
+
+    def _begin(self, part: Any, before: List[List[Any]]) -> List[_Loan]:
+        key, (lists, _) = part
+        return self._staging.begin(lists, before) if key in self._staged else []
 
     def items(self) -> Any:
         parts = list(super().items())
-        coming = self._staging.begin(parts[0][1][0], parts[0][1][0])
+        coming = self._begin(parts[0], parts[0][1][0])
         for number, (key, (lists, indices)) in enumerate(parts):
             loans = coming
             used = self._staging.use(lists, loans)
-            coming = self._staging.begin(parts[number + 1][1][0], lists) if number + 1 < len(parts) else []
+            coming = self._begin(parts[number + 1], lists) if number + 1 < len(parts) else []
             try:
                 yield key, (used, indices)
             finally:  # also if the part's work fails
@@ -121,16 +137,18 @@ class StepInParts:
     def _split(self, groups: Dict[Any, Any]) -> Dict[Any, Any]:
         """Keys begin with the device, which optimizers look at; the rest has to be different only."""
         parts: Dict[Any, Any] = {}
-        is_staged = False
+        staged: Set[Any] = set()
         for key, (lists, indices) in groups.items():
             is_plain = all(self._is_plain(tensor, lists[0][0]) for tensors in lists for tensor in tensors)
-            is_away = is_plain and self.may_stage and self._staging.is_wanted(lists[0][0])
-            is_staged |= is_away
+            is_away = (is_plain and self.may_stage and self._staging.is_wanted(lists[0][0])
+                       and not self._staging.has_twice(lists))
             ranges = self._ranges(lists[0], _STAGED_PART_BYTES if is_away else _PART_BYTES) if is_plain else [(0, len(lists[0]))]
             for number, (first, last) in enumerate(ranges):
                 name = key if number == 0 else (key[0], (key[1], number))
                 parts[name] = ([tensors[first:last] for tensors in lists], indices[first:last])
-        return _Staged(parts, self._staging) if is_staged else parts
+                if is_away:
+                    staged.add(name)
+        return _Staged(parts, staged, self._staging) if staged else parts
 
     @staticmethod
     def _ranges(weights: List[Any], part_bytes: int) -> Iterator[Tuple[int, int]]:

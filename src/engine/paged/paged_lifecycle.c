@@ -152,6 +152,13 @@ static vw_status fail_mark_step(vw__engine *base)
     return say_why(base);
 }
 
+/* So that park() says why. */
+static bool fail_is_parked(vw__engine *base, const vw_private_id *only)
+{
+    (void)base, (void)only;
+    return false;
+}
+
 static vw_status fail_park(vw__engine *base, vw__engine_park *how, vw_park_report *report)
 {
     (void)how, (void)report;
@@ -242,6 +249,7 @@ static const vw__engine_table paged_table = {
     .scope_begin = vw__scope_begin,
     .pin = vw__paged_pin,
     .mark_step = mark_step,
+    .is_parked = vw__paged_is_parked,
     .park = vw__paged_park,
     .wake = vw__paged_wake,
 };
@@ -267,6 +275,7 @@ static const vw__engine_table failed_table = {
     .scope_begin = fail_scope_begin,
     .pin = fail_pin,
     .mark_step = fail_mark_step,
+    .is_parked = fail_is_parked,
     .park = fail_park,
     .wake = fail_wake,
 };

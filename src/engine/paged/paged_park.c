@@ -450,14 +450,21 @@ static vw_status begin_parking(vw__paged_engine *engine, vw__engine_park *how,
     return VW_OK;
 }
 
+bool vw__paged_is_parked(vw__engine *base, const vw_private_id *only)
+{
+    vw__paged_engine *engine = vw__paged_of(base);
+    vw__private_pool *region = NULL;
+    if (find_region(engine, only, &region) != VW_OK)
+        return false;
+    return engine->is_parked || (region != NULL && region->is_parked);
+}
+
 vw_status vw__paged_park(vw__engine *base, vw__engine_park *how, vw_park_report *report)
 {
     vw__paged_engine *engine = vw__paged_of(base);
     vw__paged_parking *parking = NULL;
     vw__private_pool *region = NULL;
     VW__TRY(find_region(engine, how->only, &region));
-    if (engine->is_parked || (region != NULL && region->is_parked))
-        return VW_OK;
     if (engine->under_way != 0)
         return not_ready();
     VW__TRY(begin_moment(engine));

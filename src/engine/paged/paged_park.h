@@ -42,6 +42,7 @@ struct vw__paged_parking {
 
 /* ---- paged_park.c: the engine table's -------------------------------------------------------- */
 
+bool vw__paged_is_parked(vw__engine *engine, const vw_private_id *only);
 vw_status vw__paged_park(vw__engine *engine, vw__engine_park *how, vw_park_report *report);
 vw_status vw__paged_wake(vw__engine *engine, const vw_private_id *only, vw_park_report *report);
 /* At the engine's end: what is parked is lost, with its records. */
