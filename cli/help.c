@@ -36,8 +36,9 @@ void help_print_usage(const command *subject)
         fputs("--csv: the table, as comma-separated values with the names and values of --json.\n",
               stdout);
     if (subject->reads_files)
-        fputs("--max-memory SIZE lets reading a file take so much memory, by default a quarter of\n"
-              "what is free and at most 16GiB; the command takes twice that and 512MiB at most.\n",
+        fputs("--max-memory SIZE lets reading a file take so much memory; by default a quarter\n"
+              "of what is free, and at most 16GiB. The command takes at most twice that and\n"
+              "512MiB.\n",
               stdout);
     printf("\nExamples:\n%s", subject->examples);
 }
