@@ -284,7 +284,7 @@ static void follower_init(follower *state, const vw__model *model, const vw__mod
     bool has_completions = false;
     *state = (follower){.model = model, .trace = trace};
     vw__ordered_list_init(&state->runs, sizeof(held_run), "the segments of an instant");
-    vw__address_map_init(&state->places);
+    vw__address_map_init_for_file(&state->places);
     for (size_t i = 0; i < trace->event_count; i++) {
         has_completions = has_completions || trace->events[i].action == VW_ACTION_FREE_COMPLETED;
         state->begins_at_request =

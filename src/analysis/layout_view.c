@@ -431,7 +431,7 @@ vw_status vw__layout_view_make(const vw__model *model, const vw__model_trace *tr
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "a view of %zu events of %zu", event_count,
                         trace->event_count);
     VW__TRY(vw__recording_settings(model, NULL, &maker.settings));
-    vw__address_map_init(&maker.places);
+    vw__address_map_init_for_file(&maker.places);
     borrow_model(&maker);
     vw_status status = make_view(&maker);
     vw__address_map_deinit(&maker.places);

@@ -443,7 +443,7 @@ vw_status vw__script_make_guided(const vw__model *model, const vw__model_trace *
         return vw__fail(VW_ERR_UNSUPPORTED, "a trace of %zu events: at most %u are supported",
                         trace->event_count, VW__SCRIPT_BEFORE_RECORDING - 2);
     script_maker maker = {.trace = trace, .script = &script, .guide = guide};
-    vw__address_map_init(&maker.blocks.map);
+    vw__address_map_init_for_file(&maker.blocks.map);
     vw_status status = make(&maker);
     vw__host_free(maker.pool_of_event);
     vw__script_blocks_deinit(&maker.blocks);

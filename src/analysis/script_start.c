@@ -236,7 +236,7 @@ vw_status vw__script_find_start(vw__script *script, vw__script_blocks *blocks)
 {
     int device = script->trace->device;
     *blocks = (vw__script_blocks){.blocks = NULL};
-    vw__address_map_init(&blocks->map);
+    vw__address_map_init_for_file(&blocks->map);
     vw_status status = find_beginning(script, blocks);
     if (status == VW_OK && script->is_truncated)
         status = add_blocks_of_the_end(script->model, device, blocks);

@@ -317,8 +317,8 @@ vw_status vw__timeline_make(const vw__model *model, const vw__model_trace *trace
     vw__timeline timeline = {.model = model, .trace = trace};
     event_pass pass = {.timeline = &timeline, .end_action = find_end_action(trace)};
     uint64_t reserved_bytes = 0;
-    vw__address_map_init(&pass.live);
-    vw__address_map_init(&pass.waiting);
+    vw__address_map_init_for_file(&pass.live);
+    vw__address_map_init_for_file(&pass.waiting);
     vw_status status = walk_events(&pass);
     if (status == VW_OK)
         status = walk_final_segments(&pass, &reserved_bytes);

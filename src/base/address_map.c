@@ -6,6 +6,7 @@
 
 #include "base/checked_math.h" /* vw__ceil_log2_u64, vw__floor_log2_u64 */
 #include "base/host_memory.h"
+#include "base/secret_hash.h"
 
 enum { FIRST_CAPACITY = 64 };
 
@@ -21,18 +22,30 @@ static void use_table(vw__address_map *map, vw__address_map_entry *entries, size
     map->shift = 64 - vw__floor_log2_u64(length);
 }
 
-void vw__address_map_init(vw__address_map *map)
+static void be_empty(vw__address_map *map)
 {
     use_table(map, (vw__address_map_entry *)no_entries, 2);
     map->count = 0;
     map->capacity = 0;
 }
 
+void vw__address_map_init(vw__address_map *map)
+{
+    be_empty(map);
+    map->multiplier = VW__ADDRESS_MAP_GOLDEN;
+}
+
+void vw__address_map_init_for_file(vw__address_map *map)
+{
+    be_empty(map);
+    map->multiplier = vw__secret_hash_of_process().multiplier;
+}
+
 void vw__address_map_deinit(vw__address_map *map)
 {
     if (map->capacity != 0)
         vw__host_free(map->entries);
-    vw__address_map_init(map);
+    be_empty(map);
 }
 
 size_t vw__address_map_wanted_capacity(const vw__address_map *map, size_t more)

@@ -7,7 +7,9 @@
  * product are the home of the address (low bits of a product depend on low bits only). One
  * multiplication would be cheaper, but a model's blocks often lie at even steps, and it keeps steps
  * even: if a step comes out near a fraction of the table, blocks pile up, hundreds of probes deep.
- * The fold in between breaks the steps.
+ * The fold in between breaks the steps. Addresses that a file names are multiplied by the process's
+ * secret (base/secret_hash.h) first, and not by the golden ratio: all of them could else be chosen
+ * to have one home.
  *
  * At most a quarter of the entries are in use: a probe then almost always ends where it began,
  * which the processor can predict. Half full, mispredicted probes cost a tenth of an allocation.
@@ -50,11 +52,15 @@ typedef struct vw__address_map {
     size_t mask;                    /* length of `entries` - 1 */
     unsigned shift;                 /* 64 - log2(length of `entries`) */
     size_t count;
-    size_t capacity; /* length of `entries`; 0 while they are the shared empty ones */
+    size_t capacity;     /* length of `entries`; 0 while they are the shared empty ones */
+    uint64_t multiplier; /* the first one */
 } vw__address_map;
 
 /* An empty map without memory: looking in it works, inserting needs room first. */
 void vw__address_map_init(vw__address_map *map);
+
+/* The same, for addresses that a file names. */
+void vw__address_map_init_for_file(vw__address_map *map);
 
 /* Frees the table, but not what the values point at. The map is as after init. */
 void vw__address_map_deinit(vw__address_map *map);
@@ -66,16 +72,17 @@ static inline size_t vw__address_map_count(const vw__address_map *map)
 
 /* ---- looking, inserting, removing ------------------------------------------------------------ */
 
-static inline uint64_t vw__address_map_hash(uint64_t address)
+#define VW__ADDRESS_MAP_GOLDEN UINT64_C(0x9E3779B97F4A7C15)
+
+static inline uint64_t vw__address_map_hash(uint64_t address, uint64_t multiplier)
 {
-    const uint64_t golden = UINT64_C(0x9E3779B97F4A7C15);
-    uint64_t mixed = (address >> 9) * golden;
-    return (mixed ^ (mixed >> 32)) * golden;
+    uint64_t mixed = (address >> 9) * multiplier;
+    return (mixed ^ (mixed >> 32)) * VW__ADDRESS_MAP_GOLDEN;
 }
 
 static inline size_t vw__address_map_home(const vw__address_map *map, uint64_t address)
 {
-    return (size_t)(vw__address_map_hash(address) >> map->shift);
+    return (size_t)(vw__address_map_hash(address, map->multiplier) >> map->shift);
 }
 
 /* The value stored under `address`, or NULL. Any address may be asked for, 0 included. */

@@ -9,8 +9,7 @@
 #include <string.h>
 
 #include "base/checked_math.h" /* vw__min_u64 */
-#include "base/clock.h"
-#include "base/error.h" /* VW_ASSERT */
+#include "base/error.h"        /* VW_ASSERT */
 
 struct vw__string_entry {
     vw__string string;
@@ -19,24 +18,19 @@ struct vw__string_entry {
 
 enum { FIRST_CAPACITY = 64 };
 
-static uint64_t mix(uint64_t state, uint64_t word)
-{
-    state = (state ^ word) * UINT64_C(0x9E3779B97F4A7C15);
-    return state ^ (state >> 29);
-}
-
 static uint64_t hash_of(const vw__string_table *table, const char *bytes, size_t size_bytes)
 {
-    uint64_t state = mix(table->seed, size_bytes);
+    const vw__secret_hash *secret = &table->secret;
+    uint64_t state = vw__secret_hash_add(secret, secret->start, size_bytes);
     while (size_bytes > 0) {
         uint64_t word = 0;
         size_t taken = size_bytes < sizeof word ? size_bytes : sizeof word;
         memcpy(&word, bytes, taken);
-        state = mix(state, word);
+        state = vw__secret_hash_add(secret, state, word);
         bytes += taken;
         size_bytes -= taken;
     }
-    return mix(state, state >> 32);
+    return state;
 }
 
 void vw__string_table_init(vw__string_table *table, vw__arena *arena, uint32_t count_limit,
@@ -46,7 +40,7 @@ void vw__string_table_init(vw__string_table *table, vw__arena *arena, uint32_t c
         .arena = arena,
         .count_limit = (uint32_t)vw__min_u64(count_limit, VW__STRING_TABLE_LARGEST_COUNT),
         .bytes_limit = bytes_limit,
-        .seed = mix((uint64_t)(uintptr_t)table, vw__clock_monotonic_ns()),
+        .secret = vw__secret_hash_of_process(),
     };
 }
 

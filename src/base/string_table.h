@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/secret_hash.h"
 
 /* The largest number of strings: an id fits 32 bits, and is never UINT32_MAX. */
 #define VW__STRING_TABLE_LARGEST_COUNT (UINT32_C(1) << 31)
@@ -38,7 +39,7 @@ typedef struct vw__string_table {
     uint32_t count_limit;
     size_t bytes; /* of all strings together */
     size_t bytes_limit;
-    uint64_t seed;
+    vw__secret_hash secret;
     bool has_hit_limit; /* a string was refused because of a limit, the arena's included */
 } vw__string_table;
 

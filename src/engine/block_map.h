@@ -68,7 +68,7 @@ static inline size_t vw__block_map_count(const vw__block_map *map)
 
 static inline size_t vw__block_map_home(const vw__block_map *map, uint64_t address)
 {
-    return (size_t)(vw__address_map_hash(address) >> map->shift);
+    return (size_t)(vw__address_map_hash(address, VW__ADDRESS_MAP_GOLDEN) >> map->shift);
 }
 
 static inline vw__block *vw__block_map_block(const vw__block_map_place *place)

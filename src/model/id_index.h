@@ -5,8 +5,7 @@
  * Open addressing with linear probing, at most half full; the hash is kept beside the number, so
  * that growing and most comparisons need not look at the records.
  *
- * Hashes start from a seed that a file cannot know, so nobody can make a file whose records all
- * collide.
+ * Hashes are base/secret_hash.h's, so nobody can make a file whose records all collide.
  *
  * No locks: one thread at a time. */
 #ifndef VW_MODEL_ID_INDEX_H
@@ -57,16 +56,9 @@ static inline bool vw__id_index_next(const vw__id_index *index, uint32_t hash, s
     }
 }
 
-/* A hash over 64-bit words: begin with the seed, add each word, end. */
-static inline uint64_t vw__id_index_hash_add(uint64_t state, uint64_t word)
+/* Of a state of vw__secret_hash_add(). */
+static inline uint32_t vw__id_index_hash(uint64_t state)
 {
-    state = (state ^ word) * UINT64_C(0x9E3779B97F4A7C15);
-    return state ^ (state >> 29);
-}
-
-static inline uint32_t vw__id_index_hash_end(uint64_t state)
-{
-    state = (state ^ (state >> 32)) * UINT64_C(0xD6E8FEB86659FD93);
     return (uint32_t)(state >> 32);
 }
 

@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "base/checked_math.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "base/secret_hash.h"
 #include "model/id_index.h"
 #include "model/model_check.h"
 
@@ -70,7 +70,7 @@ struct vw__model_builder {
     size_t held_bytes;        /* of arrays and indexes together */
     bool has_hit_memory_limit;
     vw__model_event_bounds bounds;
-    uint64_t seed;
+    vw__secret_hash secret;
 };
 
 /* ---- growing --------------------------------------------------------------------------------- */
@@ -202,8 +202,7 @@ vw_status vw__model_builder_create(size_t limit_bytes, vw__model_builder **out)
     memcpy(builder->arrays, empty_arrays, sizeof empty_arrays);
     size_t string_limit_bytes = limit_bytes / 4;
     builder->array_limit_bytes = limit_bytes - string_limit_bytes;
-    builder->seed =
-        vw__id_index_hash_add((uint64_t)(uintptr_t)builder, (uint64_t)vw__clock_monotonic_ns());
+    builder->secret = vw__secret_hash_of_process();
     vw__arena_init(&model->arena, string_limit_bytes);
     vw__string_table_init(&model->strings, &model->arena, UINT32_MAX, string_limit_bytes);
     model->settings.conf = VW__MODEL_NO_STRING;
@@ -281,26 +280,35 @@ static vw_status intern(vw__model_builder *builder, array_name name, index_name 
     return VW_OK;
 }
 
+static uint64_t hash_add(const vw__model_builder *builder, uint64_t state, uint64_t word)
+{
+    return vw__secret_hash_add(&builder->secret, state, word);
+}
+
+static uint64_t hash_of(const vw__model_builder *builder, uint64_t word)
+{
+    return hash_add(builder, builder->secret.start, word);
+}
+
 vw_status vw__model_add_frame(vw__model_builder *builder, const vw__model_frame *frame,
                               uint32_t *id)
 {
-    uint64_t state = vw__id_index_hash_add(builder->seed, frame->name);
-    state = vw__id_index_hash_add(state, (uint64_t)frame->filename << 32 | frame->line);
-    return intern(builder, FRAMES, FRAME_INDEX, vw__id_index_hash_end(state), frame, id);
+    uint64_t state = hash_of(builder, frame->name);
+    state = hash_add(builder, state, (uint64_t)frame->filename << 32 | frame->line);
+    return intern(builder, FRAMES, FRAME_INDEX, vw__id_index_hash(state), frame, id);
 }
 
 vw_status vw__model_add_note(vw__model_builder *builder, const vw__model_note *note, uint32_t *id)
 {
-    uint64_t state =
-        vw__id_index_hash_add(builder->seed, (uint64_t)note->action << 32 | note->compile_context);
-    state = vw__id_index_hash_add(state, (uint64_t)note->user_metadata << 32 | note->forward_stack);
-    return intern(builder, NOTES, NOTE_INDEX, vw__id_index_hash_end(state), note, id);
+    uint64_t state = hash_of(builder, (uint64_t)note->action << 32 | note->compile_context);
+    state = hash_add(builder, state, (uint64_t)note->user_metadata << 32 | note->forward_stack);
+    return intern(builder, NOTES, NOTE_INDEX, vw__id_index_hash(state), note, id);
 }
 
 vw_status vw__model_add_stream(vw__model_builder *builder, vw_stream stream, uint16_t *id)
 {
     uint32_t place;
-    uint32_t hash = vw__id_index_hash_end(vw__id_index_hash_add(builder->seed, stream));
+    uint32_t hash = vw__id_index_hash(hash_of(builder, stream));
     VW__TRY(intern(builder, STREAMS, STREAM_INDEX, hash, &stream, &place));
     *id = (uint16_t)place; /* MOST_STREAMS */
     return VW_OK;
@@ -309,9 +317,8 @@ vw_status vw__model_add_stream(vw__model_builder *builder, vw_stream stream, uin
 vw_status vw__model_add_pool(vw__model_builder *builder, vw_private_id pool, uint16_t *id)
 {
     uint32_t place;
-    uint64_t state =
-        vw__id_index_hash_add(vw__id_index_hash_add(builder->seed, pool.first), pool.second);
-    VW__TRY(intern(builder, POOLS, POOL_INDEX, vw__id_index_hash_end(state), &pool, &place));
+    uint64_t state = hash_add(builder, hash_of(builder, pool.first), pool.second);
+    VW__TRY(intern(builder, POOLS, POOL_INDEX, vw__id_index_hash(state), &pool, &place));
     *id = (uint16_t)place; /* MOST_POOLS */
     return VW_OK;
 }
@@ -320,17 +327,17 @@ vw_status vw__model_add_pool(vw__model_builder *builder, vw_private_id pool, uin
 static uint32_t hash_of_stack(const vw__model_builder *builder, const uint32_t *frame_ids,
                               size_t frame_count)
 {
-    uint64_t even = vw__id_index_hash_add(builder->seed, frame_count), odd = ~even;
+    uint64_t even = hash_of(builder, frame_count), odd = ~even;
     size_t i = 0;
     for (; i + 4 <= frame_count; i += 4) {
         uint64_t words[2];
         memcpy(words, frame_ids + i, sizeof words);
-        even = vw__id_index_hash_add(even, words[0]);
-        odd = vw__id_index_hash_add(odd, words[1]);
+        even = hash_add(builder, even, words[0]);
+        odd = hash_add(builder, odd, words[1]);
     }
     for (; i < frame_count; i++)
-        even = vw__id_index_hash_add(even, frame_ids[i]);
-    return vw__id_index_hash_end(vw__id_index_hash_add(even, odd));
+        even = hash_add(builder, even, frame_ids[i]);
+    return vw__id_index_hash(hash_add(builder, even, odd));
 }
 
 vw_status vw__model_add_stack(vw__model_builder *builder, const uint32_t *frame_ids,

@@ -85,6 +85,30 @@ def shared_long_name(size: int) -> bytes:
                      "frames": [{"name": name, "filename": name, "line": i}]} for i in range(size))
 
 
+GOLDEN = 0x9E3779B97F4A7C15  # by which hashes were multiplied once, as anybody can read
+WORD = (1 << 64) - 1
+
+
+def strings_that_collided(count: int) -> bytes:
+    """All of one length. Each block of 16 bytes has a twin behind which a state that is only multiplied and shifted is the same."""
+    block = b"aaaaaaaAbbbbBbbB"
+    twin = bytes(byte ^ flipped for byte, flipped in zip(block, (0, 0, 0, 0, 0, 0, 0, 0x80, 0, 0, 0, 0, 4, 0, 0, 0x80)))
+    return snapshot(settings={"all": [b"".join(twin if number >> bit & 1 else block for bit in range(12)) for number in range(count)]})
+
+
+def addresses_that_collided(count: int) -> bytes:
+    """The first ones that two multiplications and a fold send to the same place."""
+    inverse, found, home = pow(GOLDEN, -1, 1 << 64), [], 1
+    while len(found) < count:
+        folded = home * inverse & WORD
+        block = (folded ^ folded >> 32) * inverse & WORD
+        home += 1
+        if 0 < block < 1 << 55:
+            found.append(block << 9)
+    return snapshot({"action": action, "addr": address, "size": 512, "stream": 0}
+                    for action in ("alloc", "free_completed") for address in found)
+
+
 def blank_lines(count: int) -> bytes:
     return b"\n" * count
 
@@ -140,6 +164,14 @@ class Costs(unittest.TestCase):
         for command in (("stats", "input"), ("doctor", "input"), ("view", "input", "-o", "page.html")):
             with self.subTest(command[0]):
                 self.assert_linear(shared_long_name, 100, *command)
+
+    def test_strings_that_collided(self):
+        self.assert_linear(strings_that_collided, 500, "stats", "input")
+
+    def test_addresses_that_collided(self):
+        for command in (("stats", "input"), ("verify", "input"), ("view", "input", "-o", "page.html")):
+            with self.subTest(command[0]):
+                self.assert_linear(addresses_that_collided, 1000, *command)
 
     def test_blank_lines(self):
         self.assert_linear(blank_lines, 20_000, "doctor", "input")
