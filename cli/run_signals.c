@@ -114,8 +114,10 @@ bool run_signals_begin(run_signals *signals)
     sigprocmask(SIG_BLOCK, &read_here, &signals->inherited_mask);
     /* Where our parent ignores its children, the system would reap ours unseen. */
     sigaction(SIGCHLD, &usual, &signals->inherited_child_action);
-    /* A reader of standard error that went away must not take us from the job's side. */
+    /* Neither a reader of standard error that went away nor a log that may not grow must take us
+     * from the job's side. */
     sigaction(SIGPIPE, &ignored, &signals->inherited_pipe_action);
+    sigaction(SIGXFSZ, &ignored, &signals->inherited_size_action);
     start_witness(signals);
     return true;
 }
@@ -124,6 +126,7 @@ void run_signals_restore(const run_signals *signals)
 {
     sigaction(SIGCHLD, &signals->inherited_child_action, NULL);
     sigaction(SIGPIPE, &signals->inherited_pipe_action, NULL);
+    sigaction(SIGXFSZ, &signals->inherited_size_action, NULL);
     sigprocmask(SIG_SETMASK, &signals->inherited_mask, NULL);
 }
 

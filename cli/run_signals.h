@@ -21,7 +21,7 @@
 
 typedef struct run_signals {
     sigset_t inherited_mask;
-    struct sigaction inherited_child_action, inherited_pipe_action;
+    struct sigaction inherited_child_action, inherited_pipe_action, inherited_size_action;
     int signal_file;                    /* readable when a signal has come */
     int witness_pipe;                   /* readable when the witness has one */
     pid_t witness;                      /* -1: none; then everything is passed on */

@@ -129,6 +129,15 @@ class GoingWrong(RunCase):
                     self.assertEqual((run.returncode, run.stdout, run.stderr), (0, b"", b""))
                     self.assertEqual((self.here / "found").read_text(), left + "\n")
 
+    def test_a_log_that_may_not_grow_ends_nothing(self):
+        log, least = self.here / "log", 2048
+        log.write_bytes(b"x" * least)
+        with log.open("ab") as errors:  # which is where the line goes that says why nothing is watched
+            run = subprocess.run(["sh", "-c", f'ulimit -f {least // 512}; exec "$@"', "sh",
+                                  *self.command("--", sys.executable, "-I", "-c", "print(7)")], cwd=self.here, env=self.environment,
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, timeout=LIMIT_SECONDS, check=False)
+        self.assertEqual((run.returncode, run.stdout, log.stat().st_size), (0, b"7\n", least))
+
     def test_what_a_killed_run_left_is_removed_by_the_next(self):
         def run(*command):
             return subprocess.run([run_case.PROGRAM, "run", *command], cwd=self.here, env=self.environment, capture_output=True,

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h> /* close */
 
+#include "pool/pool.h"
 #include "support/cmocka_here.h"
 #include "support/patterned_pool.h"
 
@@ -84,6 +85,31 @@ static void share_two(vw_test_patterns *p, vw_device_ptr live[QUARTERS])
     live[3] = blocks[1];
     vw_test_look_at_all(p);
     expect_sums(p);
+}
+
+/* Memory that is given back in the background (keep_free) is looked for behind frees alone. */
+static void a_page_that_was_shared_goes_back_once_all_parts_are_free(void **state)
+{
+    (void)state;
+    vw_test_patterns p;
+    vw_device_ptr live[QUARTERS];
+    vw_test_pool_setup setup = host_of(2);
+    vw_test_patterns_open(&p, &setup);
+    share_two(&p, live);
+    for (int i = 0; i < QUARTERS; i++)
+        let_go(&p, live[i]);
+    vw__engine *engine = p.t.pool->engine;
+    vw__engine_slice slice;
+    uint64_t given_bytes = 0;
+    do { /* the first look only marks the streams */
+        slice = (vw__engine_slice){.wanted_bytes = UINT64_MAX, .most_handles = 8};
+        vw_test_ok(&p.t, engine->table->give_back(engine, &slice));
+        given_bytes += slice.given_bytes;
+    } while (slice.given_bytes != 0 || slice.is_waiting);
+    assert_int_equal(given_bytes, UNIT);
+    assert_int_equal(vw_test_reserved_bytes(&p), UNIT);
+    expect_sums(&p);
+    vw_test_patterns_close(&p);
 }
 
 static void two_half_used_pages_need_but_one(void **state)
@@ -473,6 +499,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_block_that_is_its_own_guest_comes_free_from_the_host),
         cmocka_unit_test(two_half_used_pages_need_but_one),
+        cmocka_unit_test(a_page_that_was_shared_goes_back_once_all_parts_are_free),
         cmocka_unit_test(a_block_in_a_shared_page_can_be_handed_to_a_process),
         cmocka_unit_test(blocks_of_shared_pages_come_free_in_every_order),
         cmocka_unit_test(free_bytes_of_a_shared_page_belong_to_its_home),

@@ -226,6 +226,7 @@ vw_status vw__paged_give_back(vw__engine *base, vw__engine_slice *slice)
     if ((slice->wanted_bytes == 0 && engine->owed_at < 0) || vw__engine_keeps_default_pools(base))
         return VW_OK;
     engine->call++;
+    VW__TRY(vw__paged_settle_vacated(engine)); /* a page may be free but for a guest that is over */
     VW__TRY(vw__paged_survey_all(engine));
     return give_oldest_back(engine, slice);
 }

@@ -37,7 +37,8 @@ static vw_status survey_block(vw__paged_engine *engine, vw__block *block)
         vw__paged_place *place = vw__paged_place_at(engine, segment, address);
         vw__paged_handle *handle = place->handle;
         uint64_t place_end = place->address + handle->size_bytes;
-        if (place->address >= block->address && place_end <= end && handle->pin_count == 0) {
+        if (place->address >= block->address && place_end <= end && handle->pin_count == 0 &&
+            handle->guest_count == 0) {
             if (!make_room(engine))
                 return vw__fail_host_memory(engine->candidate_capacity * sizeof handle,
                                             "a survey of free memory");
