@@ -282,6 +282,21 @@ static void lists_that_are_wrong_are_refused_with_the_line(void **state)
     assert_int_equal(vw_fleet_examine(path_of("hollow"), NULL, &report), VW_ERR_FILE);
 }
 
+/* A hole reads as zero bytes, and takes no room on the disk. */
+static void a_list_ends_at_its_first_zero_byte(void **state)
+{
+    (void)state;
+    vw_fleet_report *report = NULL;
+    job_folder_put(&here, "hole", "/a\n/b\n/c");
+    assert_int_equal(truncate(path_of("hole"), (off_t)1 << 30), 0);
+    assert_int_equal(vw_fleet_examine(path_of("hole"), NULL, &report), VW_ERR_CORRUPT_FILE);
+    assert_non_null(strstr(vw_last_error(), "line 3: expected a path, found a zero byte"));
+    job_folder_put(&here, "recording", "\x80\x04\x95");
+    assert_int_equal(truncate(path_of("recording"), (off_t)1 << 30), 0);
+    assert_int_equal(vw_fleet_examine(path_of("recording"), NULL, &report), VW_ERR_FILE);
+    assert_non_null(strstr(vw_last_error(), "expected a list of files, found a recording"));
+}
+
 static void files_beside_the_jobs_are_said(void **state)
 {
     (void)state;
@@ -765,6 +780,7 @@ int main(void)
         IN_A_FOLDER(a_table_of_a_spreadsheet_may_begin_with_a_byte_order_mark),
         IN_A_FOLDER(a_list_may_name_the_folders_of_jobs),
         IN_A_FOLDER(lists_that_are_wrong_are_refused_with_the_line),
+        IN_A_FOLDER(a_list_ends_at_its_first_zero_byte),
         IN_A_FOLDER(files_beside_the_jobs_are_said),
         IN_A_FOLDER(a_file_that_cannot_be_read_is_in_its_job),
         IN_A_FOLDER(a_file_larger_than_the_budget_is_unreadable_with_the_reason),
