@@ -37,8 +37,8 @@ void help_print_usage(const command *subject)
               stdout);
     if (subject->reads_files)
         fputs("--max-memory SIZE lets reading a file take so much memory; by default a quarter\n"
-              "of what is free, and at most 16GiB. The command takes at most twice that and\n"
-              "512MiB.\n",
+              "of what is free, and at most 16GiB. The command takes at most twice SIZE, or\n"
+              "twice that quarter, and 512MiB.\n",
               stdout);
     printf("\nExamples:\n%s", subject->examples);
 }

@@ -57,6 +57,12 @@ void vw__doctor_text_scan_destroy(vw__doctor_text_scan *scan)
     vw__host_free(scan);
 }
 
+size_t vw__doctor_text_scan_held_bytes(const vw__doctor_text_scan *scan)
+{
+    return sizeof *scan + vw__error_text_scan_held_bytes() +
+           vw__step_log_scan_held_bytes(scan->steps);
+}
+
 vw_status vw__doctor_text_scan_feed(vw__doctor_text_scan *scan, const char *bytes,
                                     size_t size_bytes)
 {

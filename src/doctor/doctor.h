@@ -76,6 +76,9 @@ typedef struct vw__doctor_text_scan vw__doctor_text_scan;
 VW_MUST_CHECK vw_status vw__doctor_text_scan_create(vw__doctor_text_scan **out);
 void vw__doctor_text_scan_destroy(vw__doctor_text_scan *scan); /* NULL does nothing */
 
+/* Host memory that it holds now: more than half a megabyte, and more with the steps. */
+size_t vw__doctor_text_scan_held_bytes(const vw__doctor_text_scan *scan);
+
 /* Pieces may end anywhere. */
 VW_MUST_CHECK vw_status vw__doctor_text_scan_feed(vw__doctor_text_scan *scan, const char *bytes,
                                                   size_t size_bytes);

@@ -260,9 +260,6 @@ static vw_status read_line(table *at, char *line, char *end)
         return vw__fail(VW_ERR_CORRUPT_FILE,
                         "expected a list of files, found a line %zu of %zu bytes", at->line,
                         fields[at->path].size_bytes);
-    if (memchr(fields[at->path].first, '\0', fields[at->path].size_bytes) != NULL)
-        return vw__fail(VW_ERR_CORRUPT_FILE, "line %zu: expected a path, found a zero byte",
-                        at->line);
     if (at->job < count)
         job = fields[at->job];
     if (at->job != MOST_COLUMNS && job.size_bytes == 0)
@@ -290,6 +287,8 @@ static vw_status read_lines(vw__fleet_list *list, char *bytes, size_t size_bytes
                                : vw__fail(VW_ERR_FILE, "expected a list of files, found no line");
 }
 
+/* Reads to the end, or a bit further than the first zero byte: no list has one, and a hole is made
+ * of them, of any size. */
 static vw_status read_all(FILE *stream, vw__byte_buffer *text)
 {
     char piece[1 << 16];
@@ -298,12 +297,25 @@ static vw_status read_all(FILE *stream, vw__byte_buffer *text)
         vw__append_bytes(text, piece, size_bytes);
         if (vw__byte_buffer_size(text) > MOST_LIST_BYTES)
             return vw__fail(VW_ERR_FILE, "expected a list of at most %d bytes", MOST_LIST_BYTES);
+        if (memchr(piece, '\0', size_bytes) != NULL)
+            break;
     }
     if (ferror(stream))
         return vw__fail(VW_ERR_FILE, "%s", strerror(errno));
     return vw__byte_buffer_has_failed(text)
                ? vw__fail_host_memory(vw__byte_buffer_size(text), "a list of files")
                : VW_OK;
+}
+
+static vw_status check_zero_bytes(const char *bytes, size_t size_bytes)
+{
+    const char *zero = size_bytes > 0 ? memchr(bytes, '\0', size_bytes) : NULL;
+    size_t line = 1;
+    if (zero == NULL)
+        return VW_OK;
+    for (const char *at = bytes; at < zero; at++)
+        line += *at == '\n';
+    return vw__fail(VW_ERR_CORRUPT_FILE, "line %zu: expected a path, found a zero byte", line);
 }
 
 static vw_status read_text(vw__fleet_list *list, vw__byte_buffer *text)
@@ -313,6 +325,7 @@ static vw_status read_text(vw__fleet_list *list, vw__byte_buffer *text)
                                  vw__byte_buffer_size(text), &is_recording));
     if (is_recording)
         return vw__fail(VW_ERR_FILE, "expected a list of files, found a recording");
+    VW__TRY(check_zero_bytes(text->bytes, vw__byte_buffer_size(text)));
     return read_lines(list, text->bytes, vw__byte_buffer_size(text));
 }
 

@@ -16,8 +16,6 @@
  * compressed one, which most are that are kept, is ten times the file before that. */
 enum { READING_PER_BYTE = 10, READING_PER_PACKED_BYTE = 100, MOST_THREADS = 256 };
 #define LEAST_READING_BYTES (UINT64_C(4) << 20)
-/* Stories of a file with labels: VW__RANKS_MOST_STORIES of most of a megabyte. */
-#define TEXTS_BYTES (UINT64_C(32) << 20)
 
 enum { RETRY_FACTOR = 4, TICK_MS = 100 };
 
@@ -49,7 +47,7 @@ static bool is_packed(const char *path)
 
 static uint64_t first_guess(const run *at, const vw__fleet_run_unit *unit)
 {
-    uint64_t guess = TEXTS_BYTES;
+    uint64_t guess = VW__RANKS_LEAST_TEXTS_BYTES; /* many ranks take more: a second try */
     if (unit->unit.place != VW__RANKS_UNIT_TEXTS) {
         uint64_t per_byte = is_packed(vw__fleet_list_path(at->plan->list, &unit->unit))
                                 ? READING_PER_PACKED_BYTE

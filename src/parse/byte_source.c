@@ -79,9 +79,21 @@ static vw_status report_progress(const vw__byte_source *source)
     return VW_OK;
 }
 
+/* Returns whether the file system says that no byte of the file is stored. One that knows nothing
+ * of holes says that there is data, or does not know the question. */
+static bool is_one_hole(int file)
+{
+    off_t here = lseek(file, 0, SEEK_CUR);
+    if (here < 0)
+        return false;
+    bool is_hole = lseek(file, 0, SEEK_DATA) < 0 && errno == ENXIO;
+    (void)lseek(file, here, SEEK_SET);
+    return is_hole;
+}
+
 /* Holes take no room on a disk, and as long to read as anything else: terabytes of them are made at
  * once. The file is looked at when it has been read so far: what comes from an archive has its room
- * then. Some file systems do not tell. */
+ * then. No blocks are those of a hole, or of a file system that does not count any. */
 static vw_status check_holes(vw__byte_source *source)
 {
     enum { BLOCK_BYTES = 512 }; /* of st_blocks, whatever the file system's are */
@@ -89,7 +101,9 @@ static vw_status check_holes(vw__byte_source *source)
     if (source->file_read_bytes <= source->next_look_bytes)
         return VW_OK;
     source->next_look_bytes = 2 * source->file_read_bytes;
-    if (fstat(source->file, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_blocks <= 0)
+    if (fstat(source->file, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_blocks < 0)
+        return VW_OK;
+    if (facts.st_blocks == 0 && !is_one_hole(source->file))
         return VW_OK;
     uint64_t stored_bytes = (uint64_t)facts.st_blocks * BLOCK_BYTES;
     if (source->file_read_bytes / VW__BYTE_SOURCE_LARGEST_GROWTH <= stored_bytes)

@@ -635,6 +635,11 @@ void vw__error_text_scan_destroy(vw__error_text_scan *scan)
     vw__host_free(scan);
 }
 
+size_t vw__error_text_scan_held_bytes(void)
+{
+    return sizeof(vw__error_text_scan);
+}
+
 /* Searches the buffer but for its end, and keeps only what may still be needed. */
 static void make_room(vw__error_text_scan *scan)
 {

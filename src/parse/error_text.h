@@ -112,6 +112,7 @@ typedef struct vw__error_text_summary {
 /* VW_ERR_HOST_MEMORY. */
 VW_MUST_CHECK vw_status vw__error_text_scan_create(vw__error_text_scan **out);
 void vw__error_text_scan_destroy(vw__error_text_scan *scan); /* NULL does nothing */
+size_t vw__error_text_scan_held_bytes(void);                 /* of host memory, by each */
 
 /* From here on tracebacks are read, by that judge; before the first piece. */
 void vw__error_text_scan_judge(vw__error_text_scan *scan, vw__traceback_judge judge);

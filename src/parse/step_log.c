@@ -536,3 +536,8 @@ void vw__step_log_scan_destroy(vw__step_log_scan *scan)
     vw__step_log_series_deinit(&scan->series);
     vw__host_free(scan);
 }
+
+size_t vw__step_log_scan_held_bytes(const vw__step_log_scan *scan)
+{
+    return sizeof *scan + scan->series.points_bytes;
+}

@@ -64,6 +64,9 @@ struct vw__step_log {
 VW_MUST_CHECK vw_status vw__step_log_scan_create(vw__step_log_scan **out);
 void vw__step_log_scan_destroy(vw__step_log_scan *scan); /* NULL does nothing */
 
+/* Host memory that it holds before it is finished: grows with the points. */
+size_t vw__step_log_scan_held_bytes(const vw__step_log_scan *scan);
+
 /* Pieces may end anywhere. VW_ERR_HOST_MEMORY: the piece may have been read in part. */
 VW_MUST_CHECK vw_status vw__step_log_scan_feed(vw__step_log_scan *scan, const char *bytes,
                                                size_t size_bytes);

@@ -230,6 +230,7 @@ typedef struct vw__step_log_series_set {
     size_t count;
     uint64_t sighted_count;     /* sightings so far, of any form */
     uint64_t most_stride;       /* of any series: how rarely sightings are kept */
+    size_t points_bytes;        /* held by the points of all */
     bool has_failed;            /* host memory, while the walk went on */
     vw__step_log_point *result; /* owned */
     vw__step_log others[VW__STEP_LOG_MOST_SERIES];

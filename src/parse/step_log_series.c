@@ -61,6 +61,7 @@ static vw__step_log_series *find_series(vw__step_log_series_set *set, const seen
     vw__step_log_series *made =
         set->count < VW__STEP_LOG_MOST_SERIES ? &set->all[set->count++] : fewest;
     vw__host_free(made->points);
+    set->points_bytes -= made->capacity * sizeof *made->points;
     *made = (vw__step_log_series){
         .stride = 1,
         .form = point->form,
@@ -76,7 +77,7 @@ static vw__step_log_series *find_series(vw__step_log_series_set *set, const seen
     return made;
 }
 
-static bool make_room(vw__step_log_series *to)
+static bool make_room(vw__step_log_series_set *set, vw__step_log_series *to)
 {
     if (to->count < to->capacity)
         return true;
@@ -92,6 +93,7 @@ static bool make_room(vw__step_log_series *to)
     vw__step_log_raw_point *grown = vw__host_realloc(to->points, capacity * sizeof *grown);
     if (grown == NULL)
         return false;
+    set->points_bytes += (capacity - to->capacity) * sizeof *grown;
     to->points = grown;
     to->capacity = capacity;
     return true;
@@ -111,7 +113,7 @@ static void note_one(vw__step_log_series_set *set, const seen *point)
     to->found_count += point->line_weight;
     if (to->found_count <= to->next_kept)
         return;
-    if (!make_room(to)) {
+    if (!make_room(set, to)) {
         set->has_failed = true;
         return;
     }

@@ -8,8 +8,10 @@
 #include <stdlib.h> /* qsort */
 #include <string.h>
 
+#include "analysis/reading_limit.h"
 #include "analysis/recording.h"
 #include "base/byte_buffer.h"
+#include "base/checked_math.h" /* vw__max_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "parse/byte_source.h"
@@ -192,6 +194,10 @@ static vw_status examine_text(vw__ranks_job *at, size_t place, vw__byte_source *
     file.has_bare_labels =
         file.has_labels && vw__ranks_has_bare_labels((const char *)bytes, size_bytes);
     vw_status status = vw__ranks_stories_read(&at->work->stories, source, &file);
+    if (at->memory.may_get_more && (status == VW_ERR_HOST_MEMORY || status == VW_ERR_UNSUPPORTED))
+        return VW_ERR_HOST_MEMORY;    /* as of a recording */
+    if (status == VW_ERR_UNSUPPORTED) /* the texts of others have the room */
+        vw__ranks_stories_forget(&at->work->stories, shown->path);
     shown->kind = VW_RANK_FILE_TEXT;
     shown->rank_count = file.rank_count;
     shown->rank = file.rank_count == 1 ? file.last_rank : VW_UNKNOWN;
@@ -419,6 +425,8 @@ void vw__ranks_job_list_judge(vw__ranks_job_list *list)
 vw_status vw__ranks_job_begin(vw__ranks_job *at)
 {
     const vw__rank_files *files = &at->list->files;
+    at->work->stories.limit_bytes =
+        vw__max_u64(VW__RANKS_LEAST_TEXTS_BYTES, vw__reading_limit_bytes(at->memory.limit_bytes));
     at->shown = vw__arena_alloc_array(at->work->arena, files->count, sizeof *at->shown,
                                       _Alignof(vw_rank_file));
     if (at->shown == NULL)

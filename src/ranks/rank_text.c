@@ -8,6 +8,7 @@
 #include "base/byte_buffer.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "base/human_units.h"
 #include "parse/byte_source.h"
 #include "parse/line.h"       /* vw__line_prefix */
 #include "ranks/rank_files.h" /* vw__ranks_make_room */
@@ -126,7 +127,7 @@ void vw__ranks_stories_deinit(vw__ranks_stories *stories)
     for (size_t i = 0; i < stories->count; i++)
         vw__ranks_story_destroy(stories->stories[i]);
     vw__host_free(stories->stories);
-    *stories = (vw__ranks_stories){.stories = NULL};
+    *stories = (vw__ranks_stories){.stories = NULL, .limit_bytes = stories->limit_bytes};
 }
 
 static vw_status begin_story(uint64_t rank, vw__ranks_story **out)
@@ -153,6 +154,21 @@ static size_t place_of(const vw__ranks_stories *stories, uint64_t rank)
     return i;
 }
 
+/* Counts what a story holds now. */
+static vw_status count_held(vw__ranks_stories *stories, vw__ranks_story *story)
+{
+    char limit[VW__HUMAN_SIZE_BYTES];
+    uint64_t held_bytes = sizeof *story + vw__doctor_text_scan_held_bytes(story->scan);
+    stories->held_bytes += held_bytes - story->held_bytes;
+    story->held_bytes = held_bytes;
+    if (stories->limit_bytes == 0 || stories->held_bytes <= stories->limit_bytes)
+        return VW_OK;
+    return vw__fail(VW_ERR_UNSUPPORTED,
+                    "what %zu ranks printed takes more than the %s that reading may take; "
+                    "--max-memory allows more",
+                    stories->count, vw__human_size(stories->limit_bytes, limit));
+}
+
 /* Returns the story of a rank; begins one if it has none. */
 static vw_status get_story(vw__ranks_stories *stories, uint64_t rank, vw__ranks_story **out)
 {
@@ -162,19 +178,31 @@ static vw_status get_story(vw__ranks_stories *stories, uint64_t rank, vw__ranks_
     if (place == stories->count) {
         VW__TRY(begin_story(rank, &stories->stories[place]));
         stories->count++;
+        VW__TRY(count_held(stories, stories->stories[place]));
     }
     *out = stories->stories[place];
     return VW_OK;
 }
 
+static vw__ranks_story *take_at(vw__ranks_stories *stories, size_t place)
+{
+    vw__ranks_story *story = stories->stories[place];
+    stories->stories[place] = stories->stories[--stories->count];
+    stories->held_bytes -= story->held_bytes;
+    return story;
+}
+
 vw__ranks_story *vw__ranks_stories_take(vw__ranks_stories *stories, uint64_t rank)
 {
     size_t place = place_of(stories, rank);
-    if (place == stories->count)
-        return NULL;
-    vw__ranks_story *story = stories->stories[place];
-    stories->stories[place] = stories->stories[--stories->count];
-    return story;
+    return place < stories->count ? take_at(stories, place) : NULL;
+}
+
+void vw__ranks_stories_forget(vw__ranks_stories *stories, const char *path)
+{
+    for (size_t i = stories->count; i-- > 0;)
+        if (stories->stories[i]->first_path == path || stories->stories[i]->first_path == NULL)
+            vw__ranks_story_destroy(take_at(stories, i));
 }
 
 /* ---- times ----------------------------------------------------------------------------------- */
@@ -325,7 +353,9 @@ static vw_status take_line(reading *at, const char *line, size_t size_bytes, boo
     }
     VW__TRY(vw__doctor_text_scan_feed(story->scan, line + label.taken_bytes,
                                       size_bytes - label.taken_bytes));
-    return is_ended ? vw__doctor_text_scan_feed(story->scan, "\n", 1) : VW_OK;
+    if (is_ended)
+        VW__TRY(vw__doctor_text_scan_feed(story->scan, "\n", 1));
+    return count_held(at->stories, story);
 }
 
 /* The lines that are whole in the window; how much of it that was. */

@@ -34,7 +34,7 @@ vw__ranks_log_time vw__ranks_log_time_of(const char *line, size_t size_bytes);
 
 enum {
     VW__RANKS_STORY_MOST_TIMES = 64, /* of lines that may be the error's: the first ones */
-    VW__RANKS_MOST_STORIES = 256     /* ranks in one file; each takes most of a megabyte */
+    VW__RANKS_MOST_STORIES = 256     /* ranks in one file */
 };
 
 typedef struct vw__ranks_story_time {
@@ -45,6 +45,7 @@ typedef struct vw__ranks_story_time {
 typedef struct vw__ranks_story {
     uint64_t rank;                      /* VW_UNKNOWN: of a file that says none */
     vw__doctor_text_scan *scan;         /* owned */
+    uint64_t held_bytes;                /* as they are counted in the list */
     const char *first_path, *last_path; /* borrowed */
     size_t file_count;
     uint64_t line_count;
@@ -56,6 +57,8 @@ typedef struct vw__ranks_story {
 typedef struct vw__ranks_stories {
     vw__ranks_story **stories; /* owned */
     size_t count, capacity;
+    uint64_t held_bytes;  /* by all of them: most of a megabyte each, and more with the steps */
+    uint64_t limit_bytes; /* 0: none */
 } vw__ranks_stories;
 
 void vw__ranks_stories_deinit(vw__ranks_stories *stories);
@@ -63,6 +66,9 @@ void vw__ranks_stories_deinit(vw__ranks_stories *stories);
 /* Takes it out of the list; NULL: there is none. vw__ranks_story_destroy() frees it. */
 vw__ranks_story *vw__ranks_stories_take(vw__ranks_stories *stories, uint64_t rank);
 void vw__ranks_story_destroy(vw__ranks_story *story); /* NULL does nothing */
+
+/* Destroys the stories that began with that file: it counts as unreadable. */
+void vw__ranks_stories_forget(vw__ranks_stories *stories, const char *path);
 
 /* Where the lines of one file go. */
 typedef struct vw__ranks_story_file {
@@ -75,7 +81,8 @@ typedef struct vw__ranks_story_file {
     uint64_t lost_count;  /* out: lines of ranks that there was no room for */
 } vw__ranks_story_file;
 
-/* Reads the source to its end. */
+/* Reads the source to its end. VW_ERR_UNSUPPORTED: the stories hold more than their limit, or the
+ * source's. */
 VW_MUST_CHECK vw_status vw__ranks_stories_read(vw__ranks_stories *stories, vw__byte_source *source,
                                                vw__ranks_story_file *file);
 

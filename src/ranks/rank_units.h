@@ -46,7 +46,10 @@ const char *vw__ranks_job_list_words(const vw__ranks_job_list *list, size_t plac
  * the list leaves out. The other units are files that are not named like a log, by their place. */
 #define VW__RANKS_UNIT_TEXTS SIZE_MAX
 
-/* What reading a recording may take. */
+/* The stories of dozens of ranks, which are allowed whatever the limit is. */
+#define VW__RANKS_LEAST_TEXTS_BYTES (UINT64_C(32) << 20)
+
+/* What reading a recording may take; all open stories together may take as much. */
 typedef struct vw__ranks_unit_memory {
     uint64_t limit_bytes; /* 0: as vw__reading_limit_bytes() says */
     bool may_get_more;    /* the caller can try again with more */

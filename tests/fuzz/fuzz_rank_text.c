@@ -29,7 +29,7 @@ static uint64_t lines_in(const uint8_t *data, size_t size)
 
 static void read_stories(const uint8_t *data, size_t size)
 {
-    vw__ranks_stories stories = {NULL, 0, 0};
+    vw__ranks_stories stories = {.stories = NULL};
     vw__byte_source *source;
     vw__ranks_story_file file = {.path = "fuzz",
                                  .rank = VW_UNKNOWN,

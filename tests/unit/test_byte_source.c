@@ -2,6 +2,7 @@
  * came from; damage is named. */
 #include "parse/byte_source.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <lzma.h>
 #include <pthread.h>
@@ -660,6 +661,29 @@ static void a_file_of_holes_is_refused(void **state)
     unlink(path);
 }
 
+static void a_file_that_is_one_hole_is_refused(void **state)
+{
+    (void)state;
+    vw__byte_source *source;
+    uint64_t read_bytes;
+    write_file((bytes){(uint8_t *)(uintptr_t) "", 0});
+    assert_int_equal(truncate(path, (off_t)(4 * VW__BYTE_SOURCE_SMALL_BYTES)), 0);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(file >= 0);
+    bool is_told = lseek(file, 0, SEEK_DATA) < 0 && errno == ENXIO;
+    close(file);
+    if (!is_told) {
+        unlink(path);
+        skip(); /* this file system knows no holes */
+    }
+    assert_int_equal(vw__byte_source_open(path, NULL, &source), VW_OK);
+    assert_int_equal(read_all(source, &read_bytes), VW_ERR_CORRUPT_FILE);
+    assert_says("nearly all of it is holes: more than 1000 times the 0 bytes that it has");
+    assert_in_range(read_bytes, VW__BYTE_SOURCE_SMALL_BYTES / 2, 2 * VW__BYTE_SOURCE_SMALL_BYTES);
+    vw__byte_source_close(source);
+    unlink(path);
+}
+
 static void a_small_file_cannot_ask_for_much_memory(void **state)
 {
     (void)state;
@@ -766,6 +790,7 @@ int main(void)
         cmocka_unit_test(no_more_comes_out_than_the_limit),
         cmocka_unit_test(a_file_that_becomes_thousands_of_times_as_large_is_refused),
         cmocka_unit_test(a_file_of_holes_is_refused),
+        cmocka_unit_test(a_file_that_is_one_hole_is_refused),
         cmocka_unit_test(a_small_file_cannot_ask_for_much_memory),
 
         cmocka_unit_test(progress_is_reported_and_can_stop_the_reading),

@@ -282,6 +282,21 @@ static void lists_that_are_wrong_are_refused_with_the_line(void **state)
     assert_int_equal(vw_fleet_examine(path_of("hollow"), NULL, &report), VW_ERR_FILE);
 }
 
+/* A hole reads as zero bytes, and takes no room on the disk. */
+static void a_list_ends_at_its_first_zero_byte(void **state)
+{
+    (void)state;
+    vw_fleet_report *report = NULL;
+    job_folder_put(&here, "hole", "/a\n/b\n/c");
+    assert_int_equal(truncate(path_of("hole"), (off_t)1 << 30), 0);
+    assert_int_equal(vw_fleet_examine(path_of("hole"), NULL, &report), VW_ERR_CORRUPT_FILE);
+    assert_non_null(strstr(vw_last_error(), "line 3: expected a path, found a zero byte"));
+    job_folder_put(&here, "recording", "\x80\x04\x95");
+    assert_int_equal(truncate(path_of("recording"), (off_t)1 << 30), 0);
+    assert_int_equal(vw_fleet_examine(path_of("recording"), NULL, &report), VW_ERR_FILE);
+    assert_non_null(strstr(vw_last_error(), "expected a list of files, found a recording"));
+}
+
 static void files_beside_the_jobs_are_said(void **state)
 {
     (void)state;
@@ -318,6 +333,32 @@ static void a_file_larger_than_the_budget_is_unreadable_with_the_reason(void **s
     const vw_rank_file *file = &report->jobs[0].ranks->files[report->jobs[0].ranks->file_count - 1];
     if (strstr(file->reason, "more memory than it may take") == NULL)
         fail_msg("%s: %s", file->path, file->reason);
+    vw_fleet_report_free(report);
+}
+
+static void a_log_of_many_ranks_takes_no_more_than_the_budget(void **state)
+{
+    (void)state;
+    enum { RANKS = 256 }; /* 160 MiB of them */
+    static char text[RANKS * 32];
+    size_t size = 0;
+    for (int i = 0; i < RANKS; i++)
+        size += (size_t)snprintf(text + size, sizeof text - size, "[rank%d]: step 1\n", i);
+    job_folder_put(&here, "jobs/many/train.log", text);
+    put_log("jobs/many/rank900.log", "/home/a/train.py", 7);
+    vw_fleet_options options = {.struct_size = sizeof options};
+    vw_fleet_report *report = examine(path_of("jobs"), &options); /* tried again with more */
+    assert_int_equal(report->unreadable_count, 0);
+    assert_int_equal(report->jobs[0].ranks->rank_count, RANKS + 1);
+    vw_fleet_report_free(report);
+    options.memory_bytes = UINT64_C(64) << 20;
+    report = examine(path_of("jobs"), &options);
+    assert_int_equal(report->unreadable_count, 1);
+    const vw_ranks_report *ranks = report->jobs[0].ranks;
+    assert_int_equal(ranks->rank_count, 1); /* the other file has the room */
+    for (size_t i = 0; i < ranks->file_count; i++)
+        if (ranks->files[i].kind == VW_RANK_FILE_UNREADABLE)
+            assert_non_null(strstr(ranks->files[i].reason, "ranks printed takes more than the 64"));
     vw_fleet_report_free(report);
 }
 
@@ -739,9 +780,11 @@ int main(void)
         IN_A_FOLDER(a_table_of_a_spreadsheet_may_begin_with_a_byte_order_mark),
         IN_A_FOLDER(a_list_may_name_the_folders_of_jobs),
         IN_A_FOLDER(lists_that_are_wrong_are_refused_with_the_line),
+        IN_A_FOLDER(a_list_ends_at_its_first_zero_byte),
         IN_A_FOLDER(files_beside_the_jobs_are_said),
         IN_A_FOLDER(a_file_that_cannot_be_read_is_in_its_job),
         IN_A_FOLDER(a_file_larger_than_the_budget_is_unreadable_with_the_reason),
+        IN_A_FOLDER(a_log_of_many_ranks_takes_no_more_than_the_budget),
         IN_A_FOLDER(a_state_saves_reading_again_and_changes_nothing),
         IN_A_FOLDER(a_state_among_the_jobs_is_not_a_job),
         IN_A_FOLDER(only_what_has_changed_is_read_again),

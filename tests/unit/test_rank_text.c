@@ -56,7 +56,7 @@ static void labels_of_srun_give_each_line_to_its_rank(void **state)
 {
     (void)state;
     const char text[] = "0: step 1\n1: step 1\n10: " OOM "\n 1: more\nslurmstepd: no label\n";
-    vw__ranks_stories stories = {NULL, 0, 0};
+    vw__ranks_stories stories = {.stories = NULL};
     vw__ranks_story_file file = labelled(text);
     assert_true(file.has_bare_labels);
     assert_int_equal(read_text(&stories, text, &file), VW_OK);
@@ -73,7 +73,7 @@ static void a_number_in_front_of_few_lines_is_no_label(void **state)
 {
     (void)state;
     const char text[] = "usage\n3: what is this\nlines\nwithout\nany\n4: and this\n";
-    vw__ranks_stories stories = {NULL, 0, 0};
+    vw__ranks_stories stories = {.stories = NULL};
     vw__ranks_story_file file = labelled(text);
     assert_false(file.has_bare_labels);
     assert_int_equal(read_text(&stories, text, &file), VW_OK);
@@ -88,7 +88,7 @@ static void labels_of_pytorch_always_count(void **state)
     const char text[] =
         "launcher\nlauncher\nlauncher\n[rank3]: Traceback (most recent call last):\n"
         "[rank3]: " OOM "\n[default5]:hello\n";
-    vw__ranks_stories stories = {NULL, 0, 0};
+    vw__ranks_stories stories = {.stories = NULL};
     vw__ranks_story_file file = labelled(text);
     assert_int_equal(read_text(&stories, text, &file), VW_OK);
     assert_int_equal(file.rank_count, 2);
@@ -100,7 +100,7 @@ static void labels_of_pytorch_always_count(void **state)
 static void a_file_of_one_rank_goes_there_whole(void **state)
 {
     (void)state;
-    vw__ranks_stories stories = {NULL, 0, 0};
+    vw__ranks_stories stories = {.stories = NULL};
     vw__ranks_story_file out = {.path = "out", .rank = 4}, error = {.path = "err", .rank = 4};
     assert_int_equal(read_text(&stories, "[rank9]: step 1\n0: a\n", &out), VW_OK);
     assert_int_equal(read_text(&stories, OOM, &error), VW_OK);
@@ -115,7 +115,7 @@ static void a_file_of_one_rank_goes_there_whole(void **state)
 
 static vw__ranks_log_time time_in(const char *text)
 {
-    vw__ranks_stories stories = {NULL, 0, 0};
+    vw__ranks_stories stories = {.stories = NULL};
     vw__ranks_story_file file = {.path = "log", .rank = 0};
     vw__ranks_log_time time;
     assert_int_equal(read_text(&stories, text, &file), VW_OK);
@@ -160,7 +160,7 @@ static void a_line_without_an_end_goes_on_where_it_began(void **state)
     memset(text, 'x', length);
     memcpy(text, "[rank6]: ", 9);
     memcpy(text + length, "\n7: " OOM, sizeof OOM + 4);
-    vw__ranks_stories stories = {NULL, 0, 0};
+    vw__ranks_stories stories = {.stories = NULL};
     vw__ranks_story_file file = labelled("");
     file.has_bare_labels = true;
     assert_int_equal(read_text(&stories, text, &file), VW_OK);
@@ -178,7 +178,7 @@ static void more_ranks_than_there_is_room_for_are_counted(void **state)
     size_t size = 0;
     for (int i = 0; i < VW__RANKS_MOST_STORIES + 3; i++)
         size += (size_t)snprintf(text + size, sizeof text - size, "%d: hello\n", i);
-    vw__ranks_stories stories = {NULL, 0, 0};
+    vw__ranks_stories stories = {.stories = NULL};
     vw__ranks_story_file file = labelled(text);
     assert_int_equal(read_text(&stories, text, &file), VW_OK);
     assert_int_equal(file.rank_count, VW__RANKS_MOST_STORIES);
@@ -186,10 +186,40 @@ static void more_ranks_than_there_is_room_for_are_counted(void **state)
     vw__ranks_stories_deinit(&stories);
 }
 
+static void what_ranks_printed_has_a_limit_and_is_forgotten_with_the_file(void **state)
+{
+    (void)state;
+    static char text[64 * 64 + (1 << 20)];
+    size_t size = 0;
+    for (int i = 0; i < 64; i++)
+        size += (size_t)snprintf(text + size, sizeof text - size, "%d: hello\n", i);
+    vw__ranks_stories stories = {.limit_bytes = UINT64_C(8) << 20};
+    vw__ranks_story_file file = labelled(text);
+    assert_int_equal(read_text(&stories, text, &file), VW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(vw_last_error(), " ranks printed takes more than the 8.00 MiB that "
+                                            "reading may take; --max-memory allows more"));
+    assert_in_range(stories.count, 8, 16); /* most of a megabyte each */
+    vw__ranks_stories_forget(&stories, file.path);
+    assert_int_equal(stories.count, 0);
+    assert_int_equal(stories.held_bytes, 0);
+
+    size = 0;
+    for (int i = 0; i < 16384; i++)
+        size += (size_t)snprintf(text + size, sizeof text - size, "step %d mem %d.5GB\n", i, i % 9);
+    file = (vw__ranks_story_file){.path = "rank7.log", .rank = 7};
+    assert_int_equal(read_text(&stories, "hello\n", &file), VW_OK);
+    uint64_t before_bytes = stories.held_bytes;
+    assert_int_equal(read_text(&stories, text, &file), VW_OK);
+    assert_true(stories.held_bytes > before_bytes + 16384 * 2 * sizeof(double)); /* the points */
+    vw__ranks_story_destroy(vw__ranks_stories_take(&stories, 7));
+    assert_int_equal(stories.held_bytes, 0);
+    vw__ranks_stories_deinit(&stories);
+}
+
 static bool reads_a_labelled_text(void *context)
 {
     (void)context;
-    vw__ranks_stories stories = {NULL, 0, 0};
+    vw__ranks_stories stories = {.stories = NULL};
     vw__ranks_story_file file = labelled("0: a\n1: b\n");
     bool is_read = read_text(&stories, "0: a\n1: " OOM "\n2: c\n", &file) == VW_OK;
     vw__ranks_stories_deinit(&stories);
@@ -214,6 +244,7 @@ int main(void)
         cmocka_unit_test(an_error_after_other_words_has_no_time),
         cmocka_unit_test(a_line_without_an_end_goes_on_where_it_began),
         cmocka_unit_test(more_ranks_than_there_is_room_for_are_counted),
+        cmocka_unit_test(what_ranks_printed_has_a_limit_and_is_forgotten_with_the_file),
         cmocka_unit_test(lack_of_host_memory_leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
