@@ -8,6 +8,7 @@ import os
 import pathlib
 import pty
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -134,9 +135,9 @@ class GoingWrong(RunCase):
         log, least = self.here / "log", 2048
         log.write_bytes(b"x" * least)
         with log.open("ab") as errors:  # which is where the line goes that says why nothing is watched
-            run = subprocess.run(["sh", "-c", f'ulimit -f {least // 512}; exec "$@"', "sh",
-                                  *self.command("--", sys.executable, "-I", "-c", "print(7)")], cwd=self.here, env=self.environment,
-                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, timeout=LIMIT_SECONDS, check=False)
+            run = subprocess.run(self.command("--", sys.executable, "-I", "-c", "print(7)"), cwd=self.here, env=self.environment,
+                                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (least, least)), stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.PIPE, stderr=errors, timeout=LIMIT_SECONDS, check=False)
         self.assertEqual((run.returncode, run.stdout, log.stat().st_size), (0, b"7\n", least))
 
     def test_what_a_killed_run_left_is_removed_by_the_next(self):
