@@ -184,6 +184,6 @@ def doctor(error: Union[None, str, bytes, "os.PathLike[str]", BaseException] = N
         error = _words_of(error)
     if not isinstance(error, (str, bytes, bytearray)):
         raise TypeError("expected a file, a text or an exception, not " + type(error).__name__)
-    text = error.encode("utf-8", "surrogateescape") if isinstance(error, str) else bytes(error)
+    text = error.encode("utf-8", "surrogatepass") if isinstance(error, str) else bytes(error)
     result = _library.made_by("vw_doctor_text", text, len(text), ctypes.byref(chosen))
     return reported(result, None)

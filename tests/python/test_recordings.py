@@ -56,6 +56,11 @@ class Doctor(unittest.TestCase):
         pointing = "CUDA out of memory. Tried to allocate 2.00 GiB. All of it is in run.log"
         self.assertEqual(vramwise.doctor(pointing).verdict, "unknown")
 
+    def test_a_text_may_have_halves_of_characters(self):
+        for half in ("\ud800", "\udc80"):
+            self.assertEqual(vramwise.doctor(f"{half} {ERROR} {half}").verdict, "fragmentation")
+            self.assertEqual(vramwise.doctor(RuntimeError(f"{half} {ERROR}")).verdict, "fragmentation")
+
     def test_the_card_can_be_another(self):
         found = vramwise.doctor(PHASES, card="4GiB")
         self.assertEqual(found.numbers.total_bytes, 4 << 30)
