@@ -69,11 +69,21 @@ static vw_status prepare_use(vw_pool *pool, vw_stream stream)
     return VW_OK;
 }
 
+/* Whatever the engine's rules take for a capture: work that runs now is waited for. */
+static bool is_captured(const vw_pool *pool, vw_stream stream)
+{
+    bool is_capturing = true;
+    return pool->device->table->stream_is_capturing(pool->device->context, stream, &is_capturing) !=
+               VW_OK ||
+           is_capturing;
+}
+
 /* Under the lock. False: a spare use or the queue is missing. */
 static bool add_use(vw_pool *pool, vw__block *block, vw_stream stream)
 {
     vw__stream_order *order = &pool->order;
-    bool is_capturing = pool->engine->table->is_capturing(pool->engine, stream);
+    bool is_part_of_graph =
+        pool->engine->table->is_capturing(pool->engine, stream) && is_captured(pool, stream);
     vw__stream_order_use *use = find_use(block, stream);
     if (use == NULL) {
         if (order->spare == NULL || find_queue(order, stream) == NULL)
@@ -83,11 +93,11 @@ static bool add_use(vw_pool *pool, vw__block *block, vw_stream stream)
         use->stream = stream;
         use->block = block;
         use->is_recorded = false;
-        use->is_from_capture = false;
+        use->is_from_capture = is_part_of_graph;
         use->next = block->uses;
         block->uses = use;
     }
-    use->is_from_capture |= is_capturing;
+    use->is_from_capture &= is_part_of_graph;
     return true;
 }
 
@@ -321,15 +331,6 @@ static bool is_used_by_captures_only(const vw__block *block)
         if (!use->is_from_capture)
             return false;
     return true;
-}
-
-/* A scope may end while a graph is still captured in another. */
-static bool is_captured(const vw_pool *pool, vw_stream stream)
-{
-    bool is_capturing = true;
-    return pool->device->table->stream_is_capturing(pool->device->context, stream, &is_capturing) !=
-               VW_OK ||
-           is_capturing;
 }
 
 void vw__stream_order_end_scope(vw_pool *pool, vw_private_id id)
