@@ -215,14 +215,17 @@ crash-safety: program
 	@VRAMWISE_KILLS=$(KILLS) PYTHONDONTWRITEBYTECODE=1 tests/safety/test_crash_safety.py build/vramwise \
 		build/tests/kill_at build Random
 
-## make campaign    SEEDS (20000) random programs under random failures, from seed FIRST_SEED (1)
+## make campaign    SEEDS (20000) random programs under random failures, from seed FIRST_SEED (1), and LATE_SEEDS (200)
+##                  of each kind whose work runs late
 SEEDS ?= 20000
+LATE_SEEDS ?= 200
 FIRST_SEED ?= 1
 campaign:
 	@tools/setup.sh build test
 	@$(CMAKE) --preset release --log-level=WARNING
-	@$(call build_in,build) --target integration_test_fault_campaign
+	@$(call build_in,build) --target integration_test_fault_campaign integration_test_paged_late_work
 	@VRAMWISE_SEEDS=$(SEEDS),$(FIRST_SEED) build/tests/integration_fault_campaign
+	@VRAMWISE_SEEDS=$(LATE_SEEDS),$(FIRST_SEED) build/tests/integration_paged_late_work
 
 ## make crafted     every command on every crafted file, under ASan and UBSan: minutes
 crafted:

@@ -5,14 +5,14 @@
  * and run every time. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "support/api_program.h"
 #include "support/cmocka_here.h"
+#include "support/seeds.h"
 
 enum { USUAL_SEEDS = 400, PROGRAM_BYTES = 600, TIGHT_PROGRAM_BYTES = 2000 };
 
-static uint64_t first_seed = 1, seed_count = USUAL_SEEDS;
+static vw_test_seeds seeds;
 
 /* Returns whether the oracle had nothing to say. */
 static bool run_seed(uint64_t seed, vw_test_outcome *outcome)
@@ -31,10 +31,10 @@ static bool run_seed(uint64_t seed, vw_test_outcome *outcome)
 static void seeds_that_found_a_fault_once_find_none(void **state)
 {
     (void)state;
-    static const uint64_t seeds[] = {257, 320, 386, 422, 541, 718, 872, 1005, 2943, 3803, 3963};
-    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
+    static const uint64_t found[] = {257, 320, 386, 422, 541, 718, 872, 1005, 2943, 3803, 3963};
+    for (size_t i = 0; i < sizeof found / sizeof *found; i++) {
         vw_test_outcome outcome;
-        assert_true(run_seed(seeds[i], &outcome));
+        assert_true(run_seed(found[i], &outcome));
     }
 }
 
@@ -42,7 +42,7 @@ static void no_seed_finds_a_fault(void **state)
 {
     (void)state;
     uint64_t faults = 0, steps = 0, refusals = 0, failures = 0, given_up = 0;
-    for (uint64_t seed = first_seed; seed < first_seed + seed_count; seed++) {
+    for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; seed++) {
         vw_test_outcome outcome;
         faults += !run_seed(seed, &outcome);
         steps += outcome.step_count;
@@ -53,9 +53,9 @@ static void no_seed_finds_a_fault(void **state)
     printf("seeds %" PRIu64 "-%" PRIu64 ": %" PRIu64 " steps, %" PRIu64
            " device calls refused, %" PRIu64 " steps failed, %" PRIu64 " pools gave up, %" PRIu64
            " faults\n",
-           first_seed, first_seed + seed_count - 1, steps, refusals, failures, given_up, faults);
+           seeds.first, seeds.first + seeds.count - 1, steps, refusals, failures, given_up, faults);
     assert_int_equal(faults, 0);
-    assert_true(refusals > seed_count / 10); /* the campaign does fail calls */
+    assert_true(refusals > seeds.count / 10); /* the campaign does fail calls */
 }
 
 /* ---- where pages are shared and memory leaves in the same pool ------------------------------- */
@@ -83,20 +83,14 @@ static void no_tight_seed_finds_a_fault(void **state)
 {
     (void)state;
     uint64_t faults = 0;
-    for (uint64_t seed = first_seed; seed < first_seed + seed_count / 2; seed++)
+    for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count / 2; seed++)
         faults += !run_tight_seed(seed);
     assert_int_equal(faults, 0);
 }
 
 int main(void)
 {
-    const char *seeds = getenv("VRAMWISE_SEEDS"); /* "COUNT" or "COUNT,FIRST" */
-    char *end = NULL;
-    if (seeds != NULL && seeds[0] != '\0') {
-        seed_count = strtoull(seeds, &end, 10);
-        if (*end == ',')
-            first_seed = strtoull(end + 1, NULL, 10);
-    }
+    seeds = vw_test_choose_seeds(USUAL_SEEDS);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(seeds_that_found_a_fault_once_find_none),
         cmocka_unit_test(no_seed_finds_a_fault),

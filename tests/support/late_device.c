@@ -6,37 +6,39 @@
 
 #include "support/cmocka_here.h"
 
-enum { PAGE = 4096, MOST_EVENTS = 4096 };
+enum { PAGE = 4096, MOST_EVENTS = 4096, ALL_STREAMS = VW_TEST_LATE_STREAMS + 12 };
 
-typedef enum work_kind { WRITE, LOOK, RECORD, WAIT } work_kind;
+typedef enum work_kind { WRITE, LOOK, COPY, RECORD, WAIT } work_kind;
 
 typedef struct work {
     work_kind kind;
     vw_device_ptr address;
     uint64_t size_bytes;
-    uint64_t key;
+    uint64_t key;     /* of a copy: where it reads */
     size_t recording; /* of an event */
-    vw_stream stream; /* where that was */
 } work;
 
 typedef struct queue {
     work *items;
     size_t first, end, capacity;
+    bool is_created; /* by the pool */
 } queue;
 
 /* A wait is for the recording at that time; recording the event again changes nothing. */
 typedef struct event {
+    vw_device_event real;
     size_t recording; /* the latest; 0: none */
-    vw_stream stream; /* of the latest */
     bool is_live;
 } event;
 
 static struct {
     vw_device device;
     vw_device_table table;
-    queue streams[VW_TEST_LATE_STREAMS];
+    const vw_device_table *real;
+    void *context;
+    queue streams[ALL_STREAMS];
     event events[MOST_EVENTS]; /* number i + 1 */
-    bool *is_done;             /* by recording; the first stands for none */
+    unsigned *missing; /* by recording: the streams that have not come to it; the first: none */
     size_t recording_count, recording_capacity;
     uint64_t wrong_marks;
 } late;
@@ -45,7 +47,7 @@ static struct {
 
 static void push(vw_stream stream, work item)
 {
-    assert_true(stream < VW_TEST_LATE_STREAMS);
+    assert_true(stream < ALL_STREAMS);
     queue *q = &late.streams[stream];
     if (q->end == q->capacity) {
         q->capacity = q->capacity != 0 ? 2 * q->capacity : 256;
@@ -66,12 +68,18 @@ static size_t new_recording(void)
 {
     if (late.recording_count == late.recording_capacity) {
         late.recording_capacity = late.recording_capacity != 0 ? 2 * late.recording_capacity : 1024;
-        late.is_done = realloc(late.is_done, late.recording_capacity * sizeof *late.is_done);
-        if (late.is_done == NULL)
+        late.missing = realloc(late.missing, late.recording_capacity * sizeof *late.missing);
+        if (late.missing == NULL)
             abort();
     }
-    late.is_done[late.recording_count] = false;
+    late.missing[late.recording_count] = 0;
     return late.recording_count++;
+}
+
+static void push_record(vw_stream stream, size_t recording)
+{
+    late.missing[recording]++;
+    push(stream, (work){.kind = RECORD, .recording = recording});
 }
 
 static unsigned char mark_of(uint64_t key, uint64_t offset)
@@ -80,15 +88,20 @@ static unsigned char mark_of(uint64_t key, uint64_t offset)
     return (unsigned char)(mixed >> 56);
 }
 
-static void do_bytes(const work *item)
+static void do_mark(const work *item, uint64_t offset)
 {
     unsigned char *bytes = (unsigned char *)(uintptr_t)item->address;
-    for (uint64_t offset = 0; offset < item->size_bytes; offset += PAGE) {
-        if (item->kind == WRITE)
-            bytes[offset] = mark_of(item->key, offset);
-        else if (bytes[offset] != mark_of(item->key, offset))
-            late.wrong_marks++;
-    }
+    if (item->kind == WRITE)
+        bytes[offset] = mark_of(item->key, offset);
+    else if (bytes[offset] != mark_of(item->key, offset))
+        late.wrong_marks++;
+}
+
+static void do_marks(const work *item)
+{
+    for (uint64_t offset = 0; offset < item->size_bytes; offset += PAGE)
+        do_mark(item, offset);
+    do_mark(item, item->size_bytes - 1);
 }
 
 bool vw_test_late_run_one(vw_stream stream)
@@ -100,13 +113,17 @@ bool vw_test_late_run_one(vw_stream stream)
     switch (item.kind) {
     case WRITE:
     case LOOK:
-        do_bytes(&item);
+        do_marks(&item);
+        break;
+    case COPY:
+        memmove((void *)(uintptr_t)item.address, (const void *)(uintptr_t)item.key,
+                item.size_bytes);
         break;
     case RECORD:
-        late.is_done[item.recording] = true;
+        late.missing[item.recording]--;
         break;
     case WAIT:
-        if (!late.is_done[item.recording])
+        if (late.missing[item.recording] != 0)
             return false;
         break;
     }
@@ -120,24 +137,80 @@ void vw_test_late_run_all(void)
     bool has_run = true;
     while (has_run) {
         has_run = false;
-        for (vw_stream stream = 0; stream < VW_TEST_LATE_STREAMS; stream++)
+        for (vw_stream stream = 0; stream < ALL_STREAMS; stream++)
             while (vw_test_late_run_one(stream))
                 has_run = true;
     }
     assert_int_equal(vw_test_late_waiting(), 0); /* nobody waits in a circle */
 }
 
+static bool will_record(const queue *q, size_t recording)
+{
+    for (size_t i = q->first; i < q->end; i++)
+        if (q->items[i].kind == RECORD && q->items[i].recording == recording)
+            return true;
+    return false;
+}
+
+/* Runs what a recording is behind, and nothing else. */
+static void run_until(size_t recording)
+{
+    for (vw_stream stream = 0; stream < ALL_STREAMS; stream++) {
+        const queue *q = &late.streams[stream];
+        while (late.missing[recording] != 0 && will_record(q, recording))
+            if (!vw_test_late_run_one(stream))
+                run_until(q->items[q->first].recording);
+    }
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
+
+static vw_status late_give_back(void *context, vw_device_ptr address)
+{
+    vw_test_late_run_all();
+    return late.real->give_back(context, address);
+}
+
+static vw_status late_stream_create(void *context, vw_stream *out)
+{
+    for (vw_stream stream = VW_TEST_LATE_STREAMS; stream < ALL_STREAMS; stream++) {
+        queue *q = &late.streams[stream];
+        vw_stream real = 0;
+        if (q->is_created || q->first != q->end)
+            continue;
+        vw_status status = late.real->stream_create(context, &real);
+        if (status != VW_OK)
+            return status;
+        assert_int_equal(late.real->stream_destroy(context, real), VW_OK);
+        q->is_created = true;
+        *out = stream;
+        return VW_OK;
+    }
+    fail_msg("more than %d streams", ALL_STREAMS);
+    return VW_ERR_DEVICE;
+}
+
+static vw_status late_stream_destroy(void *context, vw_stream stream)
+{
+    (void)context;
+    assert_true(stream >= VW_TEST_LATE_STREAMS && stream < ALL_STREAMS);
+    assert_true(late.streams[stream].is_created);
+    late.streams[stream].is_created = false; /* its work runs on */
+    return VW_OK;
+}
 
 static vw_status late_event_create(void *context, vw_device_event *out)
 {
-    (void)context;
     for (size_t i = 0; i < MOST_EVENTS; i++) {
-        if (!late.events[i].is_live) {
-            late.events[i] = (event){.is_live = true};
+        event *e = &late.events[i];
+        if (e->is_live)
+            continue;
+        *e = (event){0};
+        vw_status status = late.real->event_create(context, &e->real);
+        e->is_live = status == VW_OK;
+        if (e->is_live)
             *out = i + 1;
-            return VW_OK;
-        }
+        return status;
     }
     fail_msg("more than %d events", MOST_EVENTS);
     return VW_ERR_DEVICE;
@@ -145,34 +218,50 @@ static vw_status late_event_create(void *context, vw_device_event *out)
 
 static vw_status late_event_destroy(void *context, vw_device_event number)
 {
-    (void)context;
-    event_of(number)->is_live = false;
-    return VW_OK;
+    event *e = event_of(number);
+    vw_status status = late.real->event_destroy(context, e->real);
+    e->is_live = status != VW_OK;
+    return status;
 }
 
 static vw_status late_event_record(void *context, vw_device_event number, vw_stream stream)
 {
-    (void)context;
     event *e = event_of(number);
-    e->stream = stream;
+    vw_status status = late.real->event_record(context, e->real, 0);
+    if (status != VW_OK)
+        return status;
     e->recording = new_recording();
-    push(stream, (work){.kind = RECORD, .recording = e->recording});
+    push_record(stream, e->recording);
+    return VW_OK;
+}
+
+static vw_status late_event_record_all(void *context, vw_device_event number)
+{
+    event *e = event_of(number);
+    vw_status status = late.real->event_record_all(context, e->real);
+    if (status != VW_OK)
+        return status;
+    e->recording = new_recording();
+    for (vw_stream stream = 0; stream < ALL_STREAMS; stream++)
+        if (late.streams[stream].first != late.streams[stream].end)
+            push_record(stream, e->recording);
     return VW_OK;
 }
 
 static vw_status late_event_query(void *context, vw_device_event number)
 {
-    (void)context;
     const event *e = event_of(number);
-    return late.is_done[e->recording] ? VW_OK : VW_ERR_NOT_READY;
+    vw_status status = late.real->event_query(context, e->real);
+    return status == VW_OK && late.missing[e->recording] != 0 ? VW_ERR_NOT_READY : status;
 }
 
 static vw_status late_stream_wait_event(void *context, vw_stream stream, vw_device_event number)
 {
-    (void)context;
     const event *e = event_of(number);
-    push(stream, (work){.kind = WAIT, .recording = e->recording, .stream = e->stream});
-    return VW_OK;
+    vw_status status = late.real->stream_wait_event(context, 0, e->real);
+    if (status == VW_OK)
+        push(stream, (work){.kind = WAIT, .recording = e->recording});
+    return status;
 }
 
 static vw_status late_synchronize(void *context)
@@ -182,48 +271,55 @@ static vw_status late_synchronize(void *context)
     return VW_OK;
 }
 
-/* Runs up to a recording of the event, or, without an event, to the end. */
-static void run_until(vw_stream stream, size_t recording)
-{
-    queue *q = &late.streams[stream];
-    while (q->first != q->end && (recording == 0 || !late.is_done[recording])) {
-        if (vw_test_late_run_one(stream))
-            continue;
-        const work awaited = q->items[q->first];
-        run_until(awaited.stream, awaited.recording);
-    }
-}
-
 static vw_status late_stream_synchronize(void *context, vw_stream stream)
 {
+    const queue *q = &late.streams[stream];
     (void)context;
-    run_until(stream, 0);
+    while (q->first != q->end)
+        if (!vw_test_late_run_one(stream))
+            run_until(q->items[q->first].recording);
     return VW_OK;
 }
 
 static vw_status late_event_synchronize(void *context, vw_device_event number)
 {
     (void)context;
-    const event *e = event_of(number);
-    if (e->recording != 0)
-        run_until(e->stream, e->recording);
+    run_until(event_of(number)->recording);
     return VW_OK;
+}
+
+/* The real one looks at both ranges, and has its failures. */
+static vw_status late_copy(void *context, vw_device_ptr to, vw_device_ptr from, uint64_t size_bytes,
+                           vw_stream stream)
+{
+    vw_status status = late.real->copy(context, to, to, size_bytes, 0);
+    if (status == VW_OK)
+        status = late.real->copy(context, from, from, size_bytes, 0);
+    if (status == VW_OK)
+        push(stream, (work){.kind = COPY, .address = to, .size_bytes = size_bytes, .key = from});
+    return status;
 }
 
 vw_device *vw_test_late_begin(const vw_device *host)
 {
     memset(&late, 0, sizeof late);
-    size_t none = new_recording();
-    late.is_done[none] = true;
+    (void)new_recording();
+    late.real = host->table;
+    late.context = host->context;
     late.table = *host->table;
+    late.table.give_back = late_give_back;
+    late.table.stream_create = late_stream_create;
+    late.table.stream_destroy = late_stream_destroy;
     late.table.event_create = late_event_create;
     late.table.event_destroy = late_event_destroy;
     late.table.event_record = late_event_record;
+    late.table.event_record_all = late_event_record_all;
     late.table.event_query = late_event_query;
     late.table.event_synchronize = late_event_synchronize;
     late.table.stream_wait_event = late_stream_wait_event;
     late.table.stream_synchronize = late_stream_synchronize;
     late.table.synchronize = late_synchronize;
+    late.table.copy = late_copy;
     late.device = *host;
     late.device.table = &late.table;
     return &late.device;
@@ -231,9 +327,11 @@ vw_device *vw_test_late_begin(const vw_device *host)
 
 void vw_test_late_end(void)
 {
-    for (size_t i = 0; i < VW_TEST_LATE_STREAMS; i++)
+    for (size_t i = 0; i < ALL_STREAMS; i++)
         free(late.streams[i].items);
-    free(late.is_done);
+    for (size_t i = 0; i < MOST_EVENTS; i++)
+        assert_false(late.events[i].is_live);
+    free(late.missing);
     memset(&late, 0, sizeof late);
 }
 
@@ -251,11 +349,9 @@ void vw_test_late_look(vw_stream stream, vw_device_ptr address, uint64_t size_by
 
 void vw_test_late_order(vw_stream stream, vw_stream before)
 {
-    vw_device_event number = 0;
-    (void)late_event_create(NULL, &number);
-    (void)late_event_record(NULL, number, before);
-    (void)late_stream_wait_event(NULL, stream, number);
-    (void)late_event_destroy(NULL, number);
+    size_t recording = new_recording();
+    push_record(before, recording);
+    push(stream, (work){.kind = WAIT, .recording = recording});
 }
 
 uint64_t vw_test_late_wrong_marks(void)
@@ -266,7 +362,7 @@ uint64_t vw_test_late_wrong_marks(void)
 uint64_t vw_test_late_waiting(void)
 {
     uint64_t count = 0;
-    for (size_t i = 0; i < VW_TEST_LATE_STREAMS; i++)
+    for (size_t i = 0; i < ALL_STREAMS; i++)
         count += late.streams[i].end - late.streams[i].first;
     return count;
 }

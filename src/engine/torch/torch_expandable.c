@@ -381,16 +381,19 @@ vw_status vw__torch_walk_pieces(vw__engine *base, const vw__block *under,
                       vw__ceil_div_u64(offset + under->size_bytes, page_bytes), visit, context);
 }
 
+/* Work may be under way: unmapping does not wait for it, as cuMemFree() does. */
 void vw__torch_abandon_segment(vw__torch_engine *engine, vw__segment *segment)
 {
+    const vw_device *device = engine->base.owner.device;
     if (vw__segment_is_expandable(segment)) {
+        (void)device->table->synchronize(device->context);
         undo_map(engine, segment, 0, vw__torch_pages_of(segment)->count);
         (void)vw__driver_unreserve(&engine->base.owner, segment->address, segment->size_bytes);
     } else {
         vw__private_pool *pool = segment->lane->shelf->private_pool;
         if (pool != NULL && pool->source.give_back != NULL)
             pool->source.give_back(pool->source.source_context, segment->address,
-                                   segment->size_bytes, engine->base.owner.device->properties.index,
+                                   segment->size_bytes, device->properties.index,
                                    segment->lane->stream);
         else
             (void)vw__driver_give_back(&engine->base.owner, segment->address);
