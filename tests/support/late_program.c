@@ -124,8 +124,9 @@ static void be_obliging(program *p)
     p->is_obliging = true;
     vw__host_memory_fail_at(0);
     if (vw_device_fail_call(p->host, 0, VW_OK) != VW_OK ||
-        vw_device_set_capacity(p->host, CAPACITY_BYTES) != VW_OK)
-        fault(p, "the device: %s", vw_last_error());
+        vw_device_set_capacity(p->host, CAPACITY_BYTES) != VW_OK ||
+        (vw_pool_set_fraction(p->pool, 1.0) != VW_OK && !has_given_up(p)))
+        fault(p, "no end of failures: %s", vw_last_error());
 }
 
 static void check_apart(program *p, const live_block *block)
