@@ -113,8 +113,9 @@ VW_API VW_MUST_CHECK vw_status vw_pool_park_ahead(vw_pool *pool, uint64_t size_b
 /* Makes private pool `id`, which is in use, a region. `name` appears in messages; it is copied, and
  * cut to 47 bytes. A region's memory can leave, so that one_handle ends: VW_ERR_WRONG_STATE if the
  * pool has such segments, if it is not in use, or if it is parked and would become another region
- * than it is. VW_ERR_UNSUPPORTED (engine "torch"),
- * VW_ERR_INVALID_ARGUMENT. */
+ * than it is. A region that keeps no data serves nobody else: use_on_oom has no effect, and it is
+ * VW_ERR_WRONG_STATE if the pool has served others that way before. VW_ERR_UNSUPPORTED (engine
+ * "torch"), VW_ERR_INVALID_ARGUMENT. */
 VW_API VW_MUST_CHECK vw_status vw_private_pool_set_region(vw_pool *pool, vw_private_id id,
                                                           const char *name, bool keeps_data);
 

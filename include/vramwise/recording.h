@@ -10,7 +10,10 @@
  * memory, are left out and counted.
  *
  * Everything here is thread-safe, except that nothing else may be in progress while a recorder is
- * destroyed. Pointers are borrowed for the call unless a comment says otherwise.
+ * destroyed. In a child made by fork() the parent's recorders do nothing: calls return
+ * VW_ERR_WRONG_PROCESS, and vw_recorder_destroy() frees nothing.
+ *
+ * Pointers are borrowed for the call unless a comment says otherwise.
  *
  * Reading order: vw_recorder_create(), vw_recorder_attach(), vw_recorder_write(); then stacks. */
 #ifndef VRAMWISE_RECORDING_H
@@ -64,18 +67,21 @@ VW_API void vw_recorder_destroy(vw_recorder *recorder);
 
 /* ---- listening ------------------------------------------------------------------------------- */
 
-/* Makes the recorder the pool's listener, in place of any other, and forgets the events of an
+/* Makes the recorder the pool's listener, in place of any other (which counts as attached until it
+ * is detached, but hears nothing more and cannot be written), and forgets the events of an
  * earlier pool. Exact replay needs a recording that begins with an empty pool: attach before the
  * first allocation, and before other threads use the pool. If attached later, the recording lacks
  * the history before that (vw_recorder_counts.is_complete is false). Detach before the pool is
  * destroyed.
  *
- * VW_ERR_WRONG_STATE        already attached
+ * VW_ERR_WRONG_STATE        already attached; or another thread still writes the recording of the
+ *                           pool that it was attached to
  * VW_ERR_INVALID_ARGUMENT   NULL */
 VW_API VW_MUST_CHECK vw_status vw_recorder_attach(vw_recorder *recorder, vw_pool *pool);
 
-/* Stops listening. The events stay until the next attach, but can no longer be written, since the
- * pool has gone on without the recorder. VW_ERR_WRONG_STATE if it is not attached. */
+/* Stops listening, where no other listener took its place. The events stay until the next attach,
+ * but can no longer be written, since the pool has gone on without the recorder. VW_ERR_WRONG_STATE
+ * if it is not attached. */
 VW_API vw_status vw_recorder_detach(vw_recorder *recorder);
 
 /* For vw_pool_options.spill_listener: {recorder, vw_recorder_note_spill}. The recorder must outlive
@@ -112,7 +118,7 @@ VW_API VW_MUST_CHECK vw_status vw_recorder_get_counts(const vw_recorder *recorde
  * pool's history then has an event "snapshot", which later recordings show.
  *
  * VW_ERR_FILE          the file cannot be made or written; vw_last_error() has the system's reason
- * VW_ERR_WRONG_STATE   not attached to that pool
+ * VW_ERR_WRONG_STATE   not attached to that pool, or no longer its listener
  * VW_ERR_HOST_MEMORY   no memory for the copy */
 VW_API VW_MUST_CHECK vw_status vw_recorder_write(vw_recorder *recorder, vw_pool *pool,
                                                  const char *path);

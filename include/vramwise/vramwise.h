@@ -703,7 +703,8 @@ VW_API vw_status vw_pool_set_sink(vw_pool *pool, const vw_event_sink *sink);
 
 typedef struct vw_private_options {
     size_t struct_size; /* sizeof(vw_private_options) */
-    bool use_on_oom;    /* also serves default requests that would run out of memory */
+    bool use_on_oom;    /* also serves default requests that would run out of memory, unless it is
+                         * a region that keeps no data (park.h) */
     bool no_split;      /* hands out whole blocks */
 
     /* Where its segments come from; NULL = the device. take() returns VW_NULL if it has no room.
@@ -778,7 +779,8 @@ typedef struct vw_restore_listener {
     uint64_t tag;
 } vw_restore_listener;
 
-/* Restores the private pool: frees all its live blocks and allocates those that were live at the
+/* Restores the private pool: frees all its live blocks (those too that use_on_oom placed there for
+ * default requests) and allocates those that were live at the
  * checkpoint again, at their addresses and with their sizes (requested size = block size). Memory
  * taken since then stays in the private pool, idle. Bytes are not touched. Listeners see ordinary
  * frees and allocations, all with one request number; with engine "torch", as in PyTorch, blocks

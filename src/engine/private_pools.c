@@ -75,9 +75,12 @@ vw__block *vw__private_find_on_oom(vw__engine *engine, const vw__shelf *wanting,
     if (wanting->private_pool != NULL)
         return NULL;
     for (vw__private_pool *pool = engine->private_pools; pool != NULL && found == NULL;
-         pool = pool->next)
-        if (pool->use_on_oom && !pool->is_parked)
-            found = find(context, &pool->shelves[wanting->kind]);
+         pool = pool->next) {
+        if (!pool->use_on_oom || pool->is_parked || pool->is_dropped)
+            continue;
+        found = find(context, &pool->shelves[wanting->kind]);
+        pool->has_helped |= found != NULL;
+    }
     return found;
 }
 
@@ -271,6 +274,12 @@ vw_status vw__private_set_region(vw__engine *engine, vw_private_id id, const cha
                         "\"%s\" cannot be a region: its private pool has segments of one handle, "
                         "which never leave the device",
                         name);
+    if (pool->has_helped && !keeps_data)
+        return vw__fail(
+            VW_ERR_WRONG_STATE,
+            "the data of \"%s\" has to be kept: its private pool served requests of the "
+            "default pool (use_on_oom)",
+            name);
     pool->one_handle = false;
     pool->is_region = true;
     pool->is_dropped = !keeps_data;

@@ -24,6 +24,7 @@ typedef struct vw__private_pool {
     bool one_handle;           /* a segment is one piece of physical memory */
     bool is_region;            /* named, and parked by itself: engines that can park */
     bool is_dropped;           /* a region whose data is not kept */
+    bool has_helped;           /* has served default requests: use_on_oom */
     bool is_parked;            /* by itself; set by the engine; is a use too */
     char name[48];             /* a region's */
     vw_private_options source; /* take and give_back, or NULL for the device's */
@@ -51,8 +52,8 @@ bool vw__engine_keeps_default_pools(const vw__engine *engine);
 
 /* For a request of the default pool that finds no memory: looks for a free block in the private
  * pools that were made with use_on_oom, in the order of their creation, with `find` on the shelf of
- * the same size kind. The block stays that pool's. NULL: no pool has one, or `wanting` is a private
- * pool's shelf. */
+ * the same size kind. The block stays that pool's. Regions that are parked or keep no data are left
+ * out. NULL: no pool has one, or `wanting` is a private pool's shelf. */
 vw__block *vw__private_find_on_oom(vw__engine *engine, const vw__shelf *wanting,
                                    vw__block *(*find)(void *context, vw__shelf *shelf),
                                    void *context);

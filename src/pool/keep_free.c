@@ -130,7 +130,7 @@ static vw_status check_engine(const vw_pool *pool)
                         pool->device->properties.name);
     return vw__fail(VW_ERR_INVALID_ARGUMENT,
                     "keep_free with engine \"%s\", which gives memory back only when it is told to",
-                    pool->engine->table->name);
+                    pool->engine_name);
 }
 
 static vw_status start(vw__keep_free *keeper)

@@ -79,6 +79,7 @@ struct vw_pool {
     vw__counters counters;  /* shared with the engine */
 
     vw_device *device;              /* set at creation, then read-only */
+    const char *engine_name;        /* the same: the engine's table may change while it runs */
     int64_t max_split_at_creation;  /* as memory_stats() shows it; read-only */
     bool (*reclaim)(void *context); /* set at creation, then read-only; may be NULL */
     void *reclaim_context;
@@ -133,6 +134,9 @@ static inline void vw__pool_tell(const vw_pool *pool, vw_memory_event event)
     event.caller = pool->cause.caller;
     pool->sink.notice(pool->sink.context, &event);
 }
+
+/* Takes the listener away if it is the one with this context. */
+vw_status vw__pool_take_sink_away(vw_pool *pool, const void *sink_context);
 
 /* Tells the listener about a block. */
 static inline void vw__pool_notice(vw_pool *pool, vw_action action, const vw__block *block)

@@ -129,7 +129,9 @@ static vw_status create_engine(vw_pool *pool, const vw__engine_kind *kind,
     VW__TRY(vw__torch_rules_of(options->torch_version, &pool->wording));
     if (kind == NULL)
         VW__TRY(vw__engine_kind_of(options->engine, &kind));
-    return vw__engine_create(kind, &owner, options, &pool->engine);
+    VW__TRY(vw__engine_create(kind, &owner, options, &pool->engine));
+    pool->engine_name = pool->engine->table->name;
+    return VW_OK;
 }
 
 vw_status vw__pool_create(vw_device *device, const vw_pool_options *options,
@@ -173,7 +175,7 @@ vw_status vw__pool_create(vw_device *device, const vw_pool_options *options,
     pool->max_split_at_creation = (int64_t)pool->engine->max_split_bytes; /* unlimited: -1 */
     pool->listing = (vw__listing){.pool = pool, .device = device};
     if (is_listed)
-        vw__listing_add(&pool->listing, pool->engine->table->name);
+        vw__listing_add(&pool->listing, pool->engine_name);
     if (keep_free_bytes != 0)
         status = vw__keep_free_start(pool, keep_free_bytes, &pool->keeper);
     if (status != VW_OK) {
@@ -208,7 +210,7 @@ void vw_pool_destroy(vw_pool *pool)
 
 vw_status vw__pool_unsupported(const vw_pool *pool, const char *what)
 {
-    return vw__fail(VW_ERR_UNSUPPORTED, "engine \"%s\" has no %s", pool->engine->table->name, what);
+    return vw__fail(VW_ERR_UNSUPPORTED, "engine \"%s\" has no %s", pool->engine_name, what);
 }
 
 VW__POOL_NAMED_CALL vw_status vw_pool_trim(vw_pool *pool)

@@ -71,13 +71,14 @@ static uint64_t held_bytes(vw__stock *stock)
 bool vw__pool_move_stats(const vw_pool *pool, vw_paged_stats *stats)
 {
     vw__pool_lock(pool);
-    const vw__engine_table *table = pool->engine->table;
+    const vw__engine_table *table = pool->engine->table; /* it may be another after the lock */
+    const bool has_stats = table->move_stats != NULL;
     stats->is_fallback = pool->engine->is_fallback;
-    if (table->move_stats != NULL)
+    if (has_stats)
         table->move_stats(pool->engine, stats);
     stats->park_host_bytes = held_bytes(pool->parking.regions) + held_bytes(pool->parking.tape);
     vw__pool_unlock(pool);
-    return table->move_stats != NULL;
+    return has_stats;
 }
 
 vw_status vw_pool_get_paged_stats(const vw_pool *pool, vw_paged_stats *stats)
@@ -86,8 +87,7 @@ vw_status vw_pool_get_paged_stats(const vw_pool *pool, vw_paged_stats *stats)
     VW__TRY(VW__STRUCT_CHECK_OUT(vw_paged_stats, stats));
     vw_paged_stats all = {.struct_size = sizeof all};
     if (!vw__pool_move_stats(pool, &all) && !all.is_fallback)
-        return vw__fail(VW_ERR_UNSUPPORTED, "engine \"%s\" moves no memory",
-                        pool->engine->table->name);
+        return vw__fail(VW_ERR_UNSUPPORTED, "engine \"%s\" moves no memory", pool->engine_name);
     VW__STRUCT_OUT(vw_paged_stats, &all, stats);
     return VW_OK;
 }

@@ -62,15 +62,30 @@ vw_status vw_pool_find(vw_pool *pool, vw_device_ptr address, vw_block_place *out
     return VW_OK;
 }
 
+static void put_sink(vw_pool *pool, const vw_event_sink *sink)
+{
+    pool->has_sink = sink != NULL;
+    pool->sink = sink != NULL ? *sink : (vw_event_sink){NULL, NULL};
+    pool->cause = (vw__engine_cause){0, NULL};
+}
+
 vw_status vw_pool_set_sink(vw_pool *pool, const vw_event_sink *sink)
 {
     VW__TRY(vw__pool_enter(pool));
     if (sink != NULL && sink->notice == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "a sink without a function");
     vw__pool_lock(pool);
-    pool->has_sink = sink != NULL;
-    pool->sink = sink != NULL ? *sink : (vw_event_sink){NULL, NULL};
-    pool->cause = (vw__engine_cause){0, NULL};
+    put_sink(pool, sink);
+    vw__pool_unlock(pool);
+    return VW_OK;
+}
+
+vw_status vw__pool_take_sink_away(vw_pool *pool, const void *sink_context)
+{
+    VW__TRY(vw__pool_enter(pool));
+    vw__pool_lock(pool);
+    if (pool->has_sink && pool->sink.context == sink_context)
+        put_sink(pool, NULL);
     vw__pool_unlock(pool);
     return VW_OK;
 }

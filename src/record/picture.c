@@ -55,6 +55,7 @@ bool vw__picture_copy_events(vw_recorder *recorder)
     if (picture == NULL)
         return true; /* someone else's walk: an event like any other */
     const vw__ring_buffer *ring = &recorder->events;
+    picture->has_events = true;
     picture->event_count = vw__ring_buffer_count(ring);
     if (!is_complete(picture))
         return false;
@@ -132,7 +133,10 @@ static vw_status take(vw__picture *picture, vw_pool *pool)
     const vw_walker walker = {picture, add_segment, add_block};
     for (int i = 0; i < MOST_TRIES; i++) {
         picture->segment_count = picture->block_count = 0;
+        picture->has_events = false;
         VW__TRY(vw_pool_walk(pool, &walker, i != 0));
+        if (i != 0 && !picture->has_events)
+            return vw__fail(VW_ERR_WRONG_STATE, "the recorder is no longer the pool's listener");
         if (i != 0 && is_complete(picture))
             return VW_OK;
         VW__TRY(make_picture_room(picture));

@@ -29,6 +29,7 @@ typedef struct vw__picture_block {
 struct vw__picture {
     vw_recorder *recorder;
     const void *thread;
+    bool has_events;   /* the listener has copied them, in the latest walk */
     vw__picture *next; /* in recorder->pictures; guarded by its lock */
 
     vw__record_event *events; /* owned; oldest first */

@@ -20,8 +20,10 @@
 #include "base/checked_math.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fork_guard.h"
 #include "base/host_memory.h"
 #include "base/struct_size.h"
+#include "pool/pool.h" /* taking a listener away */
 #include "record/picture.h"
 
 /* ---- captures -------------------------------------------------------------------------------- */
@@ -203,10 +205,22 @@ static void notice(void *context, const vw_memory_event *event)
     vw__mutex_unlock(&recorder->lock);
 }
 
+vw_status vw__recorder_enter(const vw_recorder *recorder)
+{
+    if (recorder == NULL)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "the recorder is NULL");
+    if (recorder->fork_generation != vw__fork_generation())
+        return vw__fail(VW_ERR_WRONG_PROCESS,
+                        "the recorder belongs to the parent process: make one after fork()");
+    return VW_OK;
+}
+
 /* Called without the pool's lock. Without host memory the move is only in the pool's statistics. */
 void vw_recorder_note_spill(void *context, const vw_spill_report *report)
 {
     vw_recorder *recorder = context;
+    if (recorder->fork_generation != vw__fork_generation())
+        return;
     const vw__record_move move = {*report, vw__clock_realtime_us()};
     vw__mutex_lock(&recorder->lock);
     (void)vw__ring_buffer_push(&recorder->moves, &move);
@@ -243,6 +257,8 @@ vw_status vw_recorder_create(const vw_recorder_options *options, vw_recorder **o
     vw_recorder *recorder = vw__host_alloc_zeroed(1, sizeof *recorder);
     if (recorder == NULL)
         return vw__fail_host_memory(sizeof *recorder, "a recorder");
+    vw__fork_guard_start();
+    recorder->fork_generation = vw__fork_generation();
     recorder->stacks = used.stacks;
     recorder->most_frames = (uint32_t)or_default(used.most_frames, VW_RECORDER_DEFAULT_FRAMES);
     vw__address_map_init(&recorder->live);
@@ -262,10 +278,10 @@ vw_status vw_recorder_create(const vw_recorder_options *options, vw_recorder **o
 
 void vw_recorder_destroy(vw_recorder *recorder)
 {
-    if (recorder == NULL)
-        return;
+    if (recorder == NULL || recorder->fork_generation != vw__fork_generation())
+        return; /* in a child it may be in the middle of a change, for ever */
     if (recorder->pool != NULL)
-        (void)vw_recorder_detach(recorder); /* fails only in a forked child, where nobody listens */
+        (void)vw_recorder_detach(recorder);
     vw__stack_table_deinit(&recorder->stack_table);
     vw__ring_buffer_deinit(&recorder->events);
     vw__ring_buffer_deinit(&recorder->moves);
@@ -284,20 +300,23 @@ static void forget_events(vw_recorder *recorder)
 }
 
 /* Notes the pool in the recorder. The rest is done without the lock, since the pool's comes first.
- */
+ * A recording that is still being written looks into the maps, under the other pool's lock. */
 static vw_status claim(vw_recorder *recorder, vw_pool *pool, bool is_empty)
 {
     vw__mutex_lock(&recorder->lock);
-    bool is_taken = recorder->pool != NULL;
-    if (!is_taken) {
+    bool is_attached = recorder->pool != NULL, is_written = recorder->pictures != NULL;
+    if (!is_attached && !is_written) {
         recorder->pool = pool;
         recorder->began_empty = is_empty;
         recorder->reserved_bytes = 0;
         forget_events(recorder);
     }
     vw__mutex_unlock(&recorder->lock);
-    if (is_taken)
+    if (is_attached)
         return vw__fail(VW_ERR_WRONG_STATE, "the recorder is attached already: detach it first");
+    if (is_written)
+        return vw__fail(VW_ERR_WRONG_STATE,
+                        "a recording of the recorder's earlier pool is being written");
     return VW_OK;
 }
 
@@ -310,8 +329,7 @@ static void unclaim(vw_recorder *recorder)
 
 vw_status vw_recorder_attach(vw_recorder *recorder, vw_pool *pool)
 {
-    if (recorder == NULL || pool == NULL)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a recorder and a pool");
+    VW__TRY(vw__recorder_enter(recorder));
     vw_pool_stats stats = {.struct_size = sizeof stats};
     VW__TRY(vw_pool_get_stats(pool, &stats));
     VW__TRY(claim(recorder, pool, stats.reserved_bytes.all.current == 0));
@@ -336,20 +354,18 @@ static vw_pool *attached_pool(const vw_recorder *recorder)
 
 vw_status vw_recorder_detach(vw_recorder *recorder)
 {
-    if (recorder == NULL)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT, "the recorder is NULL");
+    VW__TRY(vw__recorder_enter(recorder));
     vw_pool *pool = attached_pool(recorder);
     if (pool == NULL)
         return vw__fail(VW_ERR_WRONG_STATE, "the recorder is not attached");
-    VW__TRY(vw_pool_set_sink(pool, NULL));
+    VW__TRY(vw__pool_take_sink_away(pool, recorder));
     unclaim(recorder);
     return VW_OK;
 }
 
 vw_status vw_recorder_clear(vw_recorder *recorder)
 {
-    if (recorder == NULL)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT, "the recorder is NULL");
+    VW__TRY(vw__recorder_enter(recorder));
     vw__mutex_lock(&recorder->lock);
     forget_events(recorder);
     recorder->began_empty = recorder->began_empty && recorder->reserved_bytes == 0;
@@ -359,8 +375,7 @@ vw_status vw_recorder_clear(vw_recorder *recorder)
 
 vw_status vw_recorder_get_counts(const vw_recorder *recorder, vw_recorder_counts *counts)
 {
-    if (recorder == NULL)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a recorder, found NULL");
+    VW__TRY(vw__recorder_enter(recorder));
     VW__TRY(VW__STRUCT_CHECK_OUT(vw_recorder_counts, counts));
     vw_recorder *open = (vw_recorder *)(uintptr_t)recorder; /* for its locks */
     vw_recorder_counts all = {0};
@@ -400,9 +415,9 @@ static bool name_frame(vw__stack_table *table, const vw_stack_frame *frame, uint
 vw_status vw_recorder_add_stack(vw_recorder *recorder, const vw_stack_frame *frames,
                                 size_t frame_count, uint64_t *tag)
 {
-    if (recorder == NULL || tag == NULL || (frames == NULL && frame_count != 0))
-        return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                        "expected a recorder, frames and a place for the tag");
+    VW__TRY(vw__recorder_enter(recorder));
+    if (tag == NULL || (frames == NULL && frame_count != 0))
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected frames and a place for the tag");
     if (recorder->stacks != VW_STACKS_CALLER)
         return vw__fail(VW_ERR_WRONG_STATE, "the recorder was made to look at stacks itself, or "
                                             "at none: expected VW_STACKS_CALLER");

@@ -64,8 +64,10 @@ typedef struct vw__record_move {
 typedef struct vw__picture vw__picture; /* picture.h */
 
 struct vw_recorder {
-    vw_stacks stacks;     /* set at creation, then read-only */
-    uint32_t most_frames; /* set at creation, then read-only */
+    /* Set at creation, then read-only. */
+    vw_stacks stacks;
+    uint32_t most_frames;
+    uint32_t fork_generation;
 
     /* The listener's own: guarded by the pool's lock, which is held whenever it is called. */
     vw__call_stack stack;  /* large: not for a caller's small stack */
@@ -90,6 +92,9 @@ struct vw_recorder {
     vw__mutex stack_lock; /* of the table; never held together with `lock` */
     vw__stack_table stack_table;
 };
+
+/* VW_ERR_INVALID_ARGUMENT: there is none. VW_ERR_WRONG_PROCESS: its locks may be held for ever. */
+vw_status vw__recorder_enter(const vw_recorder *recorder);
 
 /* The capture of a live block or a segment, as far as it is known. Under the pool's lock. */
 uint64_t vw__recorder_block_capture(const vw_recorder *recorder, const vw_block_info *block);

@@ -213,7 +213,7 @@ static vw_status add_pool(maker *m, const vw_pool *pool)
 {
     vw_pool_stats stats = {.struct_size = sizeof stats};
     VW__TRY(vw_pool_get_stats(pool, &stats));
-    add_setting(m, VW__MODEL_ENGINE_KEY, pool->engine->table->name);
+    add_setting(m, VW__MODEL_ENGINE_KEY, pool->engine_name);
     add_size(m, VW__MODEL_DEVICE_BYTES_KEY, pool->device->properties.total_bytes);
     add_size(m, VW__MODEL_LIMIT_BYTES_KEY, stats.limit_bytes);
     return m->setting_status;
@@ -270,9 +270,9 @@ static vw_status make_model(const vw__picture *picture, const vw_pool *pool, vw_
 vw_status vw_recorder_write_to(vw_recorder *recorder, vw_pool *pool, vw_recorder_output output,
                                void *context)
 {
-    if (recorder == NULL || pool == NULL || output == NULL)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                        "expected a recorder, its pool and a function to write with");
+    VW__TRY(vw__recorder_enter(recorder));
+    if (output == NULL)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a function to write with");
     vw__picture picture;
     vw__model *model = NULL;
     VW__TRY(vw__picture_take(recorder, pool, &picture));

@@ -3,9 +3,12 @@ import collections
 import gc
 import logging
 import sys
+import threading
+import traceback
 import unittest
 import weakref
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from world import FAKE, ROOT  # noqa: E402
@@ -167,6 +170,41 @@ class Fitting(unittest.TestCase):
             gc.enable()
         self.assertEqual(seen, [([None, None], 1)] * 2)
         self.assertEqual(len(kept), 1)
+
+    def test_an_error_that_the_program_is_handling_stays_whole(self):
+        self.limit(forward=4)
+
+        def load():
+            try:
+                raise FileNotFoundError("no such file")
+            except FileNotFoundError as cause:
+                raise ValueError("the checkpoint is bad") from cause
+
+        try:
+            load()
+        except ValueError as error:
+            fitted = self.fitter.fit_batch(self.step, self.batch)
+            self.assertEqual(len(traceback.extract_tb(error.__traceback__)), 2)
+            self.assertIsInstance(error.__cause__, FileNotFoundError)
+        self.check(fitted)
+
+    def test_another_thread_may_learn_a_size_meanwhile(self):
+        self.limit(forward=4)
+        self.fitter.fit_batch(self.step, self.batch)
+        elements_of, others = _split.elements_of, iter(range(1000))
+
+        def and_the_other_thread(shape):
+            """What it does between two lines of this one."""
+            thread = threading.Thread(target=self.fitter._remember, args=("step", ("other", next(others)), mock.Mock()))
+            thread.start()
+            thread.join()
+            return elements_of(shape)
+
+        larger = {"x": self.batch["x"], "y": self.batch["y"], "z": self.batch["x"]}
+        with mock.patch.object(_split, "elements_of", and_the_other_thread):
+            fitted = self.fitter.fit_batch(self.step, larger)
+        self.assertEqual(fitted.retries, 0)
+        self.assertGreater(next(others), 0)
 
     def test_errors_of_another_type_that_say_out_of_memory_count_as_such(self):
         for text in ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublas`",

@@ -8,6 +8,7 @@
 #include "vramwise/recording.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -210,11 +211,86 @@ static void a_small_ring_can_be_looked_at_and_cleared_meanwhile(void **state)
     record_threads(VW_STACKS_CALLER, 100);
 }
 
+/* ---- listening to one pool, then to the other ------------------------------------------------ */
+
+enum { CHANGES = 300 };
+
+typedef struct changing {
+    vw_pool *pools[2];
+    vw_recorder *recorder;
+    atomic_bool is_over;
+    uint64_t written;
+    const char *_Atomic fault;
+} changing;
+
+static bool count_bytes(void *context, const void *bytes, size_t size_bytes)
+{
+    (void)bytes;
+    *(uint64_t *)context += size_bytes;
+    return true;
+}
+
+static void *write_all_the_time(void *argument)
+{
+    changing *all = argument;
+    for (unsigned i = 0; !atomic_load(&all->is_over); i++) {
+        uint64_t written_bytes = 0;
+        vw_status status =
+            vw_recorder_write_to(all->recorder, all->pools[i % 2], count_bytes, &written_bytes);
+        all->written += status == VW_OK;
+        if (status != VW_OK && status != VW_ERR_WRONG_STATE)
+            atomic_store(&all->fault, vw_status_name(status));
+    }
+    return NULL;
+}
+
+static void allocate_a_little(vw_pool *pool)
+{
+    for (uint64_t size_bytes = 1; size_bytes < 20000; size_bytes *= 2) {
+        vw_device_ptr address;
+        assert_int_equal(vw_alloc(pool, size_bytes, 0, &address), VW_OK);
+        if (size_bytes != 1024) /* that one stays */
+            assert_int_equal(vw_free(pool, address), VW_OK);
+    }
+}
+
+/* Blocks and events that a recording shows are those of one pool, or it is refused. */
+static void a_recorder_changes_its_pool_while_another_thread_writes(void **state)
+{
+    (void)state;
+    static changing all;
+    vw_test_pool first, second;
+    pthread_t writer;
+    const vw_recorder_options options = {.struct_size = sizeof options,
+                                         .stacks = VW_STACKS_BACKTRACE};
+    vw_test_pool_open(&first, NULL);
+    vw_test_pool_open(&second, NULL);
+    all = (changing){.pools = {first.pool, second.pool}};
+    for (int i = 0; i < 4000; i++) /* a look at them takes its time */
+        allocate_a_little(all.pools[i % 2]);
+    assert_int_equal(vw_recorder_create(&options, &all.recorder), VW_OK);
+    assert_int_equal(pthread_create(&writer, NULL, write_all_the_time, &all), 0);
+    for (uint64_t i = 0; i < vw_test_rounds(CHANGES); i++) {
+        while (vw_recorder_attach(all.recorder, all.pools[i % 2]) != VW_OK)
+            sched_yield(); /* what it has of the other pool is being written */
+        allocate_a_little(all.pools[i % 2]);
+        assert_int_equal(vw_recorder_detach(all.recorder), VW_OK);
+    }
+    atomic_store(&all.is_over, true);
+    pthread_join(writer, NULL);
+    if (atomic_load(&all.fault) != NULL)
+        fail_msg("%s", atomic_load(&all.fault));
+    vw_recorder_destroy(all.recorder);
+    vw_test_pool_close(&second);
+    vw_test_pool_close(&first);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_recording_shows_one_instant),
         cmocka_unit_test(a_small_ring_can_be_looked_at_and_cleared_meanwhile),
+        cmocka_unit_test(a_recorder_changes_its_pool_while_another_thread_writes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -609,6 +609,28 @@ static void nothing_of_a_parked_region_is_lent(void **state)
     vw_test_patterns_close(&p);
 }
 
+/* What it serves others is theirs: their data is kept. */
+static void a_region_without_data_serves_nobody_else(void **state)
+{
+    (void)state;
+    vw_test_patterns p;
+    open_pool(&p, "vramwise");
+    vw_test_hold(&p, 30 * MIB, 0);
+    vw_test_let_go(&p, hold_in(&p, cache_id, 30 * MIB, "cache", false));
+    vw_test_let_go(&p, hold_in(&p, graph_id, 30 * MIB, "state", true));
+    vw_test_ok(&p.t, vw_private_pool_set_use_on_oom(p.t.pool, cache_id, true));
+    vw_test_alloc_fails(&p.t, 20 * MIB, 0, VW_ERR_OUT_OF_MEMORY);
+    vw_test_ok(&p.t, vw_private_pool_set_use_on_oom(p.t.pool, graph_id, true));
+    vw_test_hold(&p, 20 * MIB, 0);
+    vw_test_refused(&p.t, vw_private_pool_set_region(p.t.pool, graph_id, "state", false),
+                    VW_ERR_WRONG_STATE);
+    vw_test_ok(&p.t, park_region(&p, cache_id));
+    vw_test_ok(&p.t, park_region(&p, graph_id));
+    wake(&p);
+    vw_test_look_at_all(&p);
+    vw_test_patterns_close(&p);
+}
+
 static void a_region_without_data_is_dropped(void **state)
 {
     (void)state;
@@ -979,6 +1001,7 @@ int main(void)
         cmocka_unit_test(idle_memory_makes_room_for_a_region),
         cmocka_unit_test(a_parked_region_stays_in_reach_and_the_rest_goes_on),
         cmocka_unit_test(nothing_of_a_parked_region_is_lent),
+        cmocka_unit_test(a_region_without_data_serves_nobody_else),
         cmocka_unit_test(a_region_without_data_is_dropped),
         cmocka_unit_test(regions_and_the_whole_pool_park_one_in_the_other),
         cmocka_unit_test(a_parked_region_is_released_no_more_often_than_it_was_retained),

@@ -1,9 +1,13 @@
 /* test_recorder.c - what a recorder keeps, and what it does when it cannot. */
 #include "vramwise/recording.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "base/byte_buffer.h"
 #include "base/clock.h"
 #include "base/host_memory.h"
+#include "record/recorder.h"
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
 #include "support/recorder_fixture.h"
@@ -263,6 +267,76 @@ static bool record_and_write(void *context)
     return is_done;
 }
 
+static void who_is_no_longer_the_listener_cannot_be_written(void **state)
+{
+    (void)state;
+    for (int is_replaced = 0; is_replaced < 2; is_replaced++) {
+        vw_test_recorded r;
+        vw_recorder *successor = NULL;
+        vw__byte_buffer file;
+        vw__byte_buffer_init(&file);
+        vw_test_recorded_open_stacks(&r, VW_STACKS_NONE);
+        vw_test_recorded_alloc(&r, 512, 0);
+        vw_test_must(vw_recorder_create(NULL, &successor));
+        vw_test_must(is_replaced ? vw_recorder_attach(successor, r.test.pool)
+                                 : vw_pool_set_sink(r.test.pool, NULL));
+        vw_test_recorded_alloc(&r, 512, 0);
+        assert_int_equal(vw_recorder_write_to(r.recorder, r.test.pool, vw_test_append, &file),
+                         VW_ERR_WRONG_STATE);
+        assert_int_equal(file.size_bytes, 0);
+        vw__byte_buffer_deinit(&file);
+        vw_recorder_destroy(successor);
+        vw_test_recorded_close(&r);
+    }
+}
+
+static void the_end_of_one_that_was_replaced_leaves_its_successor_listening(void **state)
+{
+    (void)state;
+    vw_test_recorded r;
+    vw_test_recorded_open_stacks(&r, VW_STACKS_NONE);
+    vw_recorder *replaced = r.recorder;
+    vw_test_must(vw_recorder_create(NULL, &r.recorder));
+    vw_test_must(vw_recorder_attach(r.recorder, r.test.pool));
+    vw_recorder_destroy(replaced);
+    vw_test_recorded_alloc(&r, 512, 0);
+    assert_int_equal(vw_test_recorded_counts(&r).seen_count, 2); /* the segment, and the block */
+    vw_test_recorded_close(&r);
+}
+
+/* The fork found another thread in the middle of a call. */
+static void in_a_child_nothing_waits_for_the_parents_recorder(void **state)
+{
+    (void)state;
+    vw_test_recorded r;
+    int ended = 0;
+    vw_test_recorded_open_stacks(&r, VW_STACKS_CALLER);
+    vw__mutex_lock(&r.recorder->lock);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        vw_recorder_counts counts = {.struct_size = sizeof counts};
+        uint64_t tag;
+        alarm(20);
+        vw__mutex_unlock(&r.recorder->lock); /* this thread may take it; no other will give it */
+        vw__mutex_lock(&r.recorder->stack_lock);
+        bool is_refused =
+            vw_recorder_detach(r.recorder) == VW_ERR_WRONG_PROCESS &&
+            vw_recorder_attach(r.recorder, r.test.pool) == VW_ERR_WRONG_PROCESS &&
+            vw_recorder_clear(r.recorder) == VW_ERR_WRONG_PROCESS &&
+            vw_recorder_get_counts(r.recorder, &counts) == VW_ERR_WRONG_PROCESS &&
+            vw_recorder_add_stack(r.recorder, two_frames, 2, &tag) == VW_ERR_WRONG_PROCESS &&
+            vw_recorder_write_fd(r.recorder, r.test.pool, 1) == VW_ERR_WRONG_PROCESS;
+        vw_recorder_note_spill(r.recorder, &(vw_spill_report){.moved_bytes = 1});
+        vw_recorder_destroy(r.recorder);
+        _exit(is_refused ? 0 : 1);
+    }
+    vw__mutex_unlock(&r.recorder->lock);
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_true(WIFEXITED(ended) && WEXITSTATUS(ended) == 0);
+    vw_test_recorded_close(&r);
+}
+
 static void every_failing_allocation_is_survived(void **state)
 {
     (void)state;
@@ -283,6 +357,9 @@ int main(void)
         cmocka_unit_test(older_programs_get_the_counts_they_know),
         cmocka_unit_test(an_allocation_does_not_fail_because_it_is_recorded),
         cmocka_unit_test(an_event_that_finds_no_room_at_all_is_counted),
+        cmocka_unit_test(who_is_no_longer_the_listener_cannot_be_written),
+        cmocka_unit_test(the_end_of_one_that_was_replaced_leaves_its_successor_listening),
+        cmocka_unit_test(in_a_child_nothing_waits_for_the_parents_recorder),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,6 +19,8 @@ import contextlib
 import gc
 import logging
 import re
+import sys
+import threading
 import traceback
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -35,6 +37,7 @@ _TRIED = re.compile(r"Tried to allocate ([0-9.]+ \w+)")
 _HIDING_NODES = ("CheckpointFunctionBackward",)
 _MOST_REMEMBERED = 1024
 _DEFAULT_MARGIN = 0.05
+_table_lock = threading.Lock()  # of every Fitter's table: one of its own could not be copied with it
 
 Backward = Callable[[Any], None]
 Split = Callable[[Any, int, int], Any]
@@ -66,13 +69,14 @@ def is_out_of_memory(torch: Any, error: BaseException) -> bool:
         (isinstance(error, RuntimeError) and _OTHER_ERRORS.search(str(error)) is not None)
 
 
-def _let_go(error: BaseException) -> None:
-    """Takes from an error, and from those it came from, what keeps tensors alive."""
+def _let_go(error: BaseException, handled: Optional[BaseException]) -> None:
+    """Takes from an error, and from those it came from, what keeps tensors alive. What the program was
+    handling when it called is its own."""
     seen: Dict[int, BaseException] = {}
     waiting: List[Optional[BaseException]] = [error]
     while waiting:
         one = waiting.pop()
-        if one is None or id(one) in seen:
+        if one is None or one is handled or id(one) in seen:
             continue
         seen[id(one)] = one
         waiting += [one.__cause__, one.__context__]
@@ -212,7 +216,8 @@ class Fitter:
 
     def forget(self) -> None:
         """Begins anew: the next batches are tried whole."""
-        self._known.clear()
+        with _table_lock:
+            self._known.clear()
 
     def _first_try(self, step: Any, shape: Tuple[Any, ...], size: int) -> int:
         """What is known; for a shape that is new, no more than fits of a smaller one."""
@@ -220,15 +225,17 @@ class Fitter:
         if known is not None:
             return min(known.fits, size) if known.is_limit else size
         elements = _split.elements_of(shape)
-        return min([size] + [entry.fits for (other, other_shape), entry in self._known.items()
-                             if other == step and entry.is_limit
-                             and _split.elements_of(other_shape) <= elements])
+        with _table_lock:
+            of_step = [(other_shape, entry) for (other, other_shape), entry in self._known.items() if other == step]
+        return min([size] + [entry.fits for other_shape, entry in of_step
+                             if entry.is_limit and _split.elements_of(other_shape) <= elements])
 
     def _remember(self, step: Any, shape: Tuple[Any, ...], known: _Known) -> None:
-        self._known[(step, shape)] = known
-        self._known.move_to_end((step, shape))
-        while len(self._known) > _MOST_REMEMBERED:
-            self._known.popitem(last=False)
+        with _table_lock:
+            self._known[(step, shape)] = known
+            self._known.move_to_end((step, shape))
+            while len(self._known) > _MOST_REMEMBERED:
+                self._known.popitem(last=False)
 
     def fit_batch(self, step: Callable[[Any], Any], batch: Any, *,
                   parameters: Optional[Iterable[Any]] = None,
@@ -356,7 +363,7 @@ class _Attempt:
 
     def run(self, parts: List[Tuple[int, int]]) -> Any:
         """All of them; the loss of the whole. _OutOfMemory: nothing of the error is left."""
-        total, failure = None, None
+        total, failure, handled = None, None, sys.exc_info()[1]
         for start, stop in parts:
             try:
                 loss = self._run_part(start, stop)
@@ -364,7 +371,7 @@ class _Attempt:
                 if not is_out_of_memory(self._torch, error):
                     raise
                 failure = (type(error), str(error))
-                _let_go(error)
+                _let_go(error, handled)
             if failure is not None:
                 raise _OutOfMemory(*failure)
             total = loss if total is None else total + loss
