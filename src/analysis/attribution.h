@@ -62,12 +62,16 @@ typedef enum vw__category {
 
 #define VW__ATTRIBUTION_NO_FRAME SIZE_MAX
 
+struct vw__written_stack;
+
 typedef struct vw__attribution {
     const vw__model *model;    /* borrowed */
     uint8_t *frame_kinds;      /* owned; by frame: private to attribution.c */
     uint8_t *stack_categories; /* owned; by stack: vw__category */
     bool *is_in_optimizer;     /* owned; by stack: an optimizer's frame is in it, at any depth */
     bool has_optimizer;        /* one of them is true */
+
+    struct vw__written_stack *written_stacks; /* by stack: vw__moment_share_stacks(); or NULL */
 } vw__attribution;
 
 VW_MUST_CHECK vw_status vw__attribution_init(vw__attribution *attribution, const vw__model *model);

@@ -2,7 +2,7 @@
  *
  * Equal stacks have one id in the model, so a table by stack is all it takes: one sum for each
  * stack that occurs, and one more for blocks without any. Frames are written out only for usages
- * that are handed out, since a stack may have a hundred.
+ * that are handed out, since a stack may have a hundred; and once for all moments that share them.
  *
  * The order is fixed for equal bytes too (more blocks first, then the stack's number), so that two
  * runs over one file print the same. */
@@ -91,11 +91,28 @@ static vw__category category_of(const gathering *all, const stack_sum *sum)
 
 /* ---- what is handed out ---------------------------------------------------------------------- */
 
-static vw_status write_frames(const gathering *all, uint32_t stack_id, vw__arena *arena,
-                              vw_usage *usage)
+typedef struct vw__written_stack {
+    const vw_frame *frames; /* the arena's; NULL: not written yet */
+    const vw_frame *where;
+} written_stack;
+
+vw_status vw__moment_share_stacks(vw__attribution *attribution, vw__arena *arena)
+{
+    const size_t count = attribution->model->stack_count;
+    written_stack *stacks =
+        vw__arena_alloc_array(arena, count, sizeof *stacks, _Alignof(written_stack));
+    if (stacks == NULL)
+        return vw__fail_host_memory(count * sizeof *stacks, "the stacks of moments");
+    for (size_t i = 0; i < count; i++)
+        stacks[i] = (written_stack){.frames = NULL};
+    attribution->written_stacks = stacks;
+    return VW_OK;
+}
+
+static vw_status write_stack(const gathering *all, vw__model_stack stack, vw__arena *arena,
+                             written_stack *out)
 {
     const vw__model *model = all->model;
-    vw__model_stack stack = model->stacks[stack_id];
     vw_frame *frames =
         vw__arena_alloc_array(arena, stack.count, sizeof *frames, _Alignof(vw_frame));
     if (frames == NULL)
@@ -107,9 +124,22 @@ static vw_status write_frames(const gathering *all, uint32_t stack_id, vw__arena
         frames[i].line = frame->line;
     }
     size_t where = vw__attribution_where(all->attribution, stack);
-    usage->frames = frames;
+    out->frames = frames;
+    out->where = where != VW__ATTRIBUTION_NO_FRAME ? &frames[where] : NULL;
+    return VW_OK;
+}
+
+static vw_status write_frames(const gathering *all, uint32_t stack_id, vw__arena *arena,
+                              vw_usage *usage)
+{
+    const vw__model_stack stack = all->model->stacks[stack_id];
+    written_stack *shared = all->attribution->written_stacks;
+    written_stack own = {.frames = NULL}, *written = shared != NULL ? &shared[stack_id] : &own;
+    if (written->frames == NULL)
+        VW__TRY(write_stack(all, stack, arena, written));
+    usage->frames = written->frames;
     usage->frame_count = stack.count;
-    usage->where = where != VW__ATTRIBUTION_NO_FRAME ? &frames[where] : NULL;
+    usage->where = written->where;
     return VW_OK;
 }
 
@@ -117,6 +147,8 @@ static vw_status write_usages(const gathering *all, size_t most_usages, vw__aren
                               vw_moment *moment)
 {
     size_t count = all->sum_count;
+    if (most_usages == VW__MOMENT_NO_USAGES)
+        return VW_OK;
     if (most_usages != 0 && count > most_usages)
         count = most_usages;
     vw_usage *usages = vw__arena_alloc_array(arena, count, sizeof *usages, _Alignof(vw_usage));

@@ -11,6 +11,13 @@
 #include "analysis/timeline.h"
 #include "base/arena.h"
 
+/* For `most_usages`: the totals and the categories alone. */
+#define VW__MOMENT_NO_USAGES SIZE_MAX
+
+/* Lets all moments that are made with `attribution` from now on share the frames of a stack: many
+ * devices may use the same few stacks, which may be deep. All are made in `arena` then. */
+VW_MUST_CHECK vw_status vw__moment_share_stacks(vw__attribution *attribution, vw__arena *arena);
+
 /* Everything in `*out` is in `arena` or the model's. At most `most_usages` usages are given (0 =
  * all); the totals and the categories are of everything. VW_ERR_HOST_MEMORY, VW_ERR_CORRUPT_FILE
  * (sizes that add up to more than there can be). */

@@ -75,4 +75,9 @@ bool vw__recording_is_of_a_pool(const vw__model *model);
 VW_MUST_CHECK vw_status vw__recording_trace(const vw__model *model, int device,
                                             const vw__model_trace **out);
 
+/* As vw_recording_stats_make(), for who needs no usages: those of its moments are empty. */
+VW_MUST_CHECK vw_status vw__recording_totals_make(const vw_recording *recording,
+                                                  const char *torch_version,
+                                                  vw_recording_stats **out);
+
 #endif /* VW_ANALYSIS_RECORDING_H */

@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <stdint.h> /* SIZE_MAX */
 #include <string.h>
 
 #include "analysis/attribution.h"
@@ -29,6 +30,7 @@ enum { MOST_DEVICES = 129 }; /* PyTorch numbers them with a signed byte; and the
 typedef struct stats_work {
     const vw__model *model;
     vw_stats_options options;
+    size_t most_usages; /* vw__moment_of_instant() */
     vw__attribution attribution;
     vw__arena *arena; /* the result's */
     const char *torch_version;
@@ -192,7 +194,7 @@ static vw_status fill_from_timeline(stats_work *work, const vw__timeline *timeli
         stats->peak_reserved_event = event_of(timeline->peak_reserved_instant);
     }
     VW__TRY(vw__moment_of_instant(timeline, timeline->peak_instant, &work->attribution,
-                                  work->options.most_usages, work->arena, &stats->peak));
+                                  work->most_usages, work->arena, &stats->peak));
 
     vw__steps steps;
     VW__TRY(vw__steps_find_in(timeline, &work->attribution, &steps));
@@ -269,7 +271,7 @@ static vw_status fill_all_but_summary(stats_work *work, const vw__model_trace *t
     count_times(trace, stats);
     VW__TRY(count_device(work->model, trace, stats));
     VW__TRY(count_spill(work->model, stats->device, &stats->spill));
-    VW__TRY(vw__moment_of_end(&work->attribution, trace, stats->device, work->options.most_usages,
+    VW__TRY(vw__moment_of_end(&work->attribution, trace, stats->device, work->most_usages,
                               work->arena, &stats->end));
     stats->peak = stats->end; /* the most that is known without a trace */
     return has_events ? fill_from_trace(work, trace, stats) : VW_OK;
@@ -400,6 +402,8 @@ static vw_status fill_all(stats_work *work, const vw_recording *recording,
     const vw__model *model = work->model;
     VW__TRY(vw__recording_version(model, work->options.torch_version, &work->torch_version));
     VW__TRY(vw__attribution_init(&work->attribution, model));
+    if (work->most_usages != VW__MOMENT_NO_USAGES)
+        VW__TRY(vw__moment_share_stacks(&work->attribution, work->arena));
     stats->encoding = recording->encoding == VW__SNAPSHOT_ENCODING_JSON ? "json" : "pickle";
     stats->compression = vw__byte_source_packing_name(recording->compression);
     stats->file_bytes = recording->file_bytes;
@@ -417,20 +421,16 @@ static vw_status fill_all(stats_work *work, const vw_recording *recording,
     return vw__notes_finish(&work->warnings, &stats->warnings, &stats->warning_count);
 }
 
-vw_status vw_recording_stats_make(const vw_recording *recording, const vw_stats_options *options,
-                                  vw_recording_stats **out)
+static vw_status make_stats(const vw_recording *recording, const vw_stats_options *options,
+                            size_t most_usages, vw_recording_stats **out)
 {
-    vw_stats_options used = {.struct_size = sizeof used};
-    if (recording == NULL || out == NULL)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                        "expected a recording and a place for its statistics");
-    VW__TRY(VW__STRUCT_IN(vw_stats_options, options, &used));
-
     vw_recording_stats *stats = vw__result_create(sizeof *stats);
     if (stats == NULL)
         return vw__fail_host_memory(sizeof *stats, "statistics");
-    stats_work work = {
-        .model = recording->model, .options = used, .arena = vw__result_arena(stats)};
+    stats_work work = {.model = recording->model,
+                       .options = *options,
+                       .most_usages = most_usages,
+                       .arena = vw__result_arena(stats)};
     vw__notes_init(&work.warnings, work.arena);
     vw_status status = fill_all(&work, recording, stats);
     vw__attribution_deinit(&work.attribution);
@@ -439,6 +439,26 @@ vw_status vw_recording_stats_make(const vw_recording *recording, const vw_stats_
     else
         vw__result_free(stats);
     return status;
+}
+
+vw_status vw_recording_stats_make(const vw_recording *recording, const vw_stats_options *options,
+                                  vw_recording_stats **out)
+{
+    vw_stats_options used = {.struct_size = sizeof used};
+    if (recording == NULL || out == NULL)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                        "expected a recording and a place for its statistics");
+    VW__TRY(VW__STRUCT_IN(vw_stats_options, options, &used));
+    const size_t most_usages = used.most_usages != SIZE_MAX ? used.most_usages : 0;
+    return make_stats(recording, &used, most_usages, out);
+}
+
+vw_status vw__recording_totals_make(const vw_recording *recording, const char *torch_version,
+                                    vw_recording_stats **out)
+{
+    const vw_stats_options options = {.struct_size = sizeof options,
+                                      .torch_version = torch_version};
+    return make_stats(recording, &options, VW__MOMENT_NO_USAGES, out);
 }
 
 void vw_recording_stats_free(vw_recording_stats *stats)

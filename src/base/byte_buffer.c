@@ -41,6 +41,12 @@ char *vw__byte_buffer_detach(vw__byte_buffer *buffer, size_t *size_bytes)
     return bytes;
 }
 
+/* What the next growth asks for at least. */
+static uint64_t next_capacity_bytes(const vw__byte_buffer *buffer)
+{
+    return vw__max_u64(2 * (uint64_t)buffer->capacity_bytes, FIRST_CAPACITY_BYTES);
+}
+
 /* Makes room for `more` bytes and the zero after them, or notes the failure. */
 static bool make_room(vw__byte_buffer *buffer, size_t more)
 {
@@ -52,8 +58,7 @@ static bool make_room(vw__byte_buffer *buffer, size_t more)
     char *grown = NULL;
     /* An object larger than half the address space cannot be, so doubling does not overflow. */
     if (vw__add_u64(more, buffer->size_bytes, &needed_bytes) && needed_bytes < PTRDIFF_MAX) {
-        uint64_t capacity_bytes = vw__max_u64(needed_bytes + 1, FIRST_CAPACITY_BYTES);
-        capacity_bytes = vw__max_u64(capacity_bytes, 2 * (uint64_t)buffer->capacity_bytes);
+        uint64_t capacity_bytes = vw__max_u64(needed_bytes + 1, next_capacity_bytes(buffer));
         grown = vw__host_realloc(buffer->bytes, (size_t)capacity_bytes);
         if (grown != NULL) {
             buffer->bytes = grown;
@@ -136,7 +141,7 @@ vw_status vw__byte_buffer_send(const vw__byte_buffer *buffer, const vw_output *o
     if (output == NULL || output->write == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "%s needs an output to write to, not NULL", what);
     if (vw__byte_buffer_has_failed(buffer))
-        return vw__fail_host_memory(size_bytes, what);
+        return vw__fail_host_memory((size_t)next_capacity_bytes(buffer), what);
     if (!output->write(output->context, vw__byte_buffer_text(buffer), size_bytes))
         return vw__fail(VW_ERR_FILE, "the output took no more of %s of %zu bytes", what,
                         size_bytes);

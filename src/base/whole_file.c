@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h> /* rename, snprintf */
 #include <string.h>
-#include <sys/stat.h> /* stat */
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -48,14 +48,34 @@ static vw_status open_special(const char *path, int *descriptor)
     return vw__fail(VW_ERR_FILE, "%s is no longer a pipe or a device", path);
 }
 
-enum { MOST_SUFFIX_BYTES = 40, MOST_NAMES_TRIED = 100 };
+enum {
+    MOST_SUFFIX_BYTES = 40,
+    MOST_NAMES_TRIED = 100,
+    ALL_MAY_USE = 0666, /* as far as the umask lets them */
+    PERMISSIONS = 0777,
+};
 
-/* Makes a file in the folder of `path`, with the usual permissions, and stores its name. */
+/* Finds the permissions of the user's own file that is replaced. */
+static bool find_permissions(const char *path, mode_t *permissions)
+{
+    struct stat found;
+    if (lstat(path, &found) != 0 || !S_ISREG(found.st_mode) || found.st_uid != geteuid())
+        return false;
+    *permissions = found.st_mode & PERMISSIONS;
+    return true;
+}
+
+/* Makes a file in the folder of `path`, and stores its name. It has the permissions of the file
+ * that it replaces, or those of a new file; never more than these, not even for a moment. */
 static vw_status open_beside(const char *path, char *name, size_t name_bytes, int *descriptor)
 {
+    mode_t permissions = ALL_MAY_USE;
+    const bool is_known = find_permissions(path, &permissions);
     for (int i = 0; i < MOST_NAMES_TRIED; i++) {
         snprintf(name, name_bytes, "%s.%ld-%d.part", path, (long)getpid(), i);
-        *descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        *descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, permissions);
+        if (*descriptor >= 0 && is_known)
+            (void)fchmod(*descriptor, permissions); /* also what the umask has taken */
         if (*descriptor >= 0)
             return VW_OK;
         if (errno != EEXIST)

@@ -409,7 +409,7 @@ static void refuse_revision(exchange *at, const char *asked)
     begin_error(at, VW__MCP_UNSUPPORTED_VERSION, "Unsupported protocol version");
     vw__json_begin_object(&at->json, "data");
     write_revisions(at, "supported");
-    vw__json_text(&at->json, "requested", asked);
+    vw__json_bytes(&at->json, "requested", asked, strnlen(asked, VW__MCP_MOST_ECHOED_BYTES));
     vw__json_end_object(&at->json);
     end_result(at);
 }
@@ -544,8 +544,7 @@ vw_status vw_mcp_tell_progress(const vw_mcp_request *request, double progress, c
     const vw__mcp_message *message = request->message;
     const vw__value meta = vw__mcp_message_member(message, message->params, "_meta");
     const vw__value token = vw__mcp_message_member(message, meta, "progressToken");
-    if (vw__value_get_kind(token) != VW__VALUE_INTEGER &&
-        vw__mcp_message_text(message, token) == NULL)
+    if (!vw__mcp_message_can_echo(message, token))
         return VW_OK; /* it does not want to know */
     vw__byte_buffer_init(&line);
     vw__json_init(&json, &line);

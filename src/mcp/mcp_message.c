@@ -55,10 +55,20 @@ static void make_wrong(vw__mcp_message *message, int code, const char *fault)
     message->fault = fault;
 }
 
-static bool is_good_id(const vw__mcp_message *message, vw__value id)
+bool vw__mcp_message_can_echo(const vw__mcp_message *message, vw__value value)
 {
-    const vw__value_kind kind = vw__value_get_kind(id);
-    return kind == VW__VALUE_INTEGER || vw__mcp_message_text(message, id) != NULL;
+    const char *text = vw__mcp_message_text(message, value);
+    return vw__value_get_kind(value) == VW__VALUE_INTEGER ||
+           (text != NULL && strlen(text) <= VW__MCP_MOST_ECHOED_BYTES);
+}
+
+static const char *fault_of_id(const vw__mcp_message *message, vw__value id)
+{
+    if (vw__mcp_message_text(message, id) == NULL)
+        return "expected an id that is a string or an integer";
+    (void)vw__fail(VW_ERR_INVALID_ARGUMENT, "expected an id of at most %d bytes",
+                   VW__MCP_MOST_ECHOED_BYTES);
+    return vw_last_error();
 }
 
 static void sort(vw__mcp_message *message, vw__value root)
@@ -74,7 +84,7 @@ static void sort(vw__mcp_message *message, vw__value root)
         vw__mcp_message_text(message, vw__mcp_message_member(message, root, "jsonrpc"));
     message->method =
         vw__mcp_message_text(message, vw__mcp_message_member(message, root, "method"));
-    if (is_good_id(message, id))
+    if (vw__mcp_message_can_echo(message, id))
         message->id = id;
     if (version == NULL || strcmp(version, "2.0") != 0)
         make_wrong(message, VW__MCP_INVALID_REQUEST, "expected \"jsonrpc\": \"2.0\"");
@@ -83,9 +93,8 @@ static void sort(vw__mcp_message *message, vw__value root)
         message->kind = VW__MCP_MESSAGE_SILENT; /* we asked nothing */
     else if (message->method == NULL)
         make_wrong(message, VW__MCP_INVALID_REQUEST, "expected a method, as a string");
-    else if (has_id && !is_good_id(message, id))
-        make_wrong(message, VW__MCP_INVALID_REQUEST,
-                   "expected an id that is a string or an integer");
+    else if (has_id && !vw__mcp_message_can_echo(message, id))
+        make_wrong(message, VW__MCP_INVALID_REQUEST, fault_of_id(message, id));
     else if (has_id && vw__value_get_kind(params) != VW__VALUE_NONE &&
              vw__value_get_kind(params) != VW__VALUE_DICT)
         make_wrong(message, VW__MCP_INVALID_PARAMS, "expected params that are an object");

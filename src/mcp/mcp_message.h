@@ -17,6 +17,9 @@ enum {
     VW__MCP_UNSUPPORTED_VERSION = -32022,
 };
 
+/* Of a text that an answer repeats, so that the answer stays short. */
+enum { VW__MCP_MOST_ECHOED_BYTES = 256 };
+
 typedef enum vw__mcp_message_kind {
     VW__MCP_MESSAGE_REQUEST,
     VW__MCP_MESSAGE_NOTIFICATION, /* nothing is sent back */
@@ -27,7 +30,7 @@ typedef enum vw__mcp_message_kind {
 typedef struct vw__mcp_message {
     vw__mcp_message_kind kind;
     vw__document *document; /* owned; NULL where it could not be read */
-    vw__value id;           /* a string or an integer; none where it is not known */
+    vw__value id;           /* one that can be echoed; none where it is not known */
     vw__value params;       /* of a request an object, or none */
     const char *method;     /* of a request or a notification */
     const char *fault;      /* static, or vw_last_error() */
@@ -47,5 +50,8 @@ vw__value vw__mcp_message_member(const vw__mcp_message *message, vw__value objec
 
 /* A string without zeros inside; NULL for anything else. */
 const char *vw__mcp_message_text(const vw__mcp_message *message, vw__value value);
+
+/* True for an integer, and for a short text: what answers and notifications repeat. */
+bool vw__mcp_message_can_echo(const vw__mcp_message *message, vw__value value);
 
 #endif /* VW_MCP_MCP_MESSAGE_H */

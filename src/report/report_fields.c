@@ -2,12 +2,19 @@
 #include "report/report_fields.h"
 
 #include <inttypes.h>
-#include <math.h> /* NAN */
+#include <math.h>  /* NAN */
+#include <stdio.h> /* snprintf */
 #include <string.h>
 
 #include "analysis/site_key.h"
 
-enum { FRAMES_SHOWN = 3 };
+/* A file names a frame in two bytes, and a stack in as many for each device: written out, frames
+ * would be a thousand times as large. What is cut is far beyond the stacks of programs. */
+enum {
+    FRAMES_SHOWN = 3,            /* below a row of a table */
+    MOST_FRAMES = 256,           /* of a stack, in JSON */
+    MOST_FRAMES_BYTES = 64 << 20 /* of all stacks of a report, and one more frame */
+};
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
@@ -115,21 +122,51 @@ static void json_integer(vw__json *json, const char *key, int64_t number, bool i
         vw__json_null(json, key);
 }
 
+static size_t count_of(const vw__report_field *field, const void *object)
+{
+    return *(const size_t *)((const char *)object + field->count_offset);
+}
+
+static bool has_room_for_frames(const vw__report *report, const vw__json *json, size_t written)
+{
+    return written < MOST_FRAMES && report->frames_bytes < MOST_FRAMES_BYTES &&
+           !vw__byte_buffer_has_failed(json->buffer);
+}
+
+static void json_frames(vw__report *report, vw__json *json, const char *key,
+                        const vw__report_field *field, const void *object)
+{
+    const vw_frame *frames = pointer_of(field, object);
+    const size_t count = count_of(field, object);
+    size_t written = 0;
+    char left_out[64];
+    vw__json_begin_array(json, key);
+    for (; written < count && has_room_for_frames(report, json, written); written++) {
+        const size_t before_bytes = vw__byte_buffer_size(json->buffer);
+        json_place(json, NULL, &frames[written]);
+        report->frames_bytes += vw__byte_buffer_size(json->buffer) - before_bytes;
+    }
+    vw__json_end_array(json);
+    if (written == count)
+        return;
+    snprintf(left_out, sizeof left_out, "%s_left_out", key);
+    vw__json_unsigned(json, left_out, count - written);
+}
+
+/* A failure of the buffer ends it: what follows would be made for nothing. */
 static void json_array(vw__report *report, vw__json *json, const char *key,
                        const vw__report_field *field, const void *object)
 {
     const char *items = pointer_of(field, object);
-    size_t count = *(const size_t *)((const char *)object + field->count_offset);
+    size_t count = count_of(field, object);
     if (field->kind == VW__REPORT_FIELD_FIRST_OBJECTS && count > report->form.most_rows)
         count = report->form.most_rows;
     vw__json_begin_array(json, key);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && !vw__byte_buffer_has_failed(json->buffer); i++) {
         if (field->kind == VW__REPORT_FIELD_TEXTS)
             vw__json_text(json, NULL, ((const char *const *)(const void *)items)[i]);
         else if (field->kind == VW__REPORT_FIELD_COUNTS)
             vw__json_unsigned(json, NULL, ((const uint64_t *)(const void *)items)[i]);
-        else if (field->kind == VW__REPORT_FIELD_FRAMES)
-            json_place(json, NULL, &((const vw_frame *)(const void *)items)[i]);
         else
             vw__report_json_object(report, json, NULL, field->fields,
                                    items + i * field->fields->object_bytes);
@@ -197,8 +234,10 @@ static void json_value(vw__report *report, vw__json *json, const char *key,
     case VW__REPORT_FIELD_FIRST_OBJECTS:
     case VW__REPORT_FIELD_TEXTS:
     case VW__REPORT_FIELD_COUNTS:
-    case VW__REPORT_FIELD_FRAMES:
         json_array(report, json, key, field, object);
+        return;
+    case VW__REPORT_FIELD_FRAMES:
+        json_frames(report, json, key, field, object);
         return;
     }
 }

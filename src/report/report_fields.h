@@ -44,7 +44,9 @@ typedef enum vw__report_field_kind {
     VW__REPORT_FIELD_FIRST_OBJECTS, /* the same, as many as the form's most_rows */
     VW__REPORT_FIELD_TEXTS,         /* const char *const * */
     VW__REPORT_FIELD_COUNTS,        /* const uint64_t * */
-    VW__REPORT_FIELD_FRAMES,        /* const vw_frame *: an array of places */
+    /* const vw_frame *: an array of places, the innermost ones. Where that is not all of them,
+     * "..._left_out" behind it counts the others. */
+    VW__REPORT_FIELD_FRAMES,
 } vw__report_field_kind;
 
 typedef struct vw__report_fields vw__report_fields;

@@ -36,6 +36,7 @@ typedef struct vw__report {
     vw__byte_buffer buffer; /* what is to be sent */
     vw__byte_buffer said;   /* the sentence at hand */
     vw__byte_buffer shown;  /* the same, fit to be shown */
+    size_t frames_bytes;    /* written so far of stacks, in JSON */
 } vw__report;
 
 /* `form` may be NULL. Takes no memory yet. */

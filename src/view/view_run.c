@@ -11,33 +11,35 @@
 #include "view/view_device.h"
 #include "view/view_stacks.h"
 
-/* Usages of a moment, each with all its frames; the page adds up the others itself. */
-enum { MOST_USAGES = 100 };
-
 /* Shares of the progress: about how long each takes. */
 static const double stats_share = 0.15, doctor_share = 0.2, devices_share = 0.65;
 
 /* ---- what the other commands say, as JSON -------------------------------------------------------
  */
 
-static bool gather(void *context, const char *bytes, size_t size_bytes)
-{
-    vw__append_bytes(context, bytes, size_bytes);
-    return true;
-}
+/* Where a report is put. */
+typedef struct report_place {
+    const char *key;
+    vw__json *json;
+    size_t wanted_bytes; /* of the header, with the report */
+} report_place;
 
-/* A report that was gathered, without the end of its line. */
-static vw_status put(vw_status status, vw__byte_buffer *gathered, const char *key, vw__json *json)
+/* A report comes in one piece; it goes into the header without the end of its line. */
+static bool put(void *context, const char *bytes, size_t size_bytes)
 {
-    size_t size_bytes = vw__byte_buffer_size(gathered);
-    const char *bytes = vw__byte_buffer_text(gathered);
-    if (status == VW_OK && vw__byte_buffer_has_failed(gathered))
-        status = vw__fail_host_memory(gathered->capacity_bytes, "a report");
+    report_place *place = context;
+    place->wanted_bytes = vw__byte_buffer_size(place->json->buffer) + size_bytes;
     while (size_bytes > 0 && bytes[size_bytes - 1] == '\n')
         size_bytes--;
-    if (status == VW_OK)
-        vw__json_ready(json, key, bytes, size_bytes);
-    vw__byte_buffer_deinit(gathered);
+    vw__json_ready(place->json, place->key, bytes, size_bytes);
+    return !vw__byte_buffer_has_failed(place->json->buffer);
+}
+
+/* Returns what became of a report that was put: only a lack of host memory refuses it. */
+static vw_status outcome(vw_status status, const report_place *place)
+{
+    if (status == VW_ERR_FILE && vw__byte_buffer_has_failed(place->json->buffer))
+        return vw__fail_host_memory(place->wanted_bytes, "the reports of a view");
     return status;
 }
 
@@ -63,28 +65,26 @@ static vw_status put_reason(vw_status status, const char *key, const char *reaso
 
 static vw_status write_stats(const vw_recording_stats *stats, const char *file, vw__json *json)
 {
-    vw__byte_buffer gathered;
+    report_place place = {.key = "stats", .json = json};
     const vw_report_form form = form_of(file, NULL);
-    const vw_output output = {&gathered, gather};
-    vw__byte_buffer_init(&gathered);
-    return put(vw_report_stats(stats, &form, &output), &gathered, "stats", json);
+    const vw_output output = {&place, put};
+    return outcome(vw_report_stats(stats, &form, &output), &place);
 }
 
 /* `*out`: the diagnosis, the caller's to free, or NULL. Fails only for lack of host memory. */
 static vw_status write_doctor(const vw_recording *recording, const char *file,
                               const char *torch_version, vw__json *json, vw_diagnosis **out)
 {
-    vw__byte_buffer gathered;
+    report_place place = {.key = "doctor", .json = json};
     const vw_report_form form = form_of(file, NULL);
-    const vw_output output = {&gathered, gather};
+    const vw_output output = {&place, put};
     const vw_doctor_options options = {.struct_size = sizeof options,
                                        .torch_version = torch_version};
     *out = NULL;
     vw_status status = vw_doctor_recording(recording, &options, out);
     if (status != VW_OK)
         return put_reason(status, "doctor", "doctor_reason", json);
-    vw__byte_buffer_init(&gathered);
-    status = put(vw_report_doctor(*out, &form, &output), &gathered, "doctor", json);
+    status = outcome(vw_report_doctor(*out, &form, &output), &place);
     vw__json_null(json, "doctor_reason");
     return status;
 }
@@ -92,9 +92,9 @@ static vw_status write_doctor(const vw_recording *recording, const char *file,
 vw_status vw__view_report_diff(const vw_recording *before, const vw_recording *after,
                                const char *file, const char *other_file, vw__json *json)
 {
-    vw__byte_buffer gathered;
+    report_place place = {.key = "diff", .json = json};
     const vw_report_form form = form_of(file, other_file);
-    const vw_output output = {&gathered, gather};
+    const vw_output output = {&place, put};
     vw_diff_report *report = NULL;
     if (after == NULL) {
         vw__json_null(json, "diff");
@@ -104,8 +104,7 @@ vw_status vw__view_report_diff(const vw_recording *before, const vw_recording *a
     vw_status status = vw_recordings_diff(before, after, &report);
     if (status != VW_OK)
         return put_reason(status, "diff", "diff_reason", json);
-    vw__byte_buffer_init(&gathered);
-    status = put(vw_report_diff(report, &form, &output), &gathered, "diff", json);
+    status = outcome(vw_report_diff(report, &form, &output), &place);
     vw__json_null(json, "diff_reason");
     vw_diff_report_free(report);
     return status;
@@ -113,11 +112,10 @@ vw_status vw__view_report_diff(const vw_recording *before, const vw_recording *a
 
 vw_status vw__view_report_ranks(const vw_ranks_report *report, const char *folder, vw__json *json)
 {
-    vw__byte_buffer gathered;
+    report_place place = {.key = "ranks", .json = json};
     const vw_report_form form = form_of(folder, NULL);
-    const vw_output output = {&gathered, gather};
-    vw__byte_buffer_init(&gathered);
-    return put(vw_report_ranks(report, &form, &output), &gathered, "ranks", json);
+    const vw_output output = {&place, put};
+    return outcome(vw_report_ranks(report, &form, &output), &place);
 }
 
 /* ---- devices --------------------------------------------------------------------------------- */
@@ -202,9 +200,6 @@ static vw_status write_run(const vw__view_run_order *order, const vw_recording_s
 
 vw_status vw__view_run_write(const vw__view_run_order *order)
 {
-    const vw_stats_options options = {.struct_size = sizeof options,
-                                      .torch_version = order->torch_version,
-                                      .most_usages = MOST_USAGES};
     vw_recording_stats *stats = NULL;
     vw_diagnosis *diagnosis = NULL;
     vw__attribution attribution = {.model = NULL};
@@ -212,7 +207,8 @@ vw_status vw__view_run_write(const vw__view_run_order *order)
     order->progress->base = (double)order->number * order->share;
     order->progress->share = 0;
     VW__TRY(vw__view_progress_next(order->progress, order->share * stats_share));
-    VW__TRY(vw_recording_stats_make(order->recording, &options, &stats));
+    /* The page adds up the usages of any moment by itself. */
+    VW__TRY(vw__recording_totals_make(order->recording, order->torch_version, &stats));
     vw__json_begin_object(order->json, NULL);
     vw_status status = write_run(order, stats, &attribution, &stacks, &diagnosis);
     vw__json_end_object(order->json);

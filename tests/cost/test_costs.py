@@ -85,6 +85,15 @@ def shared_long_name(size: int) -> bytes:
                      "frames": [{"name": name, "filename": name, "line": i}]} for i in range(size))
 
 
+def shared_stacks(count: int) -> bytes:
+    """A few deep stacks, which all devices share: the file grows with devices and depth, not with their product."""
+    deep = [{"name": "f", "filename": "train.py", "line": line} for line in range(40 * count)]
+    stacks = [[{"name": "g", "filename": "train.py", "line": 9000 + i}, *deep] for i in range(10)]
+    trace = [{"action": "alloc", "addr": 512 * (i + 1), "size": 512, "stream": 0, "frames": stack} for i, stack in enumerate(stacks)]
+    return pickle.dumps({"segments": [], "device_traces": [[dict(event) for event in trace] for _ in range(count)],
+                         "allocator_settings": {}}, protocol=4)
+
+
 GOLDEN = 0x9E3779B97F4A7C15  # by which hashes were multiplied once, as anybody can read
 WORD = (1 << 64) - 1
 
@@ -164,6 +173,11 @@ class Costs(unittest.TestCase):
         for command in (("stats", "input"), ("doctor", "input"), ("view", "input", "-o", "page.html")):
             with self.subTest(command[0]):
                 self.assert_linear(shared_long_name, 100, *command)
+
+    def test_deep_stacks_that_many_devices_share(self):
+        for command in (("stats", "input", "--no-summary"), ("stats", "input", "--no-summary", "--json")):
+            with self.subTest(command):
+                self.assert_linear(shared_stacks, 12, *command)
 
     def test_strings_that_collided(self):
         self.assert_linear(strings_that_collided, 500, "stats", "input")

@@ -264,6 +264,48 @@ static void a_limit_on_usages_cuts_the_list_and_not_the_sums(void **state)
     vw__model_destroy(model);
 }
 
+static void moments_may_leave_usages_out(void **state)
+{
+    (void)state;
+    vw__model *model = model_of_five_blocks();
+    vw__attribution attribution;
+    vw__arena arena;
+    vw_moment moment;
+    vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
+    assert_int_equal(vw__attribution_init(&attribution, model), VW_OK);
+    assert_int_equal(
+        vw__moment_of_end(&attribution, NULL, 0, VW__MOMENT_NO_USAGES, &arena, &moment), VW_OK);
+    assert_int_equal(moment.usage_count, 0);
+    assert_int_equal(moment.live_bytes, 15 * MIB + 512);
+    assert_int_equal(moment.category_count, 4);
+    vw__attribution_deinit(&attribution);
+    vw__arena_deinit(&arena);
+    vw__model_destroy(model);
+}
+
+static void moments_that_share_stacks_write_them_once(void **state)
+{
+    (void)state;
+    vw__model *model = model_of_five_blocks();
+    vw__attribution attribution;
+    vw__arena arena;
+    vw_moment one, other;
+    vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
+    assert_int_equal(vw__attribution_init(&attribution, model), VW_OK);
+    assert_int_equal(vw__moment_share_stacks(&attribution, &arena), VW_OK);
+    assert_int_equal(vw__moment_of_end(&attribution, NULL, 0, 0, &arena, &one), VW_OK);
+    assert_int_equal(vw__moment_of_end(&attribution, NULL, 0, 0, &arena, &other), VW_OK);
+    assert_five_blocks(&one);
+    assert_five_blocks(&other);
+    for (size_t i = 0; i < one.usage_count; i++) {
+        assert_ptr_equal(one.usages[i].frames, other.usages[i].frames);
+        assert_ptr_equal(one.usages[i].where, other.usages[i].where);
+    }
+    vw__attribution_deinit(&attribution);
+    vw__arena_deinit(&arena);
+    vw__model_destroy(model);
+}
+
 static bool make_moment(void *context)
 {
     const vw__model *model = context;
@@ -273,7 +315,8 @@ static bool make_moment(void *context)
     if (vw__attribution_init(&attribution, model) != VW_OK)
         return false;
     vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
-    bool is_done = vw__moment_of_end(&attribution, NULL, 0, 0, &arena, &moment) == VW_OK;
+    bool is_done = vw__moment_share_stacks(&attribution, &arena) == VW_OK &&
+                   vw__moment_of_end(&attribution, NULL, 0, 0, &arena, &moment) == VW_OK;
     vw__arena_deinit(&arena);
     vw__attribution_deinit(&attribution);
     return is_done;
@@ -296,6 +339,8 @@ int main(void)
         cmocka_unit_test(an_optimizer_is_known_at_any_depth),
         cmocka_unit_test(a_moment_adds_up_by_stack_and_not_by_capture),
         cmocka_unit_test(a_limit_on_usages_cuts_the_list_and_not_the_sums),
+        cmocka_unit_test(moments_may_leave_usages_out),
+        cmocka_unit_test(moments_that_share_stacks_write_them_once),
         cmocka_unit_test(every_lack_of_host_memory_is_reported_and_nothing_leaks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -379,6 +379,34 @@ static void limits_hold(void **state)
     free(long_message);
 }
 
+#define X64 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+#define X256 X64 X64 X64 X64
+
+static void an_id_that_is_too_long_to_repeat_is_refused(void **state)
+{
+    (void)state;
+    assert_string_equal(answer_to(REQUEST("\"" X256 "\"", "ping", "{}")),
+                        result("\"" X256 "\"", ""));
+    call_count = 0;
+    assert_string_equal(answer_to(REQUEST("\"" X256 "x\"", "tools/call",
+                                          "{\"name\":\"echo\",\"arguments\":{\"file\":\"x\"}}")),
+                        error(-32600, "null", "expected an id of at most 256 bytes"));
+    assert_int_equal(call_count, 0);
+}
+
+static void texts_that_are_too_long_to_repeat_are_not(void **state)
+{
+    (void)state;
+    came_meanwhile = "";
+    (void)answer_to(LATE("1", "\"_meta\":{\"progressToken\":\"" X256 "x\"},"));
+    assert_string_equal(told, "");
+    assert_non_null(
+        strstr(answer_to(REQUEST("1", "tools/list",
+                                 "{\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"" X256
+                                 "y\"}}")),
+               "\"requested\": \"" X256 "\"}"));
+}
+
 static void a_caller_that_gives_nothing_is_refused(void **state)
 {
     (void)state;
@@ -437,6 +465,8 @@ int main(void)
         cmocka_unit_test(notifications_and_answers_are_not_answered),
         cmocka_unit_test(what_is_no_message_gets_the_error_that_json_rpc_has),
         cmocka_unit_test(an_id_comes_back_as_it_was),
+        cmocka_unit_test(an_id_that_is_too_long_to_repeat_is_refused),
+        cmocka_unit_test(texts_that_are_too_long_to_repeat_are_not),
         cmocka_unit_test(limits_hold),
         cmocka_unit_test(a_caller_that_gives_nothing_is_refused),
         cmocka_unit_test(no_lack_of_memory_loses_any),

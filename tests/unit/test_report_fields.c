@@ -2,6 +2,8 @@
 #include "report/report_fields.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "support/cmocka_here.h"
 #include "support/report_capture.h"
@@ -152,6 +154,128 @@ static void columns_stand_in_the_order_of_their_numbers(void **state)
                                                     "2.00 KiB  other  other other\n");
 }
 
+/* ---- bounds ---------------------------------------------------------------------------------- */
+
+enum { MOST_FRAMES = 256, MOST_FRAMES_BYTES = 64 << 20, LONG_NAME_BYTES = 1 << 20 };
+
+typedef struct held {
+    const vw_frame *frames;
+    size_t frame_count;
+} held;
+
+typedef struct holders {
+    const held *list;
+    size_t count;
+} holders;
+
+static const vw__report_field held_list[] = {
+    {VW__REPORT_FIELD(FRAMES, held, "frames", frames), VW__REPORT_COUNTED(held, frame_count)},
+};
+static const vw__report_fields held_fields = VW__REPORT_FIELDS(held, held_list);
+static const vw__report_field holders_list[] = {
+    {VW__REPORT_FIELD(OBJECTS, holders, "held", list), VW__REPORT_COUNTED(holders, count),
+     .fields = &held_fields},
+};
+static const vw__report_fields holders_fields = VW__REPORT_FIELDS(holders, holders_list);
+
+/* The JSON of stacks, in `buffer`. */
+static void write_holders(const held *list, size_t count, vw__byte_buffer *buffer)
+{
+    const holders content = {list, count};
+    vw__report report;
+    vw__json json;
+    vw__report_init(&report, NULL);
+    vw__json_init(&json, buffer);
+    vw__report_json_object(&report, &json, NULL, &holders_fields, &content);
+}
+
+static size_t count_in(const vw__byte_buffer *buffer, const char *text)
+{
+    size_t count = 0;
+    for (const char *at = vw__byte_buffer_text(buffer); (at = strstr(at, text)) != NULL; at++)
+        count++;
+    return count;
+}
+
+static void a_stack_has_its_innermost_frames_and_the_number_of_the_others(void **state)
+{
+    static vw_frame frames[MOST_FRAMES + 44];
+    const held list[] = {{frames, 2}, {frames, MOST_FRAMES}, {frames, MOST_FRAMES + 44}};
+    vw__byte_buffer buffer;
+    (void)state;
+    for (size_t i = 0; i < MOST_FRAMES + 44; i++)
+        frames[i] = (vw_frame){"f", "train.py", (uint32_t)i + 1};
+    vw__byte_buffer_init(&buffer);
+    write_holders(list, 1, &buffer);
+    assert_string_equal(vw__byte_buffer_text(&buffer),
+                        "{\"held\": [{\"frames\": [\"train.py:1 f\", \"train.py:2 f\"]}]}");
+    vw__byte_buffer_clear(&buffer);
+    write_holders(list, 3, &buffer);
+    assert_int_equal(count_in(&buffer, "left_out"), 1);
+    assert_int_equal(count_in(&buffer, "train.py:256 f\"], \"frames_left_out\": 44}"), 1);
+    assert_int_equal(count_in(&buffer, "train.py:256 f"), 2);
+    vw__byte_buffer_deinit(&buffer);
+}
+
+static void the_stacks_of_a_report_are_bounded_together(void **state)
+{
+    char *name = malloc(LONG_NAME_BYTES);
+    held list[9];
+    vw_frame frames[10];
+    vw__byte_buffer buffer;
+    (void)state;
+    assert_non_null(name);
+    memset(name, 'x', LONG_NAME_BYTES);
+    name[LONG_NAME_BYTES - 1] = '\0';
+    for (size_t i = 0; i < 10; i++)
+        frames[i] = (vw_frame){"f", name, 7};
+    for (size_t i = 0; i < 9; i++)
+        list[i] = (held){frames, 10};
+    vw__byte_buffer_init(&buffer);
+    write_holders(list, 9, &buffer);
+    assert_false(vw__byte_buffer_has_failed(&buffer));
+    assert_in_range(vw__byte_buffer_size(&buffer), MOST_FRAMES_BYTES,
+                    MOST_FRAMES_BYTES + 2 * LONG_NAME_BYTES);
+    assert_int_equal(count_in(&buffer, ":7 f"), MOST_FRAMES_BYTES / LONG_NAME_BYTES);
+    assert_int_equal(count_in(&buffer, "\"], \"frames_left_out\": 6}"), 1);
+    assert_int_equal(count_in(&buffer, "{\"frames\": [], \"frames_left_out\": 10}"), 2);
+    vw__byte_buffer_deinit(&buffer);
+    free(name);
+}
+
+static unsigned written_count;
+
+/* As a lack of memory would. */
+static void write_and_fail(vw__report *report, vw__json *json, const char *key, const void *object)
+{
+    (void)report;
+    (void)key;
+    (void)object;
+    written_count++;
+    json->buffer->has_failed = true;
+}
+
+static void nothing_is_made_for_a_buffer_that_has_failed(void **state)
+{
+    static const vw__report_field failing_list[] = {{.key = "fails", .write = write_and_fail}};
+    static const vw__report_fields failing = VW__REPORT_FIELDS(part, failing_list);
+    static const vw__report_field list_list[] = {
+        {WHOLE(OBJECTS, "parts", parts), VW__REPORT_COUNTED(whole, part_count), .fields = &failing},
+    };
+    static const vw__report_fields list_fields = VW__REPORT_FIELDS(whole, list_list);
+    const whole content = {.parts = parts, .part_count = 2};
+    vw__byte_buffer buffer;
+    vw__report report;
+    vw__json json;
+    (void)state;
+    vw__report_init(&report, NULL);
+    vw__byte_buffer_init(&buffer);
+    vw__json_init(&json, &buffer);
+    vw__report_json_object(&report, &json, NULL, &list_fields, &content);
+    assert_int_equal(written_count, 1);
+    vw__byte_buffer_deinit(&buffer);
+}
+
 static void nothing_is_refused(void **state)
 {
     static const vw__report_kind kind = {"whole", say_parts, &whole_fields, NULL};
@@ -166,6 +290,9 @@ int main(void)
         cmocka_unit_test(known_values_are_written_by_their_kind),
         cmocka_unit_test(unknown_values_are_null),
         cmocka_unit_test(columns_stand_in_the_order_of_their_numbers),
+        cmocka_unit_test(a_stack_has_its_innermost_frames_and_the_number_of_the_others),
+        cmocka_unit_test(the_stacks_of_a_report_are_bounded_together),
+        cmocka_unit_test(nothing_is_made_for_a_buffer_that_has_failed),
         cmocka_unit_test(nothing_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -172,6 +172,25 @@ static void stacks_lead_to_frames_and_frames_to_strings(void **state)
     vw__model_destroy(recording.model);
 }
 
+/* Written out, they would be as many times as large as there are devices. */
+static void stacks_are_not_spelled_out_in_the_reports(void **state)
+{
+    (void)state;
+    vw_recording recording = small_recording();
+    made_view made;
+    make(&recording, NULL, &made);
+    const json_t *stats = json_object_get(read_view_run(&made.read, 0), "stats");
+    const json_t *device = json_array_get(json_object_get(stats, "devices"), 0);
+    const json_t *peak = json_object_get(device, "peak"), *end = json_object_get(device, "end");
+    assert_int_equal(read_view_number(peak, "live_bytes"), 12 * MIB);
+    assert_true(json_array_size(json_object_get(peak, "categories")) > 0);
+    assert_true(json_is_array(json_object_get(peak, "usages")));
+    assert_int_equal(json_array_size(json_object_get(peak, "usages")), 0);
+    assert_int_equal(json_array_size(json_object_get(end, "usages")), 0);
+    dispose(&made);
+    vw__model_destroy(recording.model);
+}
+
 static void text_that_is_no_utf8_becomes_some(void **state)
 {
     (void)state;
@@ -479,6 +498,8 @@ static bool make_one(void *context)
     vw_view *view = NULL;
     vw_status status = vw_view_make(recording, recording, NULL, &view);
     vw_view_free(view);
+    if (status != VW_OK)
+        assert_null(strstr(vw_last_error(), " 0 bytes for a report"));
     return status == VW_OK;
 }
 
@@ -495,6 +516,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_pieces_and_lines_are_those_of_the_trace),
         cmocka_unit_test(stacks_lead_to_frames_and_frames_to_strings),
+        cmocka_unit_test(stacks_are_not_spelled_out_in_the_reports),
         cmocka_unit_test(text_that_is_no_utf8_becomes_some),
         cmocka_unit_test(other_allocators_have_their_lines),
         cmocka_unit_test(a_policy_that_cannot_be_replayed_is_left_out_alone),

@@ -3,7 +3,7 @@ import type { Finding } from '../data/header';
 import type { Frame, Model } from '../data/model';
 import { sampleDoctor, sampleFinding, withDoctor } from '../testing/doctor';
 import { sampleModel, sampleState } from '../testing/model';
-import { bytesByStack, framesKey, isPlace, stackOfPlace, stacksByFrames, tabOf, targetOf } from './places';
+import { bytesByStack, framesKey, isPlace, MOST_FRAMES, stackOfPlace, stacksByFrames, tabOf, targetOf } from './places';
 
 const frame = (file: string, line: number, functionName: string): Frame => ({ file, line, functionName });
 const MAIN = frame('/home/me/train.py', 152, 'main'), LINEAR = frame('/lib/torch/linear.py', 134, 'forward');
@@ -43,6 +43,14 @@ describe('a place of a report', () => {
     expect(stackOfPlace(stacks, 'train.py:152 main', new Map([[0, 5]]))).toBe(0);
     expect(stackOfPlace(stacks, 'train.py:15 main', new Map())).toBe(2);
     expect(stackOfPlace(stacks, 'other.py:1 f', new Map())).toBeNull();
+  });
+
+  it('is found by as many frames as the reports have', () => {
+    const deep = Array.from({ length: MOST_FRAMES + 9 }, (_, line) => frame('train.py', line + 1, 'f'));
+    const known = stacksByFrames(sampleModel({ ...sample, stacks: [{ frames: deep }] }).runs[0]!.stacks);
+    const spelled = deep.map((one) => `train.py:${one.line} f`);
+    expect(known.get(framesKey(spelled.slice(0, MOST_FRAMES)))).toEqual([0]);
+    expect(known.get(framesKey(spelled))).toBeUndefined();
   });
 
   it('is found by all frames as the reports spell them', () => {

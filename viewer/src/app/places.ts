@@ -21,11 +21,14 @@ function reportFrame(frame: Frame): string {
   return (frame.file || '?') + line + (frame.functionName === '' ? '' : ` ${frame.functionName}`);
 }
 
-/** Stacks by all their frames as the reports spell them, innermost first. */
+/** Of a stack, as many frames as the reports have. */
+export const MOST_FRAMES = 256;
+
+/** Stacks by their frames as the reports spell them, innermost first. */
 export function stacksByFrames(stacks: Stacks): ReadonlyMap<string, number[]> {
   const out = new Map<string, number[]>();
   for (let stack = 0; stack < stacks.count; stack++) {
-    const key = framesKey(stacks.framesOf(stack).map(reportFrame));
+    const key = framesKey(stacks.framesOf(stack).slice(0, MOST_FRAMES).map(reportFrame));
     const known = out.get(key);
     if (known === undefined) out.set(key, [stack]);
     else known.push(stack);

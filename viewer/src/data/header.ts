@@ -188,7 +188,8 @@ export interface DiffCategory {
 /** One line of the program. */
 export interface DiffChange extends DiffCategory {
   where: string | null;
-  frames: string[]; // innermost first; of its stacks the one that changed most
+  frames: string[]; // innermost first, MOST_FRAMES at most; of its stacks the one that changed most
+  frames_left_out?: number; // where frames is not all of the stack
   before_where: string | null;
   after_where: string | null;
   stacks: number;

@@ -49,6 +49,12 @@ describe('the rows of a comparison', () => {
     expect(categoryRows(report)).toMatchObject([{ label: 'activations', before: 5, after: 9, place: null }]);
   });
 
+  it('do not know their stack where the report had no room for its frames', () => {
+    const placeOf = (frames: string[]): unknown => lineRows({ ...report, changes: [{ ...change(900, 100, frames), frames_left_out: 5 }] }, model)[0]!.place;
+    expect(placeOf([])).toBeNull();
+    expect(placeOf(['train.py:1 f'])).toBeNull();
+  });
+
   it('say how many stacks they are, and where they were before', () => {
     const moved = { ...change(1, 2, ['lib.py:2 g', 'train.py:1 f'], 'weights'), before_where: 'old.py:7 f', stacks: 2 };
     const gone = { ...change(1, 0, ['train.py:1 f']), after_where: null, stacks: 1200 };

@@ -1,7 +1,7 @@
 // The rows of the comparison: what each line, or each category, held at the peaks of both runs. Which
 // lines are the same in both is for the library to say: here its rows are only written out.
 
-import { framesKey, stacksByFrames } from '../../app/places';
+import { framesKey, MOST_FRAMES, stacksByFrames } from '../../app/places';
 import { matches, type Search } from '../../data/search';
 import { NONE, type Model } from '../../data/model';
 import { count } from '../../look/units';
@@ -61,11 +61,17 @@ function detailOf(change: DiffChange): string {
     .join(', ');
 }
 
+/** A report has room for so many frames: the last of its changes may lack theirs. */
+function isCut(change: DiffChange): boolean {
+  return (change.frames_left_out ?? 0) > 0 && change.frames.length < MOST_FRAMES;
+}
+
 export function lineRows(report: DiffReport, model: Model): DiffRow[] {
   const locate = makeLocator(model);
   return report.changes.map((change) => {
     const runs = change.after_bytes >= change.before_bytes ? [1, 0] : [0, 1];
-    return rowOf(change, labelOf(change), detailOf(change), locate(change.frames, change.category, runs));
+    const place = isCut(change) ? null : locate(change.frames, change.category, runs);
+    return rowOf(change, labelOf(change), detailOf(change), place);
   });
 }
 
