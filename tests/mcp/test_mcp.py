@@ -244,11 +244,13 @@ class Tools(McpCase):
 
 
 class Meanwhile(McpCase):
-    """Messages that come while a tool runs. A log of a tebibyte of nothing takes long enough for any machine."""
+    """Messages that come while a tool runs. A log is read up to a thousand times of what is stored of it: 64 GB of nothing
+    take long enough for any machine."""
 
     def setUp(self):
         super().setUp()
         with open(self.runs / "endless.log", "wb") as log:
+            log.write(b"\0" * (64 << 20))
             log.truncate(1 << 40)
 
     def ask(self, client, number, token=None):
