@@ -18,6 +18,8 @@ void Adapter::recordHistory(bool is_enabled, CreateContextFn recorder, size_t mo
                             RecordContext when, bool is_cleared,
                             const std::vector<std::string> &skip_actions)
 {
+    if (is_forked()) // another thread of the parent may hold the locks for ever
+        return;
     history_.configure(is_enabled, recorder, most_entries, when, is_cleared, skip_actions);
     settle_all_quick_ways();
     for (DevicePools &device : devices_) {
@@ -41,7 +43,7 @@ void Adapter::recordHistory(bool is_enabled, CreateContextFn recorder, size_t mo
 
 void Adapter::recordAnnotation(const std::vector<std::pair<std::string, std::string>> &metadata)
 {
-    if (history_.is_enabled())
+    if (history_.is_enabled() && !is_forked())
         history_.annotate(current_device(), metadata);
 }
 
@@ -267,6 +269,8 @@ SnapshotInfo Adapter::snapshot(MempoolId_t id)
 
 SnapshotInfo Adapter::snapshot(MempoolId_t id, bool has_traces)
 {
+    if (is_forked())
+        check_done(VW_ERR_WRONG_PROCESS);
     auto nanoseconds = clock_.makeConverter();
     auto convert = [&](trace_time_ &time) { time.t_ = nanoseconds(time.approx_t_) / 1000; };
     SnapshotInfo result;

@@ -4,16 +4,23 @@
 // as PyTorch writes them:
 //
 //   1 'c'  64 bytes of the CUDA runtime's            plain memory
-//   1 'h'  "hrm2", then integers of this machine:    virtual memory
-//          number (8), pid (4), count (4), key (16), count times: size (8), descriptor (4)
+//   1 'h'  "hrm3", then integers of this machine:    virtual memory
+//          number (8), pid (4), count (4), key (16), namespace (8), start (8),
+//          count times: size (8), descriptor (4)
 //
 // Number and key are those of the offer: vramwise_torch_support.h. The number tells two sharings
-// apart of which the second got the descriptors of the first.
+// apart of which the second got the descriptors of the first. Namespace and start say which process
+// has that pid: in another container, or later, it may be anybody's.
 #include "sharing.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <sstream>
 
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -34,7 +41,7 @@ namespace
 constexpr char handle_version = 1; // the oldest of PyTorch's: whoever receives it knows it
 constexpr char plain_kind = 'c';
 constexpr char virtual_kind = 'h';
-constexpr char magic[4] = {'h', 'r', 'm', '2'};
+constexpr char magic[4] = {'h', 'r', 'm', '3'};
 constexpr size_t head_bytes = 2;
 
 template <class Number> void append(std::string &text, Number number)
@@ -58,6 +65,27 @@ struct Parts {
         close_all(list);
     }
 };
+
+// Where process numbers mean the same; 0 where nobody says.
+uint64_t pid_namespace()
+{
+    struct stat facts {
+    };
+    return stat("/proc/self/ns/pid", &facts) == 0 ? facts.st_ino : 0;
+}
+
+// When a process began, in ticks; 0 where nobody says. Its name, in parentheses, may be anything.
+uint64_t start_of(pid_t pid)
+{
+    constexpr int fields_before = 19; // behind the name
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+    std::string text{std::istreambuf_iterator<char>(file), {}}, field;
+    uint64_t start = 0;
+    std::istringstream fields(text.substr(std::min(text.size(), text.rfind(')') + 1)));
+    for (int i = 0; i < fields_before; i++)
+        fields >> field;
+    return fields >> start ? start : 0;
+}
 
 // Withdrawn unless its number was taken. Where there is no socket, nobody can fetch anything over
 // it.
@@ -98,6 +126,8 @@ std::string virtual_handle(const vramwise_descriptor_offer &offer,
     append(text, static_cast<int32_t>(getpid()));
     append(text, static_cast<uint32_t>(parts.size()));
     text.append(reinterpret_cast<const char *>(offer.key), sizeof offer.key);
+    append(text, pid_namespace());
+    append(text, start_of(getpid()));
     for (const vw_shared_part &part : parts) {
         append(text, part.size_bytes);
         append(text, static_cast<int32_t>(part.file_descriptor));
@@ -131,6 +161,7 @@ class Reader
 struct Announced {
     int32_t pid = 0;
     vramwise_descriptor_offer offer{};
+    uint64_t home = 0, start = 0;      // the sender's pid_namespace() and start_of()
     std::vector<vw_shared_part> parts; // with the sender's descriptors
 
     explicit Announced(const std::string &handle)
@@ -141,6 +172,8 @@ struct Announced {
         auto count = reader.next<uint32_t>();
         for (uint8_t &byte : offer.key)
             byte = reader.next<uint8_t>();
+        home = reader.next<uint64_t>();
+        start = reader.next<uint64_t>();
         for (uint32_t i = 0; i < count; i++) {
             auto size_bytes = reader.next<uint64_t>();
             parts.push_back({size_bytes, reader.next<int32_t>()});
@@ -165,6 +198,10 @@ std::string take_out(const Announced &announced, Parts &parts, bool *is_final)
     if (sender.file < 0)
         return std::string("it is not to be found here (pidfd_open: ") + std::strerror(errno) +
                "): it has ended, or runs in another container's process namespace";
+    if (announced.home == 0 || announced.home != pid_namespace() || announced.start == 0 ||
+        announced.start != start_of(announced.pid))
+        return "the process of that number here is another one: the sender has ended, or runs in "
+               "another container's process namespace";
     for (const vw_shared_part &part : announced.parts) {
         long ours = syscall(SYS_pidfd_getfd, sender.file, part.file_descriptor, 0);
         const int error = errno;

@@ -94,10 +94,12 @@ static bool add_use(vw_pool *pool, vw__block *block, vw_stream stream)
         use->block = block;
         use->is_recorded = false;
         use->is_from_capture = is_part_of_graph;
+        use->is_in_graph = false;
         use->next = block->uses;
         block->uses = use;
     }
     use->is_from_capture &= is_part_of_graph;
+    use->is_in_graph |= is_part_of_graph;
     return true;
 }
 
@@ -130,7 +132,7 @@ vw_status vw_unrecord_stream(vw_pool *pool, vw_device_ptr address, vw_stream str
     vw__stream_order_use **link = block != NULL ? &block->uses : NULL;
     while (link != NULL && *link != NULL && (*link)->stream != stream)
         link = &(*link)->next;
-    if (link != NULL && *link != NULL && !(*link)->is_from_capture) {
+    if (link != NULL && *link != NULL && !(*link)->is_in_graph) {
         vw__stream_order_use *use = *link;
         *link = use->next;
         recycle(&pool->order, use);

@@ -31,6 +31,7 @@ typedef struct vw__stream_order_use {
     vw__block *block;
     bool is_recorded;     /* false in a queue: recording failed, only waiting for all helps */
     bool is_from_capture; /* announced only for work that is part of a graph */
+    bool is_in_graph;     /* announced for such work, too */
     vw__graph_order_marks *marks; /* owned; with the first use of a deferred block, else NULL */
 } vw__stream_order_use;
 

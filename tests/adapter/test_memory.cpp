@@ -391,7 +391,14 @@ static void in_a_forked_child_frees_do_nothing_and_requests_say_why(void **)
             adapter.raw_delete(block);
             std::string text = text_of<c10::Error>([&] { adapter.raw_alloc(1); });
             adapter.recordStream(tensor, CUDAStream(0, 0x5000));
-            _exit(contains(text, "Cannot re-initialize CUDA in forked subprocess") ? 0 : 1);
+            adapter.recordHistory(!is_observed, gather_numbered, 100, RecordContext::ALL, false,
+                                  {});
+            bool is_left_alone = adapter.isHistoryEnabled() == is_observed;
+            std::string refusal = text_of<c10::Error>([&] { adapter.snapshot(); });
+            _exit(is_left_alone && !refusal.empty() &&
+                          contains(text, "Cannot re-initialize CUDA in forked subprocess")
+                      ? 0
+                      : 1);
         }
         int status = -1;
         assert_int_equal(waitpid(child, &status, 0), child);

@@ -42,6 +42,7 @@ void operator delete(void *address, size_t) noexcept
 static const Setup on_host{"torch", "expandable_segments:True", 1, 1 * GiB, Kind::host};
 
 constexpr size_t key_offset = 22; // of the socket, in a handle
+constexpr size_t identity_offset = key_offset + 16;
 
 static void plain_memory_is_shared_by_the_runtime_in_pytorchs_own_form(void **)
 {
@@ -272,7 +273,7 @@ static void handles_that_are_none_are_refused_in_words(void **)
     assert_true(contains(refusal("\1cabc"), "illformed shareable handle"));
     assert_true(contains(refusal("\1eabc"), "illformed shareable handle"));
     assert_true(contains(refusal("\1hnobody"), "another version"));
-    assert_true(contains(refusal("\1hhrm2123"), "cut off"));
+    assert_true(contains(refusal("\1hhrm3123"), "cut off"));
     void *block = adapter.raw_alloc(1 * MiB);
     std::string handle = adapter.shareIpcHandle(block).handle;
     assert_true(contains(refusal(handle.substr(0, handle.size() - 1)), "cut off"));
@@ -284,6 +285,15 @@ static void handles_that_are_none_are_refused_in_words(void **)
     known.reset();
     std::memset(&gone[key_offset], 0, 16);
     assert_true(contains(refusal(gone), "is not to be found here"));
+    for (size_t at : {identity_offset, identity_offset + 8}) { // its namespace, and its start
+        std::string other = handle;
+        other[at] ^= 1;
+        known = adapter.getIpcDevPtr(other); // over the socket
+        assert_non_null(known.get());
+        known.reset();
+        std::memset(&other[key_offset], 0, 16);
+        assert_true(contains(refusal(other), "the process of that number here is another one"));
+    }
     adapter.raw_delete(block);
 }
 

@@ -510,6 +510,33 @@ static void a_block_freed_after_the_capture_waits_for_uses_from_within(void **st
     vw_test_pool_close(&t);
 }
 
+/* However early the stream was announced first: the graph runs again. */
+static void a_use_that_is_also_in_a_graph_is_not_taken_back(void **state)
+{
+    (void)state;
+    for (int is_freed_within = 0; is_freed_within < 2; is_freed_within++) {
+        vw_test_pool t;
+        open_on(&t, NULL);
+        vw_device_ptr a = vw_test_alloc(&t, 512);
+        use(&t, a, 1);
+        begin(&t, first_pool);
+        use(&t, a, 1);
+        vw_test_ok(&t, vw_unrecord_stream(t.pool, a, 1));
+        if (is_freed_within)
+            vw_test_free(&t, a);
+        expect_none_completed(&t);
+        end(&t, first_pool);
+        vw_test_ok(&t, is_freed_within ? VW_OK : vw_unrecord_stream(t.pool, a, 1));
+        if (!is_freed_within)
+            vw_test_free(&t, a);
+        expect_none_completed(&t);
+        assert_int_equal(count_of(&t, VW_DEVICE_CALL_EVENT_RECORD), 1);
+        complete(&t, 1);
+        expect_completed(&t, a);
+        vw_test_pool_close(&t);
+    }
+}
+
 /* From 2.13 on only a stream that really captures defers. */
 static void newer_releases_ask_the_device_whether_a_stream_captures(void **state)
 {
@@ -732,6 +759,7 @@ int main(void)
         cmocka_unit_test(of_uses_from_before_and_during_a_capture_the_former_count),
         cmocka_unit_test(a_use_announced_in_a_scope_without_a_capture_is_waited_for),
         cmocka_unit_test(a_block_freed_after_the_capture_waits_for_uses_from_within),
+        cmocka_unit_test(a_use_that_is_also_in_a_graph_is_not_taken_back),
         cmocka_unit_test(newer_releases_ask_the_device_whether_a_stream_captures),
         cmocka_unit_test(trimming_a_private_pool_leaves_a_capture_under_way_alone),
         cmocka_unit_test(the_end_finds_blocks_that_wait_in_every_way),
