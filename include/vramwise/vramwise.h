@@ -779,10 +779,10 @@ typedef struct vw_restore_listener {
     uint64_t tag;
 } vw_restore_listener;
 
-/* Restores the private pool: frees all its live blocks (those too that use_on_oom placed there for
- * default requests) and allocates those that were live at the
- * checkpoint again, at their addresses and with their sizes (requested size = block size). Memory
- * taken since then stays in the private pool, idle. Bytes are not touched. Listeners see ordinary
+/* Restores the private pool: frees all its live blocks, those of default requests (use_on_oom) too,
+ * and allocates those that were live at the checkpoint again, at their addresses and with their
+ * sizes (requested size = block size). Memory taken since then stays in the private pool, idle.
+ * Bytes are not touched. Listeners see ordinary
  * frees and allocations, all with one request number; with engine "torch", as in PyTorch, blocks
  * that were free at the checkpoint are also allocated, and then freed. `listener` may be NULL. A
  * state can be restored several times, and states in any order.

@@ -69,7 +69,8 @@ static vw_status prepare_use(vw_pool *pool, vw_stream stream)
     return VW_OK;
 }
 
-/* Whatever the engine's rules take for a capture: work that runs now is waited for. */
+/* Asks the device: an engine may take every scope for a capture, and a scope may end while a graph
+ * is still captured in another. */
 static bool is_captured(const vw_pool *pool, vw_stream stream)
 {
     bool is_capturing = true;

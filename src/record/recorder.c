@@ -299,8 +299,9 @@ static void forget_events(vw_recorder *recorder)
     recorder->lost_count = 0;
 }
 
-/* Notes the pool in the recorder. The rest is done without the lock, since the pool's comes first.
- * A recording that is still being written looks into the maps, under the other pool's lock. */
+/* Notes the pool in the recorder, and empties what the listener keeps: nobody listens yet, and a
+ * recording can be written only once the pool is noted. One of an earlier pool may still be read,
+ * under that pool's lock: then the recorder is refused. */
 static vw_status claim(vw_recorder *recorder, vw_pool *pool, bool is_empty)
 {
     vw__mutex_lock(&recorder->lock);
@@ -309,6 +310,9 @@ static vw_status claim(vw_recorder *recorder, vw_pool *pool, bool is_empty)
         recorder->pool = pool;
         recorder->began_empty = is_empty;
         recorder->reserved_bytes = 0;
+        recorder->last_request = 0; /* another pool has numbers of its own */
+        vw__address_map_deinit(&recorder->live);
+        vw__address_map_deinit(&recorder->made);
         forget_events(recorder);
     }
     vw__mutex_unlock(&recorder->lock);
@@ -333,10 +337,6 @@ vw_status vw_recorder_attach(vw_recorder *recorder, vw_pool *pool)
     vw_pool_stats stats = {.struct_size = sizeof stats};
     VW__TRY(vw_pool_get_stats(pool, &stats));
     VW__TRY(claim(recorder, pool, stats.reserved_bytes.all.current == 0));
-    /* Nobody listens yet: the listener's own fields are ours. */
-    vw__address_map_deinit(&recorder->live);
-    vw__address_map_deinit(&recorder->made);
-    recorder->last_request = 0; /* another pool has numbers of its own */
     vw_status status = vw_pool_set_sink(pool, &(vw_event_sink){recorder, notice});
     if (status != VW_OK)
         unclaim(recorder);
