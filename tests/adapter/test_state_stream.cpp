@@ -683,6 +683,43 @@ static void what_the_passes_do_not_hide_stays_on_the_host(void **)
     }
 }
 
+// What stays was out when the step began, and hides nobody else's turn: the others leave in equal
+// parts from then on, long before anything lacks.
+static void parts_leave_evenly_beside_what_stays(void **)
+{
+    Adapter &adapter = streaming_adapter();
+    State a(adapter.allocate(4 * part), 4 * part), b(adapter.allocate(4 * part), 4 * part);
+    State c(adapter.allocate(4 * part), 4 * part), d(adapter.allocate(4 * part), 4 * part);
+    const std::vector<State *> states{&a, &b, &c, &d};
+    for (State *state : states)
+        state->fill(0);
+    end_step(states);
+    step_ns = 13 * part_ns + part_ns * 10 * 115 / 100; // hides six parts, as above
+    size_t first = 0; // request before which some of the rest leaves
+    int on_host = 0;
+    for (int step = 0; step < 9; step++) {
+        const int asked_before = asked_ahead;
+        std::vector<void *> blocks;
+        first = 0;
+        while (blocks.size() < 24) { // of which 16 fit
+            blocks.push_back(adapter.raw_alloc(part));
+            if (first == 0 && asked_ahead != asked_before)
+                first = blocks.size();
+        }
+        while (!blocks.empty()) {
+            adapter.raw_delete(blocks.back());
+            blocks.pop_back();
+            adapter.raw_delete(adapter.raw_alloc(part));
+        }
+        on_host = 0;
+        for (State *state : states)
+            on_host += begin_step(*state) ? 0 : 1;
+        end_step(states);
+    }
+    assert_int_equal(on_host, 1);
+    assert_in_range(first, 1, 16 / 3);
+}
+
 // A tensor without memory of its own.
 struct Shell {
     c10::StorageImpl storage{0, c10::DataPtr(nullptr, State::place())};
@@ -1212,6 +1249,7 @@ int main()
         cmocka_unit_test(a_write_while_it_returns_is_not_lost),
         cmocka_unit_test(without_room_a_step_finds_it_on_the_host_and_its_writes_stay),
         cmocka_unit_test(what_the_passes_do_not_hide_stays_on_the_host),
+        cmocka_unit_test(parts_leave_evenly_beside_what_stays),
         cmocka_unit_test(a_step_can_use_what_is_on_the_host_in_blocks_of_the_device),
         cmocka_unit_test(what_is_lent_is_lent_once),
         cmocka_unit_test(a_loan_ends_with_the_next_step_that_succeeds),
