@@ -327,7 +327,10 @@ VW_API VW_MUST_CHECK vw_status vw_device_set_capacity(vw_device *device, uint64_
 VW_API VW_MUST_CHECK vw_status vw_device_hold_streams(vw_device *device, bool is_held);
 VW_API VW_MUST_CHECK vw_status vw_device_complete(vw_device *device, vw_stream stream);
 
-/* Sets the answer of stream_is_capturing() for `stream`. */
+/* Sets the answer of stream_is_capturing() for `stream`. As with a driver, an event that is
+ * recorded there meanwhile is part of the graph: event_query() and event_synchronize() of it fail
+ * until it is recorded elsewhere. And waiting for the stream or for the whole device fails, and so
+ * does event_record_all(). */
 VW_API VW_MUST_CHECK vw_status vw_device_set_capturing(vw_device *device, vw_stream stream,
                                                        bool is_capturing);
 

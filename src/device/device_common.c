@@ -225,7 +225,7 @@ static vw_status stand_in_stream_synchronize(void *context, vw_stream stream)
     vw__stand_in *device = context;
     vw_status status = enter(device, VW_DEVICE_CALL_SYNCHRONIZE);
     if (status == VW_OK)
-        vw__streams_synchronize(&device->streams, stream);
+        status = vw__streams_synchronize(&device->streams, stream);
     return leave(device, VW_DEVICE_CALL_SYNCHRONIZE, 1, 0, status);
 }
 
@@ -299,6 +299,8 @@ static vw_status stand_in_synchronize(void *context)
 {
     vw__stand_in *device = context;
     vw_status status = enter(device, VW_DEVICE_CALL_SYNCHRONIZE);
+    if (status == VW_OK)
+        status = vw__streams_none_capturing(&device->streams, "synchronize");
     if (status == VW_OK)
         vw__streams_complete_all(&device->streams);
     return leave(device, VW_DEVICE_CALL_SYNCHRONIZE, 1, 0, status);

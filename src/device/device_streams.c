@@ -106,6 +106,19 @@ vw_status vw__streams_create(vw__streams *streams, vw_stream *out)
     return VW_OK;
 }
 
+static void set_record_capturing(vw__streams *streams, stream_record *record, bool is_capturing)
+{
+    streams->capturing_count += (size_t)is_capturing - (size_t)record->is_capturing;
+    record->is_capturing = is_capturing;
+}
+
+vw_status vw__streams_none_capturing(const vw__streams *streams, const char *call)
+{
+    return streams->capturing_count == 0
+               ? VW_OK
+               : vw__fail(VW_ERR_DEVICE, "%s while a stream is captured: it would end that", call);
+}
+
 vw_status vw__streams_destroy(vw__streams *streams, vw_stream stream)
 {
     stream_record *record = find_record(streams, stream);
@@ -115,7 +128,7 @@ vw_status vw__streams_destroy(vw__streams *streams, vw_stream stream)
                         ": a stream that was created here and not yet destroyed is expected",
                         stream);
     record->is_created = false; /* what waits in it may still be completed, as a driver does */
-    record->is_capturing = false;
+    set_record_capturing(streams, record, false);
     drop_record_if_idle(streams, record);
     return VW_OK;
 }
@@ -127,7 +140,7 @@ vw_status vw__streams_set_capturing(vw__streams *streams, vw_stream stream, bool
     stream_record *record = find_or_make_record(streams, stream);
     if (record == NULL)
         return vw__fail_host_memory(sizeof *record, "a stream");
-    record->is_capturing = is_capturing;
+    set_record_capturing(streams, record, is_capturing);
     drop_record_if_idle(streams, record);
     return VW_OK;
 }
@@ -238,9 +251,14 @@ static void run_to(vw__streams *streams, vw_stream stream, uint64_t point)
     advance_all(streams);
 }
 
-void vw__streams_synchronize(vw__streams *streams, vw_stream stream)
+vw_status vw__streams_synchronize(vw__streams *streams, vw_stream stream)
 {
+    if (vw__streams_is_capturing(streams, stream))
+        return vw__fail(VW_ERR_DEVICE,
+                        "stream_synchronize of %#" PRIx64 ", which is captured: it would end that",
+                        stream);
     run_to(streams, stream, streams->latest_point);
+    return VW_OK;
 }
 
 void vw__streams_complete_all(vw__streams *streams)
@@ -330,7 +348,8 @@ vw_status vw__streams_event_record(vw__streams *streams, vw_device_event event, 
     vw__streams_event *slot = find_event(streams, event);
     if (slot == NULL)
         return unknown_event("event_record", event);
-    if (!streams->is_held) {
+    slot->is_captured = vw__streams_is_capturing(streams, stream);
+    if (!streams->is_held || slot->is_captured) {
         slot->point = 0;
         return VW_OK;
     }
@@ -351,11 +370,21 @@ static bool is_complete(const vw__streams *streams, vw__streams_event *slot)
     return slot->point == 0;
 }
 
+static vw_status captured_event(const char *call, vw_device_event event)
+{
+    return vw__fail(VW_ERR_DEVICE,
+                    "%s of event %#" PRIx64
+                    ": one is expected that was not recorded last in a stream that was captured",
+                    call, event);
+}
+
 vw_status vw__streams_event_query(vw__streams *streams, vw_device_event event)
 {
     vw__streams_event *slot = find_event(streams, event);
     if (slot == NULL)
         return unknown_event("event_query", event);
+    if (slot->is_captured)
+        return captured_event("event_query", event);
     return is_complete(streams, slot) ? VW_OK : VW_ERR_NOT_READY;
 }
 
@@ -364,6 +393,8 @@ vw_status vw__streams_event_synchronize(vw__streams *streams, vw_device_event ev
     const vw__streams_event *slot = find_event(streams, event);
     if (slot == NULL)
         return unknown_event("event_synchronize", event);
+    if (slot->is_captured)
+        return captured_event("event_synchronize", event);
     if (slot->point != 0) /* what came before it in the stream is done as well */
         run_to(streams, slot->stream, slot->point);
     return VW_OK;
@@ -402,6 +433,7 @@ vw_status vw__streams_event_record_all(vw__streams *streams, vw_device_event eve
 {
     if (find_event(streams, event) == NULL)
         return unknown_event("event_record_all", event);
+    VW__TRY(vw__streams_none_capturing(streams, "event_record_all"));
     for (const stream_record *record = first_record(streams); record != NULL;
          record = record_after(streams, record))
         if (record->number != ALL_STREAMS && record->reached < record->queued)

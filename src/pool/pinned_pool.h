@@ -13,7 +13,8 @@
  *   LIVE        handed out
  *   RECORDING   freed; its events are being recorded, without the lock
  *   WAITING     freed; some of its events are in the shelf's queue
- *   STUCK       freed; an event could not be recorded: waits for the whole device
+ *   STUCK       freed; an event could not be recorded, since that failed or the stream was
+ *               captured: waits for the whole device
  *   KEPT        freed, but part of a captured graph: never reused
  *   CACHED      in a bucket
  *   LEAVING     out of the tree, on its way back to the device, without the lock

@@ -177,6 +177,23 @@ static vw_status record_all(const vw_pinned_pool *pool, const vw__pinned_use *us
     return VW_OK;
 }
 
+/* An event recorded there becomes part of the graph: nobody can ask for it or wait for it. */
+static vw_status is_any_captured(const vw_pinned_pool *pool, const vw__pinned_use *uses, bool *out)
+{
+    *out = false;
+    for (const vw__pinned_use *use = uses; use != NULL && !*out; use = use->next)
+        VW__TRY(vw__pinned_is_capturing(pool, use->stream, out));
+    return VW_OK;
+}
+
+static void stick(vw_pinned_pool *pool, vw__pinned_block *block, vw__pinned_use *uses)
+{
+    block->state = VW__PINNED_STUCK;
+    block->next = pool->stuck;
+    pool->stuck = block;
+    recycle_all(pool, uses);
+}
+
 vw_status vw__pinned_defer(vw_pinned_pool *pool, vw__pinned_block *block)
 {
     vw__pinned_use *uses = block->uses;
@@ -186,16 +203,19 @@ vw_status vw__pinned_defer(vw_pinned_pool *pool, vw__pinned_block *block)
         recycle_all(pool, uses);
         return VW_OK;
     }
+    bool is_captured = false;
+    vw_status status = is_any_captured(pool, uses, &is_captured);
+    if (status != VW_OK || is_captured) {
+        stick(pool, block, uses);
+        return status;
+    }
     /* It is no longer live, so nobody can free it or add uses. */
     block->state = VW__PINNED_RECORDING;
     vw__pinned_unlock(pool);
-    vw_status status = record_all(pool, uses);
+    status = record_all(pool, uses);
     vw__pinned_lock(pool);
     if (status != VW_OK) {
-        block->state = VW__PINNED_STUCK;
-        block->next = pool->stuck;
-        pool->stuck = block;
-        recycle_all(pool, uses);
+        stick(pool, block, uses);
         return status;
     }
     block->state = VW__PINNED_WAITING;

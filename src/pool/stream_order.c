@@ -203,14 +203,25 @@ static void unmark(vw__block *block)
     block->uses->marks = NULL;
 }
 
+/* An event recorded in a stream that is captured becomes part of the graph: nobody can ask for it
+ * or wait for it, then or later. */
+static bool is_used_by_captured_stream(const vw_pool *pool, const vw__block *block)
+{
+    const vw__stream_order_use *use = block->uses;
+    while (use != NULL && !pool->engine->table->is_capturing(pool->engine, use->stream))
+        use = use->next;
+    return use != NULL;
+}
+
 vw_status vw__stream_order_defer(vw_pool *pool, vw__block *block)
 {
     vw__stream_order *order = &pool->order;
     block->state = VW__BLOCK_PENDING;
     order->pending_count++;
-    if (pool->engine->table->is_capturing(pool->engine, vw__block_stream(block))) {
-        if (pool->engine->reuse != VW__ENGINE_REUSE_NOTHING)
-            block->uses->marks = vw__graph_order_mark(pool->device, block);
+    bool is_in_capture = pool->engine->table->is_capturing(pool->engine, vw__block_stream(block));
+    if (is_in_capture && pool->engine->reuse != VW__ENGINE_REUSE_NOTHING)
+        block->uses->marks = vw__graph_order_mark(pool->device, block);
+    if (is_in_capture || is_used_by_captured_stream(pool, block)) {
         append_deferred(order, block);
         return VW_OK;
     }
@@ -271,7 +282,8 @@ static void resume_deferred(vw_pool *pool)
     vw__block *block = take_deferred(order);
     for (vw__block *next; block != NULL; block = next) {
         next = vw__block_of_node(block->node.left);
-        if (engine->table->is_capturing(engine, vw__block_stream(block))) {
+        if (engine->table->is_capturing(engine, vw__block_stream(block)) ||
+            is_used_by_captured_stream(pool, block)) {
             append_deferred(order, block);
             continue;
         }

@@ -355,6 +355,24 @@ static void a_stream_is_capturing_when_the_test_says_so(void **state)
     assert_false(is_capturing);
 }
 
+static void an_event_of_a_captured_stream_is_nobodys(void **state)
+{
+    vw_device *device = *state;
+    need_script(device);
+    const vw_device_table *table = device->table;
+    vw_device_event event;
+    assert_ok(table->event_create(device->context, &event));
+    assert_ok(vw_device_set_capturing(device, 7, true));
+    assert_ok(table->event_record(device->context, event, 7));
+    assert_ok(vw_device_set_capturing(device, 7, false)); /* also later */
+    assert_int_equal(table->event_query(device->context, event), VW_ERR_DEVICE);
+    assert_int_equal(table->event_synchronize(device->context, event), VW_ERR_DEVICE);
+    assert_ok(table->event_record(device->context, event, 7));
+    assert_ok(vw_device_complete(device, 7));
+    assert_ok(table->event_query(device->context, event));
+    assert_ok(table->event_destroy(device->context, event));
+}
+
 static void a_captured_graph_is_as_the_test_says(void **state)
 {
     vw_device *device = *state;
@@ -405,6 +423,7 @@ int vw_test_held_streams_contract(const vw_test_device_factory *factory)
         check(waiting_for_what_is_complete_or_ones_own_holds_nothing_up),
         check(a_stream_that_is_destroyed_finishes_what_others_wait_for),
         check(a_stream_is_capturing_when_the_test_says_so),
+        check(an_event_of_a_captured_stream_is_nobodys),
         check(a_captured_graph_is_as_the_test_says),
     };
     vw_test_use_factory(factory);

@@ -542,6 +542,25 @@ static void a_captured_block_that_a_stream_used_is_kept_for_good(void **state)
     check();
 }
 
+/* It came before the capture, and is freed in it: an event there would be part of the graph. */
+static void a_block_that_a_captured_stream_uses_waits_for_the_device(void **state)
+{
+    (void)state;
+    make_pool("");
+    char *used = allocate_on(4096, 0);
+    use_on(used, OTHER);
+    assert_int_equal(vw_device_set_capturing(device, OTHER, true), VW_OK);
+    assert_int_equal(vw_pinned_pool_begin(pool, graph, NULL, NULL), VW_OK);
+    give(used);
+    assert_int_equal(calls(VW_DEVICE_CALL_EVENT_RECORD), 0);
+    assert_int_equal(vw_device_set_capturing(device, OTHER, false), VW_OK);
+    assert_int_equal(vw_pinned_pool_end(pool, graph), VW_OK);
+    assert_ptr_not_equal(allocate_on(4096, 0), used);
+    assert_int_equal(vw_pinned_trim(pool), VW_OK);
+    assert_int_equal(stats().num_host_free, 1);
+    check();
+}
+
 static void scopes_and_uses_are_paired(void **state)
 {
     (void)state;
@@ -711,6 +730,7 @@ int main(void)
         TEST(requests_of_a_scope_have_blocks_of_their_own),
         TEST(a_private_pool_is_trimmed_only_when_nobody_uses_it),
         TEST(a_captured_block_that_a_stream_used_is_kept_for_good),
+        TEST(a_block_that_a_captured_stream_uses_waits_for_the_device),
         TEST(scopes_and_uses_are_paired),
         TEST(of_two_scopes_the_first_that_accepts_counts),
 

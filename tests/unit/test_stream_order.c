@@ -544,8 +544,8 @@ static void newer_releases_ask_the_device_whether_a_stream_captures(void **state
     vw_test_pool t;
     open_on(&t, "2.13");
     vw_device_ptr a = vw_test_alloc_on(&t, 512, 5), b = vw_test_alloc_on(&t, 512, 6);
-    use(&t, a, 1);
-    use(&t, b, 1);
+    use(&t, a, 3);
+    use(&t, b, 3);
     begin(&t, first_pool);
     assert_int_equal(vw_device_set_capturing(t.device, 6, true), VW_OK);
     vw_test_free(&t, a);
@@ -555,6 +555,34 @@ static void newer_releases_ask_the_device_whether_a_stream_captures(void **state
     assert_int_equal(t.pool->order.pending_count, 2);
     end(&t, first_pool);
     vw_test_pool_close(&t);
+}
+
+/* Its own stream is not captured, but one that uses it: an event there would be the graph's. */
+static void a_block_that_a_captured_stream_uses_waits_for_the_end(void **state)
+{
+    (void)state;
+    const vw_test_pool_setup setups[] = {{.manual_streams = true, .torch_version = "2.12"},
+                                         {.manual_streams = true, .torch_version = "2.13"},
+                                         {.manual_streams = true, .engine = "vramwise"}};
+    for (size_t i = 0; i < sizeof setups / sizeof *setups; i++) {
+        vw_test_pool t;
+        vw_test_pool_open(&t, &setups[i]);
+        vw_device_ptr before = vw_test_alloc_on(&t, 512, 5), within = vw_test_alloc_on(&t, 512, 5);
+        use(&t, before, 1);
+        begin(&t, first_pool);
+        use(&t, within, 1);
+        vw_test_free(&t, before);
+        vw_test_free(&t, within);
+        assert_int_equal(t.pool->order.pending_count, 2);
+        expect_none_completed(&t);
+        assert_int_equal(count_of(&t, VW_DEVICE_CALL_EVENT_RECORD), 0);
+        end(&t, first_pool);
+        expect_completed(&t, within);
+        assert_int_equal(count_of(&t, VW_DEVICE_CALL_EVENT_RECORD), 1);
+        complete(&t, 1);
+        expect_completed(&t, before);
+        vw_test_pool_close(&t);
+    }
 }
 
 /* Another private pool's memory can be given back while a graph is captured. What the capture has
@@ -761,6 +789,7 @@ int main(void)
         cmocka_unit_test(a_block_freed_after_the_capture_waits_for_uses_from_within),
         cmocka_unit_test(a_use_that_is_also_in_a_graph_is_not_taken_back),
         cmocka_unit_test(newer_releases_ask_the_device_whether_a_stream_captures),
+        cmocka_unit_test(a_block_that_a_captured_stream_uses_waits_for_the_end),
         cmocka_unit_test(trimming_a_private_pool_leaves_a_capture_under_way_alone),
         cmocka_unit_test(the_end_finds_blocks_that_wait_in_every_way),
         cmocka_unit_test(without_an_event_a_use_is_refused_and_the_block_as_before),

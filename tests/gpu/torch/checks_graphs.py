@@ -1,5 +1,6 @@
 """checks_graphs.py - CUDA graphs and their private pools, make_graphed_callables, graph trees."""
 import random
+import threading
 import unittest
 
 from case import (DEVICE, MIB, Case, blocks_of, segments_of, take, torch)
@@ -33,6 +34,52 @@ def churn(rounds: int = 200, seed: int = 1) -> None:
         kept.append(torch.full((size,), 255, dtype=torch.uint8, device=DEVICE))
         if len(kept) > 20:
             del kept[draw.randrange(len(kept))]
+
+
+class Outsiders(Case):
+    """Blocks that are no graph's are freed while a stream that uses them is captured."""
+
+    def check(self, is_used_before: bool, clear) -> None:
+        static, stream = torch.ones(MIB, device=DEVICE), torch.cuda.Stream()
+        outside = [torch.full((MIB,), 3.0, device=DEVICE) for _ in range(4)]
+        stream.wait_stream(torch.cuda.current_stream())
+
+        def use():
+            for tensor in outside:
+                tensor.record_stream(stream)
+
+        def work():
+            doubled = static * 2
+            if not is_used_before:
+                use()
+            clear(outside)
+            return doubled + torch.ones(MIB, device=DEVICE)
+
+        if is_used_before:
+            use()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            result = work()
+        for value in (4, 5):
+            churn()
+            static.fill_(value)
+            graph.replay()
+            self.assertEqual(result[7].item(), 2 * value + 1)
+
+    def test_used_in_the_capture(self):
+        self.check(False, list.clear)
+
+    def test_used_before_it(self):
+        self.check(True, list.clear)
+
+    def test_by_another_thread(self):
+        def clear(outside):
+            thread = threading.Thread(target=outside.clear)
+            thread.start()
+            thread.join()
+
+        self.check(True, clear)
+        self.check(False, clear)
 
 
 class Graphs(Case):
