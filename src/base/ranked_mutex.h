@@ -30,6 +30,7 @@
 
 /* A thread may lock only a higher rank than those it holds. */
 typedef enum vw__lock_rank {
+    VW__LOCK_ATTACHING = 5,     /* a recorder that comes to a pool, or leaves it */
     VW__LOCK_POOL = 10,         /* a pool, or a pinned pool */
     VW__LOCK_RECORDER = 20,     /* listeners run under a pool's lock */
     VW__LOCK_DEVICE = 30,       /* a device's own books; devices are called under pool locks */

@@ -264,6 +264,7 @@ vw_status vw_recorder_create(const vw_recorder_options *options, vw_recorder **o
     vw__address_map_init(&recorder->live);
     vw__address_map_init(&recorder->made);
     atomic_init(&recorder->next_number, 1);
+    vw__mutex_init(&recorder->attaching, VW__LOCK_ATTACHING);
     vw__mutex_init(&recorder->lock, VW__LOCK_RECORDER);
     vw__mutex_init(&recorder->stack_lock, VW__LOCK_RECORDER);
     uint64_t entries = or_default(used.max_entries, VW_RECORDER_DEFAULT_ENTRIES);
@@ -331,36 +332,53 @@ static void unclaim(vw_recorder *recorder)
     vw__mutex_unlock(&recorder->lock);
 }
 
-vw_status vw_recorder_attach(vw_recorder *recorder, vw_pool *pool)
+/* Without a lock on both halves another thread could detach in between, and the recorder would
+ * listen on though it is not attached. */
+static vw_status attach(vw_recorder *recorder, vw_pool *pool, bool is_empty)
 {
-    VW__TRY(vw__recorder_enter(recorder));
-    vw_pool_stats stats = {.struct_size = sizeof stats};
-    VW__TRY(vw_pool_get_stats(pool, &stats));
-    VW__TRY(claim(recorder, pool, stats.reserved_bytes.all.current == 0));
+    VW__TRY(claim(recorder, pool, is_empty));
     vw_status status = vw_pool_set_sink(pool, &(vw_event_sink){recorder, notice});
     if (status != VW_OK)
         unclaim(recorder);
     return status;
 }
 
-static vw_pool *attached_pool(const vw_recorder *recorder)
+vw_status vw_recorder_attach(vw_recorder *recorder, vw_pool *pool)
 {
-    vw__mutex *lock = (vw__mutex *)(uintptr_t)&recorder->lock;
-    vw__mutex_lock(lock);
+    VW__TRY(vw__recorder_enter(recorder));
+    vw_pool_stats stats = {.struct_size = sizeof stats};
+    VW__TRY(vw_pool_get_stats(pool, &stats));
+    vw__mutex_lock(&recorder->attaching);
+    vw_status status = attach(recorder, pool, stats.reserved_bytes.all.current == 0);
+    vw__mutex_unlock(&recorder->attaching);
+    return status;
+}
+
+static vw_pool *attached_pool(vw_recorder *recorder)
+{
+    vw__mutex_lock(&recorder->lock);
     vw_pool *pool = recorder->pool;
-    vw__mutex_unlock(lock);
+    vw__mutex_unlock(&recorder->lock);
     return pool;
 }
 
-vw_status vw_recorder_detach(vw_recorder *recorder)
+static vw_status detach(vw_recorder *recorder)
 {
-    VW__TRY(vw__recorder_enter(recorder));
     vw_pool *pool = attached_pool(recorder);
     if (pool == NULL)
         return vw__fail(VW_ERR_WRONG_STATE, "the recorder is not attached");
     VW__TRY(vw__pool_take_sink_away(pool, recorder));
     unclaim(recorder);
     return VW_OK;
+}
+
+vw_status vw_recorder_detach(vw_recorder *recorder)
+{
+    VW__TRY(vw__recorder_enter(recorder));
+    vw__mutex_lock(&recorder->attaching);
+    vw_status status = detach(recorder);
+    vw__mutex_unlock(&recorder->attaching);
+    return status;
 }
 
 vw_status vw_recorder_clear(vw_recorder *recorder)

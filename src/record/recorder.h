@@ -78,6 +78,8 @@ struct vw_recorder {
 
     _Atomic uint64_t next_number; /* for serials; relaxed: only has to differ each time */
 
+    vw__mutex attaching; /* over the whole of attaching or detaching: one after the other */
+
     vw__mutex lock;            /* of what follows */
     vw_pool *pool;             /* NULL: not attached */
     vw__ring_buffer events;    /* vw__record_event */

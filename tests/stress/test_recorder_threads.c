@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/address_map.h"
 #include "base/byte_buffer.h"
@@ -219,7 +220,7 @@ typedef struct changing {
     vw_pool *pools[2];
     vw_recorder *recorder;
     atomic_bool is_over;
-    uint64_t written;
+    _Atomic uint64_t written;
     const char *_Atomic fault;
 } changing;
 
@@ -285,12 +286,93 @@ static void a_recorder_changes_its_pool_while_another_thread_writes(void **state
     vw_test_pool_close(&first);
 }
 
+/* ---- attached by one thread and detached by another ------------------------------------------ */
+
+enum { PAIRS = 1200 };
+
+static void *attach_it(void *argument)
+{
+    changing *all = argument;
+    if (vw_recorder_attach(all->recorder, all->pools[0]) != VW_OK)
+        atomic_store(&all->fault, "it could not be attached");
+    atomic_store(&all->is_over, true);
+    return NULL;
+}
+
+static void *detach_it(void *argument)
+{
+    changing *all = argument;
+    while (!atomic_load(&all->is_over) && vw_recorder_detach(all->recorder) != VW_OK)
+        ;
+    return NULL;
+}
+
+static bool look_slowly(void *context, const vw_segment_info *segment)
+{
+    (void)context;
+    (void)segment;
+    usleep(500);
+    return true;
+}
+
+/* Holds the pool's lock most of the time. */
+static void *walk_all_the_time(void *argument)
+{
+    changing *all = argument;
+    const vw_walker walker = {NULL, look_slowly, NULL};
+    while (atomic_load(&all->written) == 0) {
+        if (vw_pool_walk(all->pools[0], &walker, false) != VW_OK)
+            atomic_store(&all->fault, "it could not be walked");
+        usleep(100);
+    }
+    return NULL;
+}
+
+static uint64_t seen_count(const vw_recorder *recorder)
+{
+    vw_recorder_counts counts = {.struct_size = sizeof counts};
+    assert_int_equal(vw_recorder_get_counts(recorder, &counts), VW_OK);
+    return counts.seen_count;
+}
+
+static void a_recorder_that_is_not_attached_hears_nothing(void **state)
+{
+    (void)state;
+    static changing all;
+    vw_test_pool test;
+    pthread_t walker, threads[2];
+    vw_test_pool_open(&test, NULL);
+    all = (changing){.pools = {test.pool}};
+    allocate_a_little(test.pool);
+    assert_int_equal(pthread_create(&walker, NULL, walk_all_the_time, &all), 0);
+    for (uint64_t i = 0; i < vw_test_rounds(PAIRS); i++) {
+        assert_int_equal(vw_recorder_create(NULL, &all.recorder), VW_OK);
+        atomic_store(&all.is_over, false);
+        assert_int_equal(pthread_create(&threads[0], NULL, attach_it, &all), 0);
+        assert_int_equal(pthread_create(&threads[1], NULL, detach_it, &all), 0);
+        pthread_join(threads[0], NULL);
+        pthread_join(threads[1], NULL);
+        bool is_attached = vw_recorder_detach(all.recorder) == VW_OK;
+        uint64_t before = seen_count(all.recorder);
+        allocate_a_little(test.pool);
+        if (seen_count(all.recorder) != before)
+            fail_msg("round %u: it hears, %s", (unsigned)i,
+                     is_attached ? "detached" : "unattached");
+        vw_recorder_destroy(all.recorder);
+    }
+    atomic_store(&all.written, 1);
+    pthread_join(walker, NULL);
+    assert_null(atomic_load(&all.fault));
+    vw_test_pool_close(&test);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_recording_shows_one_instant),
         cmocka_unit_test(a_small_ring_can_be_looked_at_and_cleared_meanwhile),
         cmocka_unit_test(a_recorder_changes_its_pool_while_another_thread_writes),
+        cmocka_unit_test(a_recorder_that_is_not_attached_hears_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
