@@ -21,7 +21,8 @@
  * What happens to memory that is not a plain live block:
  *
  *   free memory            given back, and taken again when somebody asks for it
- *   private pools in use   parked with every byte, free ones too: a graph may read them
+ *   private pools in use   parked with every byte, free ones too: a graph may read them. Regions:
+ *                          if a captured stream has had memory there, and they keep data
  *   pinned, shared         stays on the device: others hold it. vw_park_report.stayed_bytes
  *   spilled                stays where it is, in host memory
  *   freed, but waiting     waited for, then free

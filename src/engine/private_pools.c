@@ -54,6 +54,15 @@ vw__private_pool *vw__private_find(const vw__engine *engine, vw_private_id id)
 
 /* ---- routing --------------------------------------------------------------------------------- */
 
+/* A device that does not say: it may be. */
+static bool may_be_captured(const vw__engine *engine, vw_stream stream)
+{
+    const vw_device *device = engine->owner.device;
+    bool is_capturing = true;
+    return device->table->stream_is_capturing(device->context, stream, &is_capturing) != VW_OK ||
+           is_capturing;
+}
+
 vw__shelf *vw__engine_route(vw__engine *engine, vw_stream stream, vw__engine_size_kind kind)
 {
     vw__private_pool *chosen = NULL;
@@ -64,7 +73,11 @@ vw__shelf *vw__engine_route(vw__engine *engine, vw_stream stream, vw__engine_siz
                 break;
         }
     }
-    return chosen != NULL ? &chosen->shelves[kind] : &engine->shelves[kind];
+    if (chosen == NULL)
+        return &engine->shelves[kind];
+    if (chosen->is_region && !chosen->has_graph)
+        chosen->has_graph = may_be_captured(engine, stream);
+    return &chosen->shelves[kind];
 }
 
 vw__block *vw__private_find_on_oom(vw__engine *engine, const vw__shelf *wanting,
@@ -281,6 +294,8 @@ vw_status vw__private_set_region(vw__engine *engine, vw_private_id id, const cha
             "default pool (use_on_oom)",
             name);
     pool->one_handle = false;
+    if (!pool->is_region)
+        pool->has_graph = pool->segment_count != 0; /* nobody looked at who had them */
     pool->is_region = true;
     pool->is_dropped = !keeps_data;
     snprintf(pool->name, sizeof pool->name, "%s", name);

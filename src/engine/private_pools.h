@@ -24,6 +24,7 @@ typedef struct vw__private_pool {
     bool one_handle;           /* a segment is one piece of physical memory */
     bool is_region;            /* named, and parked by itself: engines that can park */
     bool is_dropped;           /* a region whose data is not kept */
+    bool has_graph;            /* a region of which a captured stream has had memory */
     bool has_helped;           /* has served default requests: use_on_oom */
     bool is_parked;            /* by itself; set by the engine; is a use too */
     char name[48];             /* a region's */
@@ -80,6 +81,13 @@ vw__private_pool *vw__private_find_region(const vw__engine *engine, const char *
 static inline bool vw__private_is_in_use(const vw__private_pool *pool)
 {
     return pool->use_count != 0 || pool->is_parked;
+}
+
+/* A graph reads and writes the free memory of its pool whenever it runs. A pool without a name is a
+ * graph's; of a region we know whether one was captured there. */
+static inline bool vw__private_needs_free_memory(const vw__private_pool *pool)
+{
+    return pool->use_count != 0 && (!pool->is_region || pool->has_graph);
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */

@@ -631,6 +631,48 @@ static void a_region_without_data_serves_nobody_else(void **state)
     vw_test_patterns_close(&p);
 }
 
+/* A graph uses what its capture freed, whenever it runs: the bytes in between, and the addresses. */
+static void free_memory_of_a_graph_in_a_region_stays(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 8; kind++) {
+        bool is_whole = kind & 1, is_captured = (kind & 2) == 0, keeps_data = (kind & 4) == 0;
+        vw_test_patterns p;
+        open_pool(&p, "vramwise");
+        vw_test_ok(&p.t, vw_private_pool_begin(p.t.pool, cache_id, NULL, NULL));
+        vw_test_ok(&p.t, vw_private_pool_set_region(p.t.pool, cache_id, "model", keeps_data));
+        vw_device_ptr first = vw_test_alloc(&p.t, 4 * MIB);
+        assert_int_equal(vw_device_set_capturing(p.t.device, 0, is_captured), VW_OK);
+        vw_device_ptr big = vw_test_alloc(&p.t, 40 * MIB), small = vw_test_alloc(&p.t, 5000);
+        memset((void *)(uintptr_t)big, 0x22, 40 * MIB);
+        memset((void *)(uintptr_t)small, 0x33, 5000);
+        vw_test_free(&p.t, big);
+        vw_test_free(&p.t, small);
+        assert_int_equal(vw_device_set_capturing(p.t.device, 0, false), VW_OK);
+        vw_test_ok(&p.t, vw_private_pool_end(p.t.pool, cache_id));
+        const vw_park_options options = {.struct_size = sizeof options,
+                                         .only = is_whole ? NULL : &cache_id,
+                                         .is_promised = true};
+        uint64_t held_bytes = vw_test_reserved_bytes(&p);
+        vw_test_ok(&p.t, vw_pool_park(p.t.pool, &options, NULL));
+        vw_test_ok(&p.t, vw_pool_wake(p.t.pool, NULL, NULL));
+        if (is_captured)
+            assert_int_equal(vw_test_reserved_bytes(&p), held_bytes);
+        else
+            assert_true(vw_test_reserved_bytes(&p) <= held_bytes - 38 * MIB); /* given back */
+        for (size_t i = 0; is_captured && i < 40 * MIB; i += 4096) {
+            uint8_t *at = (uint8_t *)(uintptr_t)big + i;
+            if (keeps_data)
+                assert_int_equal(*at, 0x22);
+            *at = 1; /* it is mapped */
+        }
+        if (is_captured && keeps_data)
+            assert_int_equal(*(uint8_t *)(uintptr_t)small, 0x33);
+        vw_test_free(&p.t, first);
+        vw_test_patterns_close(&p);
+    }
+}
+
 static void a_region_without_data_is_dropped(void **state)
 {
     (void)state;
@@ -1002,6 +1044,7 @@ int main(void)
         cmocka_unit_test(a_parked_region_stays_in_reach_and_the_rest_goes_on),
         cmocka_unit_test(nothing_of_a_parked_region_is_lent),
         cmocka_unit_test(a_region_without_data_serves_nobody_else),
+        cmocka_unit_test(free_memory_of_a_graph_in_a_region_stays),
         cmocka_unit_test(a_region_without_data_is_dropped),
         cmocka_unit_test(regions_and_the_whole_pool_park_one_in_the_other),
         cmocka_unit_test(a_parked_region_is_released_no_more_often_than_it_was_retained),

@@ -243,12 +243,11 @@ void vw__paged_unmake_parked(vw__paged_engine *engine, vw__paged_parking *parkin
 
 /* ---- freed meanwhile ------------------------------------------------------------------------- */
 
-/* Graphs replay into the free memory of their pools. */
 static bool may_go(const vw__paged_handle *handle, const vw__block *block)
 {
     const vw__private_pool *pool = block->segment->lane->shelf->private_pool;
     return block->state == VW__BLOCK_FREE && handle->guest_count == 0 &&
-           (pool == NULL || pool->use_count == 0 || pool->is_region) &&
+           (pool == NULL || !vw__private_needs_free_memory(pool)) &&
            block->address <= handle->home->address &&
            handle->home->address + handle->size_bytes <= block->address + block->size_bytes;
 }

@@ -58,17 +58,18 @@ static vw_status exchange(vw__paged_engine *engine, const vw__paged_handle *hand
     return VW_OK;
 }
 
-/* Queues the copies of what is in use, between the handle's home and its stand-in's window. */
+/* Queues the copies of what is needed, between the handle's home and its stand-in's window. */
 static vw_status queue_copies(vw__paged_engine *engine, const vw__paged_handle *handle,
                               vw__block *block, uint64_t window, bool is_back,
                               vw_park_report *report)
 {
     const vw_device_table *table = vw__paged_device(engine);
     uint64_t begin = handle->home->address, end = begin + handle->size_bytes;
+    const vw__private_pool *pool = handle->home->segment->lane->shelf->private_pool;
     for (; block != NULL && block->address < end; block = block->next) {
         uint64_t from = vw__max_u64(block->address, begin);
         uint64_t to = vw__min_u64(block->address + block->size_bytes, end);
-        if (block->state == VW__BLOCK_FREE)
+        if (block->state == VW__BLOCK_FREE && !vw__private_needs_free_memory(pool))
             continue;
         uint64_t there = window + (from - begin);
         VW__TRY(table->copy(vw__paged_context(engine), is_back ? from : there,

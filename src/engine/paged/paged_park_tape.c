@@ -23,13 +23,12 @@
 
 /* ---- spans ----------------------------------------------------------------------------------- */
 
-/* A graph may read what the program has freed. */
 static bool is_kept(const vw__block *block)
 {
     const vw__private_pool *pool = block->segment->lane->shelf->private_pool;
     if (pool != NULL && pool->is_dropped)
         return false;
-    bool is_graphs = pool != NULL && pool->use_count != 0 && !pool->is_region;
+    bool is_graphs = pool != NULL && vw__private_needs_free_memory(pool);
     /* SHADOW: bytes that a guest uses. */
     return vw__paged_is_in_use(block) || block->state == VW__BLOCK_SHADOW ||
            (block->state == VW__BLOCK_FREE && is_graphs);
