@@ -2,6 +2,7 @@
  * idle first, a few handles at a time, and nothing that the device may still use. */
 #include "engine/paged/paged_reclaim.h"
 
+#include "engine/paged/paged_books.h"
 #include "pool/pool.h"
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
@@ -371,6 +372,21 @@ static void every_lack_of_host_memory_is_survived(void **state)
     vw_test_sweep_host_memory(give_back_scenario, NULL);
 }
 
+enum { MERGED = 1000, WALKS = 10 };
+
+/* Each trim merges thousands of blocks, and looks for each of them. */
+static void the_way_to_what_records_were_merged_into_becomes_short(void **state)
+{
+    (void)state;
+    static vw__block merged[MERGED];
+    vw__block whole = {.address = 512, .size_bytes = 4096};
+    for (int i = 0; i < MERGED; i++)
+        merged[i].next = i + 1 < MERGED ? &merged[i + 1] : &whole;
+    for (int i = 0; i < WALKS; i++)
+        assert_ptr_equal(vw__paged_walk_to(&merged[0], 1024), &whole);
+    assert_ptr_equal(merged[0].next, &whole);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -388,6 +404,7 @@ int main(void)
         cmocka_unit_test(a_trim_leaves_many_handles_to_the_slices),
         cmocka_unit_test(a_request_uses_idle_memory_before_it_takes_the_last),
         cmocka_unit_test(every_lack_of_host_memory_is_survived),
+        cmocka_unit_test(the_way_to_what_records_were_merged_into_becomes_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,10 +139,21 @@ vw__block *vw__paged_open_block(vw__paged_engine *engine, vw__block *block)
     return block;
 }
 
+/* The block that a record was merged into, in the end. Halves the way for whoever comes next: many
+ * blocks that are merged one after the other are a long one. */
+static vw__block *follow_retired(vw__block *block)
+{
+    while (block->size_bytes == 0) {
+        if (block->next->size_bytes == 0)
+            block->next = block->next->next;
+        block = block->next;
+    }
+    return block;
+}
+
 vw__block *vw__paged_walk_to(vw__block *block, uint64_t address)
 {
-    while (block->size_bytes == 0) /* retired */
-        block = block->next;
+    block = follow_retired(block);
     while (block->address > address)
         block = block->previous;
     while (address - block->address >= block->size_bytes)
