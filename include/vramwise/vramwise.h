@@ -708,7 +708,8 @@ typedef struct vw_private_options {
     bool no_split;      /* hands out whole blocks */
 
     /* Where its segments come from; NULL = the device. take() returns VW_NULL if it has no room.
-     * VW_ERR_UNSUPPORTED with engine "vramwise". */
+     * Both run under the pool's lock and must not call the pool. VW_ERR_UNSUPPORTED with engine
+     * "vramwise". */
     vw_device_ptr (*take)(void *source_context, uint64_t size_bytes, int device, vw_stream stream);
     void (*give_back)(void *source_context, vw_device_ptr address, uint64_t size_bytes, int device,
                       vw_stream stream);

@@ -69,22 +69,27 @@ static vw_status prepare_use(vw_pool *pool, vw_stream stream)
     return VW_OK;
 }
 
+typedef enum capture_state { NOT_CAPTURED, CAPTURED, NOBODY_KNOWS } capture_state;
+
 /* Asks the device: an engine may take every scope for a capture, and a scope may end while a graph
  * is still captured in another. */
-static bool is_captured(const vw_pool *pool, vw_stream stream)
+static capture_state ask_device(const vw_pool *pool, vw_stream stream)
 {
-    bool is_capturing = true;
-    return pool->device->table->stream_is_capturing(pool->device->context, stream, &is_capturing) !=
-               VW_OK ||
-           is_capturing;
+    const vw_device *device = pool->device;
+    bool is_capturing = false;
+    if (device->table->stream_is_capturing(device->context, stream, &is_capturing) != VW_OK)
+        return NOBODY_KNOWS;
+    return is_capturing ? CAPTURED : NOT_CAPTURED;
 }
 
-/* Under the lock. False: a spare use or the queue is missing. */
+/* Under the lock. False: a spare use or the queue is missing. Where nobody knows whether the use is
+ * part of a graph, it is waited for as if it were not, and kept as if it were. */
 static bool add_use(vw_pool *pool, vw__block *block, vw_stream stream)
 {
     vw__stream_order *order = &pool->order;
-    bool is_part_of_graph =
-        pool->engine->table->is_capturing(pool->engine, stream) && is_captured(pool, stream);
+    capture_state state = pool->engine->table->is_capturing(pool->engine, stream)
+                              ? ask_device(pool, stream)
+                              : NOT_CAPTURED;
     vw__stream_order_use *use = find_use(block, stream);
     if (use == NULL) {
         if (order->spare == NULL || find_queue(order, stream) == NULL)
@@ -94,13 +99,13 @@ static bool add_use(vw_pool *pool, vw__block *block, vw_stream stream)
         use->stream = stream;
         use->block = block;
         use->is_recorded = false;
-        use->is_from_capture = is_part_of_graph;
+        use->is_from_capture = true;
         use->is_in_graph = false;
         use->next = block->uses;
         block->uses = use;
     }
-    use->is_from_capture &= is_part_of_graph;
-    use->is_in_graph |= is_part_of_graph;
+    use->is_from_capture &= state == CAPTURED;
+    use->is_in_graph |= state != NOT_CAPTURED;
     return true;
 }
 
@@ -358,7 +363,8 @@ void vw__stream_order_end_scope(vw_pool *pool, vw_private_id id)
     for (vw__block *next; block != NULL; block = next) {
         next = vw__block_of_node(block->node.left);
         if (vw__private_id_same(vw__block_private_id(block), id) &&
-            is_used_by_captures_only(block) && !is_captured(pool, vw__block_stream(block)))
+            is_used_by_captures_only(block) &&
+            ask_device(pool, vw__block_stream(block)) == NOT_CAPTURED)
             complete_without_events(pool, block);
         else
             append_deferred(order, block);

@@ -631,7 +631,7 @@ static void a_region_without_data_serves_nobody_else(void **state)
     vw_test_patterns_close(&p);
 }
 
-/* A graph uses what its capture freed, whenever it runs: the bytes in between, and the addresses. */
+/* A graph uses what its capture freed, whenever it runs: the bytes, and the addresses. */
 static void free_memory_of_a_graph_in_a_region_stays(void **state)
 {
     (void)state;

@@ -585,6 +585,40 @@ static void a_block_that_a_captured_stream_uses_waits_for_the_end(void **state)
     }
 }
 
+static vw_status nobody_knows(void *context, vw_stream stream, bool *out)
+{
+    (void)context, (void)stream, (void)out;
+    return VW_ERR_DEVICE;
+}
+
+/* A driver refuses to say of the default stream while another is captured. */
+static void a_use_that_may_be_in_a_graph_is_waited_for_and_not_taken_back(void **state)
+{
+    (void)state;
+    for (int is_taken_back = 0; is_taken_back < 2; is_taken_back++) {
+        vw_test_pool t;
+        open_on(&t, "2.12");
+        vw_device_ptr a = vw_test_alloc(&t, 512);
+        vw_test_ok(&t, vw_private_pool_begin(t.pool, first_pool, NULL, NULL));
+        vw_device *device = t.pool->device;
+        vw_device_table table = *device->table;
+        vw_device silent = *device;
+        table.stream_is_capturing = nobody_knows;
+        silent.table = &table;
+        t.pool->device = &silent;
+        use(&t, a, 1);
+        if (is_taken_back)
+            vw_test_ok(&t, vw_unrecord_stream(t.pool, a, 1));
+        t.pool->device = device;
+        vw_test_free(&t, a);
+        vw_test_ok(&t, vw_private_pool_end(t.pool, first_pool));
+        expect_none_completed(&t);
+        complete(&t, 1);
+        expect_completed(&t, a);
+        vw_test_pool_close(&t);
+    }
+}
+
 /* Another private pool's memory can be given back while a graph is captured. What the capture has
  * deferred must stay deferred: its uses are part of the graph, and no event can be recorded. */
 static void trimming_a_private_pool_leaves_a_capture_under_way_alone(void **state)
@@ -790,6 +824,7 @@ int main(void)
         cmocka_unit_test(a_use_that_is_also_in_a_graph_is_not_taken_back),
         cmocka_unit_test(newer_releases_ask_the_device_whether_a_stream_captures),
         cmocka_unit_test(a_block_that_a_captured_stream_uses_waits_for_the_end),
+        cmocka_unit_test(a_use_that_may_be_in_a_graph_is_waited_for_and_not_taken_back),
         cmocka_unit_test(trimming_a_private_pool_leaves_a_capture_under_way_alone),
         cmocka_unit_test(the_end_finds_blocks_that_wait_in_every_way),
         cmocka_unit_test(without_an_event_a_use_is_refused_and_the_block_as_before),
