@@ -96,10 +96,32 @@ void plan_trace_remove(const plan_trace_file *file)
 
 /* ---- the environment ------------------------------------------------------------------------- */
 
+/* An empty element is the working directory to Python, which would take sitecustomize, argparse and
+ * torch from there. It is hardly ever meant: "$PYTHONPATH:/x" has one where the variable was not
+ * set. A folder that has a name, "." too, stays. */
+static bool leave_out_empty_elements(void)
+{
+    const char *given = secure_getenv("PYTHONPATH");
+    char *kept = strdup(given != NULL ? given : "");
+    if (kept == NULL)
+        return false;
+    char *end = kept;
+    for (const char *at = kept; *at != '\0'; at++)
+        if (*at != ':' || (end != kept && at[1] != ':' && at[1] != '\0'))
+            *end++ = *at;
+    *end = '\0';
+    const bool is_set =
+        (*kept != '\0' ? setenv("PYTHONPATH", kept, 1) : unsetenv("PYTHONPATH")) == 0;
+    free(kept);
+    return is_set;
+}
+
 /* The package of this program comes first; without one beside it, the interpreter's own. */
 static bool set_python_path(void)
 {
     char folder[PATH_MAX];
+    if (!leave_out_empty_elements())
+        return false;
     if (!run_environment_find_hook(folder, sizeof folder))
         return true;
     for (int i = 0; i < 2; i++) { /* .../vramwise/_start */

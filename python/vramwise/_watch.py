@@ -39,6 +39,7 @@ from typing import Any, Callable, Dict, Iterator, Optional
 
 USUAL_HISTORY = 100_000  # events that PyTorch keeps, unless told otherwise
 FEWEST_STEPS = 3  # fewer make no log
+MOST_RANK = 1 << 24  # as in src/live/live_process.c
 MOST_TEXT = 24_000  # characters of an error that are sent on
 PATIENCE_SECONDS = 5.0  # for a listener that is busy; once, and then
 LITTLE_PATIENCE_SECONDS = 0.01
@@ -182,7 +183,7 @@ def rank() -> Optional[int]:
     """The rank of this process, by the variables that launchers set."""
     for name in ("RANK", "SLURM_PROCID", "LOCAL_RANK"):
         value = os.environ.get(name, "")
-        if value.isdecimal():
+        if value.isdecimal() and len(value) <= len(str(MOST_RANK)) and int(value) <= MOST_RANK:
             return int(value)
     return None
 

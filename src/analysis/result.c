@@ -2,9 +2,9 @@
 #include "analysis/result.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 
@@ -52,7 +52,7 @@ void vw__notes_add(vw__notes *notes, const char *format, ...)
     if (notes == NULL || notes->count == VW__NOTES_MOST)
         return;
     va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
+    (void)vw__c_locale_vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     const char *kept = vw__arena_copy(notes->arena, text, strlen(text));
     if (kept == NULL)

@@ -8,9 +8,9 @@
 
 #include <stdarg.h>
 #include <stdint.h>
-#include <stdio.h> /* vsnprintf */
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/checked_math.h"
 #include "base/error.h" /* VW_ASSERT */
 #include "base/host_memory.h"
@@ -132,13 +132,13 @@ const char *vw__arena_format(vw__arena *arena, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int length = vsnprintf(NULL, 0, format, args);
+    int length = vw__c_locale_vsnprintf(NULL, 0, format, args);
     va_end(args);
     char *text = length < 0 ? NULL : vw__arena_alloc(arena, (size_t)length + 1, 1);
     if (text == NULL)
         return NULL;
     va_start(args, format);
-    vsnprintf(text, (size_t)length + 1, format, args);
+    vw__c_locale_vsnprintf(text, (size_t)length + 1, format, args);
     va_end(args);
     return text;
 }

@@ -1,9 +1,9 @@
 /* byte_buffer.c - growth by doubling; make_room() is the one place that notes a failure. */
 #include "base/byte_buffer.h"
 
-#include <stdio.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/checked_math.h" /* vw__add_u64, vw__max_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
@@ -94,13 +94,14 @@ void vw__append_format_v(vw__byte_buffer *buffer, const char *format, va_list ar
     va_list again;
     va_copy(again, args);
     char on_stack[256]; /* most of what is formatted fits, and is then formatted once */
-    int length = vsnprintf(on_stack, sizeof on_stack, format, args);
+    int length = vw__c_locale_vsnprintf(on_stack, sizeof on_stack, format, args);
     if (length < 0) {
         buffer->has_failed = true;
     } else if ((size_t)length < sizeof on_stack) {
         vw__append_bytes(buffer, on_stack, (size_t)length);
     } else if (make_room(buffer, (size_t)length)) {
-        vsnprintf(buffer->bytes + buffer->size_bytes, (size_t)length + 1, format, again);
+        vw__c_locale_vsnprintf(buffer->bytes + buffer->size_bytes, (size_t)length + 1, format,
+                               again);
         moved_on(buffer, (size_t)length);
     }
     va_end(again);

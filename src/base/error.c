@@ -5,13 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/c_locale.h"
+
 /* Formats into a copy first: the message may quote the previous one. */
 void vw__error_describe(const char *format, ...)
 {
     char detail[VW__ERROR_DETAIL_BYTES];
     va_list args;
     va_start(args, format);
-    vsnprintf(detail, sizeof detail, format, args);
+    vw__c_locale_vsnprintf(detail, sizeof detail, format, args);
     va_end(args);
     vw_set_last_error(detail);
 }

@@ -3,10 +3,11 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h> /* qsort, strtod */
+#include <stdlib.h> /* qsort */
 #include <string.h>
 
 #include "analysis/result.h"
+#include "base/c_locale.h"
 #include "base/error.h"
 #include "base/struct_size.h"
 #include "check/check_parts.h"
@@ -48,7 +49,7 @@ static bool read_share(const char *text, size_t length, double *share)
     copy[length] = '\0';
     if (copy[0] < '0' || copy[0] > '9' || copy[strspn(copy, "0123456789. %")] != '\0')
         return false;
-    double number = strtod(copy, &end);
+    double number = vw__c_locale_strtod(copy, &end);
     while (*end == ' ')
         end++;
     bool is_percent = *end == '%';

@@ -3,9 +3,9 @@
 
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "settings/setting_variable.h"
@@ -138,7 +138,7 @@ keep_format(vw__diagnosis_draft *draft, const char *format, va_list arguments)
     char text[MOST_TEXT_BYTES];
     filled_text filled;
     fill(draft, format, true, &filled);
-    (void)vsnprintf(text, sizeof text, filled.bytes, arguments);
+    (void)vw__c_locale_vsnprintf(text, sizeof text, filled.bytes, arguments);
     return keep(draft, text);
 }
 
@@ -249,7 +249,7 @@ void vw__diagnosis_where(vw__diagnosis_finding *finding, const char *place, ...)
     char text[MOST_TEXT_BYTES];
     va_list arguments;
     va_start(arguments, place);
-    (void)vsnprintf(text, sizeof text, place, arguments);
+    (void)vw__c_locale_vsnprintf(text, sizeof text, place, arguments);
     va_end(arguments);
     for (size_t i = 0; i < finding->where_count; i++)
         if (strcmp(finding->where[i], text) == 0)

@@ -3,10 +3,9 @@
 
 #include <inttypes.h>
 #include <math.h> /* isfinite */
-#include <stdio.h>
-#include <stdlib.h> /* strtod */
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/utf8.h"
 
 void vw__json_init(vw__json *json, vw__byte_buffer *buffer)
@@ -145,36 +144,15 @@ void vw__json_integer(vw__json *json, const char *key, int64_t number)
     vw__append_format(json->buffer, "%" PRId64, number);
 }
 
-/* printf writes the decimal point of the process's locale, which may be several bytes: every byte
- * that cannot be part of a number belongs to the point. */
-static void append_with_a_point(vw__byte_buffer *buffer, const char *text)
-{
-    while (*text != '\0') {
-        size_t length = strspn(text, "0123456789+-e");
-        vw__append_bytes(buffer, text, length);
-        text += length;
-        if (*text != '\0') {
-            vw__append_bytes(buffer, ".", 1);
-            text += strcspn(text, "0123456789+-e");
-        }
-    }
-}
-
 void vw__json_double(vw__json *json, const char *key, double number)
 {
-    char text[64];
+    char text[VW__C_LOCALE_NUMBER_BYTES];
     if (!isfinite(number)) {
         vw__json_null(json, key);
         return;
     }
-    /* The fewest digits that read back as the same number; 17 always do. */
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, number);
-        if (strtod(text, NULL) == number)
-            break;
-    }
     begin_value(json, key);
-    append_with_a_point(json->buffer, text);
+    vw__append_text(json->buffer, vw__c_locale_number(text, number, 15));
 }
 
 void vw__json_boolean(vw__json *json, const char *key, bool is_true)

@@ -8,9 +8,10 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>  /* snprintf */
-#include <stdlib.h> /* strtod, strtoll */
+#include <stdlib.h> /* strtoll, strtoull */
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 
@@ -381,7 +382,7 @@ static void write_setting_value(writer *w, const char *key, const char *text)
     errno = 0;
     long long integer = strtoll(text, &end, 10);
     bool is_integer = end != text && *end == '\0' && errno == 0;
-    double number = strtod(text, &end);
+    double number = vw__c_locale_strtod(text, &end);
     bool is_number = end != text && *end == '\0';
     if (strcmp(key, "roundup_power2_divisions") == 0)
         write_divisions(w, text);

@@ -7,6 +7,7 @@
 
 #include "vramwise/mcp.h"
 #include "base/error.h"
+#include "base/utf8.h"
 #include "parse/json_read.h"
 
 #define MOST_MEMORY_BYTES ((size_t)64 << 20)
@@ -55,11 +56,26 @@ static void make_wrong(vw__mcp_message *message, int code, const char *fault)
     message->fault = fault;
 }
 
+/* The bytes of `text` as an answer repeats it: U+FFFD, of three bytes, replaces what is not UTF-8.
+ */
+static size_t echoed_bytes(const char *text)
+{
+    size_t size_bytes = strlen(text), count = 0;
+    while (size_bytes > 0) {
+        uint32_t character = 0;
+        const size_t length = vw__utf8_next(text, size_bytes, &character);
+        count += character == VW__UTF8_INVALID ? 3 : length;
+        text += length;
+        size_bytes -= length;
+    }
+    return count;
+}
+
 bool vw__mcp_message_can_echo(const vw__mcp_message *message, vw__value value)
 {
     const char *text = vw__mcp_message_text(message, value);
     return vw__value_get_kind(value) == VW__VALUE_INTEGER ||
-           (text != NULL && strlen(text) <= VW__MCP_MOST_ECHOED_BYTES);
+           (text != NULL && echoed_bytes(text) <= VW__MCP_MOST_ECHOED_BYTES);
 }
 
 static const char *fault_of_id(const vw__mcp_message *message, vw__value id)

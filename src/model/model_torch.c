@@ -1,9 +1,10 @@
 /* model_torch.c - see model_torch.h. */
 #include "model/model_torch.h"
 
-#include <stdlib.h> /* strtod, strtoll, strtoull */
+#include <stdlib.h> /* strtoll, strtoull */
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/error.h"
 
 vw__model_features vw__model_features_of(int version)
@@ -39,7 +40,7 @@ vw_status vw__model_add_conf(vw__model_builder *builder, const char *key, const 
     else if (strcmp(key, "max_split_size") == 0)
         settings->max_split_size = strtoll(value, NULL, 10);
     else if (strcmp(key, "garbage_collection_threshold") == 0)
-        settings->garbage_collection_threshold = strtod(value, NULL);
+        settings->garbage_collection_threshold = vw__c_locale_strtod(value, NULL);
     else if (strcmp(key, "expandable_segments") == 0)
         settings->is_expandable = strcmp(value, "True") == 0;
     return vw__model_add_setting(builder, key, value);

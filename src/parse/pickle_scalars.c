@@ -1,12 +1,12 @@
 /* pickle_scalars.c - instructions that make numbers, strings and bytes. */
 #include "parse/pickle_internal.h"
 
-#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/ascii.h"
 #include "base/byte_buffer.h"
+#include "base/c_locale.h"
 #include "base/checked_math.h" /* vw__min_u64 */
 
 enum {
@@ -88,7 +88,7 @@ bool vw__unpickle_parse_integer(const char *line, size_t size_bytes, vw__unpickl
     return true;
 }
 
-/* As Python's repr() writes a float; "inf" and "nan" too. The locale does not matter. */
+/* As Python's repr() writes a float; "inf" and "nan" too. */
 static bool parse_float(const char *line, size_t size_bytes, double *out)
 {
     char text[128]; /* repr() needs 24 */
@@ -100,11 +100,7 @@ static bool parse_float(const char *line, size_t size_bytes, double *out)
     if (strspn(text, "+-.0123456789eEinfatyINFATY") != size_bytes)
         return false;
     char *end;
-    locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (c_locale == (locale_t)0)
-        return false;
-    double number = strtod_l(text, &end, c_locale);
-    freelocale(c_locale);
+    double number = vw__c_locale_strtod(text, &end);
     if (*end != '\0')
         return false;
     *out = number;

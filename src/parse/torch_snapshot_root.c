@@ -1,10 +1,10 @@
 /* torch_snapshot_root.c - builds the traces, segments and settings of the outermost dict. */
 #include "parse/torch_snapshot_internal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/byte_buffer.h"
+#include "base/c_locale.h"
 
 static bool is_folded_as(vw__value value, unsigned kind)
 {
@@ -244,16 +244,8 @@ static void append_value(vw__byte_buffer *text, const vw__document *document, vw
 /* The shortest of the usual precisions that reads back as the same number. */
 static void append_float(vw__byte_buffer *text, double number)
 {
-    char digits[40];
-    for (int precision = 6; precision <= 17; precision++) {
-        snprintf(digits, sizeof digits, "%.*g", precision, number);
-        if (strtod(digits, NULL) == number)
-            break;
-    }
-    for (char *at = digits; *at != '\0'; at++)
-        if (*at == ',')
-            *at = '.'; /* some locales */
-    vw__append_text(text, digits);
+    char digits[VW__C_LOCALE_NUMBER_BYTES];
+    vw__append_text(text, vw__c_locale_number(digits, number, 6));
 }
 
 static void append_integer(vw__byte_buffer *text, const vw__document *document, vw__value value)

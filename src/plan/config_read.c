@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/nearest_name.h"
@@ -180,7 +181,7 @@ static value_words words_of(const vw__document *document, vw__value value)
     else if (vw__value_get_u64(document, value, &large))
         snprintf(words.text, sizeof words.text, "%" PRIu64, large);
     else if (kind == VW__VALUE_FLOAT && vw__value_get_f64(document, value, &real))
-        snprintf(words.text, sizeof words.text, "%.9g", real);
+        vw__c_locale_snprintf(words.text, sizeof words.text, "%.9g", real);
     else if (kind == VW__VALUE_TRUE || kind == VW__VALUE_FALSE)
         snprintf(words.text, sizeof words.text, kind == VW__VALUE_TRUE ? "true" : "false");
     else
@@ -195,7 +196,7 @@ vw_status vw__config_refuse(const vw__config *config, const char *name, vw_statu
     vw__value value;
     va_list args;
     va_start(args, expected);
-    vsnprintf(words, sizeof words, expected, args);
+    vw__c_locale_vsnprintf(words, sizeof words, expected, args);
     va_end(args);
     if (!find(config, name, &value))
         return vw__fail(status, "%s%s is missing: expected %s", config->place, name, words);

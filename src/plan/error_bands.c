@@ -4,9 +4,9 @@
  * bytes; the variants of AdamW keep the same state, and so on. */
 #include "plan/error_bands.h"
 
-#include <stdio.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "plan/plan_model.h"
 
 #define CASE(name_, family_, head_, parameters_, mode_, precision_, optimizer_, checkpointing_,    \
@@ -122,8 +122,8 @@ static size_words words_of_size(uint64_t parameters)
 {
     size_words words;
     const bool is_large = parameters >= UINT64_C(1000000000);
-    snprintf(words.text, sizeof words.text, "%.3g%s", (double)parameters / (is_large ? 1e9 : 1e6),
-             is_large ? "B" : "M");
+    vw__c_locale_snprintf(words.text, sizeof words.text, "%.3g%s",
+                          (double)parameters / (is_large ? 1e9 : 1e6), is_large ? "B" : "M");
     return words;
 }
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/ascii.h"
+#include "base/c_locale.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "watch/process_parts.h"
@@ -111,11 +112,12 @@ static const char *field_of(const char *stat, int number)
 static void read_age(const look *at, const char *stat)
 {
     char text[128];
-    double up_seconds = 0;
+    char *end;
     const long ticks_per_second = sysconf(_SC_CLK_TCK);
     const char *start = field_of(stat, START_FIELD);
     read_machine_text(at, "uptime", text, sizeof text);
-    if (sscanf(text, "%lf", &up_seconds) != 1 || *start == '\0' || ticks_per_second <= 0)
+    const double up_seconds = vw__c_locale_strtod(text, &end);
+    if (end == text || *start == '\0' || ticks_per_second <= 0)
         return;
     const double started = (double)strtoull(start, NULL, 10) / (double)ticks_per_second;
     if (started <= up_seconds)

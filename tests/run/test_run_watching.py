@@ -300,6 +300,13 @@ class Recording(RunCase):
                          r"^run\.rank3\.pid\d+\.pickle run\.rank3\.pickle "
                          r"run\.rank4\.pickle run\.rank5\.pickle$")
 
+    def test_a_number_over_16777216_is_no_rank(self):
+        self.environment.update(RANK="9" * 5000, SLURM_PROCID=str((1 << 24) + 1))
+        self.run_python("import torch\ntorch._C.allocate(1)\n", "--record", "run.pickle")
+        self.environment["LOCAL_RANK"] = str(1 << 24)
+        self.run_python("import torch\ntorch._C.allocate(1)\n", "--record", "run.pickle")
+        self.assertEqual(self.files("*.pickle"), ["run.pickle", "run.rank16777216.pickle"])
+
     def test_a_failure_is_in_the_recording_and_no_other_file_is_made(self):
         result = self.run_python(FAILS, "--record", "run.pickle")
         self.assertIn("the snapshot is run.pickle", result.stderr)

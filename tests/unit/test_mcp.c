@@ -394,6 +394,27 @@ static void an_id_that_is_too_long_to_repeat_is_refused(void **state)
     assert_int_equal(call_count, 0);
 }
 
+/* A ping whose id is that many bytes which are not UTF-8. */
+static const char *answer_to_invalid_id(int byte_count)
+{
+    static char request[512];
+    char id[256];
+    memset(id, '\xFF', sizeof id);
+    snprintf(request, sizeof request, REQUEST("\"%.*s\"", "ping", "{}"), byte_count, id);
+    return answer_to(request);
+}
+
+static void a_byte_of_an_id_that_is_not_utf_8_counts_as_the_three_that_replace_it(void **state)
+{
+    char repeated[3 * 85 + 3] = "\"";
+    (void)state;
+    for (int i = 0; i < 85; i++)
+        strcat(repeated, "\xEF\xBF\xBD");
+    assert_string_equal(answer_to_invalid_id(85), result(strcat(repeated, "\""), ""));
+    assert_string_equal(answer_to_invalid_id(86),
+                        error(-32600, "null", "expected an id of at most 256 bytes"));
+}
+
 static void texts_that_are_too_long_to_repeat_are_not(void **state)
 {
     (void)state;
@@ -466,6 +487,7 @@ int main(void)
         cmocka_unit_test(what_is_no_message_gets_the_error_that_json_rpc_has),
         cmocka_unit_test(an_id_comes_back_as_it_was),
         cmocka_unit_test(an_id_that_is_too_long_to_repeat_is_refused),
+        cmocka_unit_test(a_byte_of_an_id_that_is_not_utf_8_counts_as_the_three_that_replace_it),
         cmocka_unit_test(texts_that_are_too_long_to_repeat_are_not),
         cmocka_unit_test(limits_hold),
         cmocka_unit_test(a_caller_that_gives_nothing_is_refused),

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "support/cmocka_here.h"
+#include "support/comma_locale.h"
 #include "support/hand_made_recording.h"
 #include "support/host_memory_sweep.h"
 #include "support/progress_log.h"
@@ -123,6 +124,13 @@ static void values_without_a_string_are_made_into_one(void **state)
         "expandable_segments:True,max_split_size_mb:128,garbage_collection_threshold:0.75");
     vw_replay_report_free(report);
     record_dispose(&recording);
+}
+
+static void an_option_string_is_made_with_points_in_every_locale(void **state)
+{
+    comma_locale_enter();
+    values_without_a_string_are_made_into_one(state);
+    comma_locale_leave();
 }
 
 static void recorded_settings_of_another_version_are_left_out_and_said_to_be(void **state)
@@ -647,6 +655,7 @@ int main(void)
         cmocka_unit_test(settings_that_come_to_the_same_are_one),
         cmocka_unit_test(unknown_settings_are_taken_for_the_defaults_and_said_to_be),
         cmocka_unit_test(values_without_a_string_are_made_into_one),
+        cmocka_unit_test(an_option_string_is_made_with_points_in_every_locale),
         cmocka_unit_test(recorded_settings_of_another_version_are_left_out_and_said_to_be),
         cmocka_unit_test(policies_that_are_not_there_are_refused_with_those_that_are),
         cmocka_unit_test(engines_of_our_own_are_policies_without_an_option_string),

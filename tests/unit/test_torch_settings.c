@@ -7,6 +7,7 @@
 
 #include "base/host_memory.h"
 #include "support/cmocka_here.h"
+#include "support/comma_locale.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define LIKE_TORCH VW__TORCH_SETTINGS_LIKE_TORCH
@@ -104,6 +105,14 @@ static void every_key_sets_its_value_in_both_modes(void **state)
         assert_string_equal(s.warnings, "");
         vw__torch_settings_deinit(&s);
     }
+}
+
+static void settings_have_points_in_every_locale(void **state)
+{
+    (void)state;
+    comma_locale_enter();
+    every_key_sets_its_value_in_both_modes(state);
+    comma_locale_leave();
 }
 
 static void the_hip_spellings_set_the_same_values(void **state)
@@ -593,6 +602,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_pytorchs),
         cmocka_unit_test(every_key_sets_its_value_in_both_modes),
+        cmocka_unit_test(settings_have_points_in_every_locale),
         cmocka_unit_test(the_hip_spellings_set_the_same_values),
         cmocka_unit_test(each_key_is_unknown_before_its_release),
         cmocka_unit_test(numbers_are_read_as_stoull_and_stod_do),

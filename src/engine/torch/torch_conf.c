@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/error.h"
 #include "engine/torch/torch_rounding.h" /* vw__torch_limit_bytes */
 
@@ -76,14 +77,9 @@ static const char *python_bytes(char text[24], uint64_t size_bytes)
 }
 
 /* As repr(float): the shortest form that reads back as the same number. */
-static const char *python_float(char text[32], double number)
+static const char *python_float(char text[VW__C_LOCALE_NUMBER_BYTES], double number)
 {
-    for (int digits = 1; digits <= 17; digits++) {
-        double back = 0;
-        snprintf(text, 32, "%.*g", digits, number);
-        if (sscanf(text, "%lf", &back) == 1 && memcmp(&back, &number, sizeof back) == 0)
-            break;
-    }
+    vw__c_locale_number(text, number, 1);
     if (strpbrk(text, ".en") == NULL)
         memcpy(text + strlen(text), ".0", 3);
     return text;
@@ -92,7 +88,7 @@ static const char *python_float(char text[32], double number)
 void vw__torch_conf_walk(const vw__torch_conf *conf, vw_conf_visitor visit, void *context)
 {
     const vw__torch_settings *settings = &conf->settings;
-    char text[32];
+    char text[VW__C_LOCALE_NUMBER_BYTES];
     visit(context, "PYTORCH_CUDA_ALLOC_CONF", settings->raw != NULL ? settings->raw : "");
     visit(context, "max_split_size", python_bytes(text, settings->max_split_size_bytes));
     visit(context, "garbage_collection_threshold",

@@ -21,8 +21,7 @@
  * a pool is deleted; we count segments. */
 #include "engine/torch/torch_engine.h"
 
-#include <stdlib.h> /* strtod */
-
+#include "base/c_locale.h"
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
@@ -256,7 +255,7 @@ static uint64_t reserve_bytes(const vw__torch_engine *engine)
     if (!engine->conf.rules.reserve_is_configurable || text == NULL)
         return full_bytes;
     char *unit;
-    double number = strtod(text, &unit);
+    double number = vw__c_locale_strtod(text, &unit);
     double bytes = number * (*unit == '\0' ? (double)total_bytes : 0x1p30);
     return bytes < (double)full_bytes ? (uint64_t)bytes : full_bytes;
 }

@@ -8,9 +8,9 @@
 #include <math.h> /* isfinite */
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h> /* strtod */
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "engine/torch/torch_settings_parse.h"
@@ -91,7 +91,7 @@ const vw__torch_key *vw__torch_find_key(const char *name, int version)
 bool vw__torch_is_reserve(const char *token)
 {
     char *end = NULL;
-    double value = strtod(token, &end);
+    double value = vw__c_locale_strtod(token, &end);
     if (end == token || !isfinite(value) || !(value > 0))
         return false;
     /* What strtod takes and a C++ stream does not: spaces first, hexadecimal. */

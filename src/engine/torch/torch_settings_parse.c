@@ -19,9 +19,10 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <stdlib.h> /* strtol, strtoull, strtod */
+#include <stdlib.h> /* strtol, strtoull */
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/checked_math.h" /* vw__is_power_of_two_u64, vw__floor_log2_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
@@ -76,7 +77,7 @@ static vw_status read_double(const char *token, double *out)
 {
     char *end = NULL;
     errno = 0;
-    double value = strtod(token, &end);
+    double value = vw__c_locale_strtod(token, &end);
     if (end == token || errno == ERANGE)
         return fail_number("stod");
     *out = value;

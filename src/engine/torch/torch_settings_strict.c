@@ -11,10 +11,10 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <stdio.h>  /* snprintf */
-#include <stdlib.h> /* strtod */
+#include <stdio.h> /* snprintf */
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/checked_math.h"
 #include "base/error.h"
 
@@ -213,7 +213,7 @@ static bool read_fraction(slice word, double *out)
     copy[word.length] = '\0';
     char *end = NULL;
     errno = 0;
-    double value = strtod(copy, &end);
+    double value = vw__c_locale_strtod(copy, &end);
     if (*end != '\0' || errno == ERANGE || strspn(copy, "0123456789.eE+-") != word.length)
         return false;
     *out = value;
