@@ -3,7 +3,7 @@ import random
 import threading
 import unittest
 
-from case import (DEVICE, MIB, Case, blocks_of, segments_of, take, torch)
+from case import (ALLOCATOR, DEVICE, MIB, Case, blocks_of, segments_of, take, torch)
 
 
 def model(width: int = 256, seed: int = 0):
@@ -80,6 +80,26 @@ class Outsiders(Case):
 
         self.check(True, clear)
         self.check(False, clear)
+
+
+@unittest.skipUnless(ALLOCATOR == "vramwise", "regions are ours")
+class Regions(Case):
+    def test_a_graph_in_a_region_runs_after_it_was_parked(self):
+        import vramwise
+        static = torch.ones(MIB, device=DEVICE)
+        with vramwise.torch.region("a graph's"):
+            weights = torch.full((MIB,), 2.0, device=DEVICE)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph), vramwise.torch.region("a graph's"):
+            between = static * weights
+            result = between + 1
+            del between
+        for value, name in ((4, None), (5, "a graph's"), (6, None)):
+            vramwise.torch.park(name)
+            vramwise.torch.wake(name)
+            static.fill_(value)
+            graph.replay()
+            self.assertEqual(result[7].item(), 2 * value + 1)
 
 
 class Graphs(Case):
