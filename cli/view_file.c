@@ -158,7 +158,9 @@ static mode_t permissions_of(const char *name)
     return ALL_MAY_USE & ~mask;
 }
 
-int view_file_open_draft(const char *name, char draft[PATH_MAX])
+/* Makes a new file in the folder of `name`, under a name that nobody can know beforehand, with the
+ * permissions that `name` has or would get. -1: errno says why. */
+static int open_draft(const char *name, char draft[PATH_MAX])
 {
     int length = snprintf(draft, PATH_MAX, "%.*s" DRAFT_NAME, (int)folder_length(name), name);
     if (length < 0 || length >= PATH_MAX) {
@@ -174,7 +176,7 @@ int view_file_open_draft(const char *name, char draft[PATH_MAX])
 static bool write_draft(const view_file_content *content, const char *name, uint64_t *size_bytes)
 {
     char draft[PATH_MAX];
-    int descriptor = view_file_open_draft(name, draft);
+    int descriptor = open_draft(name, draft);
     if (descriptor < 0)
         return false;
     if (write_to(content, descriptor, size_bytes) && rename(draft, name) == 0)
