@@ -187,8 +187,8 @@ static bool write_draft(const view_file_content *content, const char *name, uint
     return false;
 }
 
-/* What would end the program waits until no draft is left behind. A file that may not grow is an
- * error of writing. */
+/* What would end the program waits until no draft is left behind; file_guard.h sees to a file that
+ * may not grow. */
 static bool write_and_rename(const view_file_content *content, const char *name,
                              uint64_t *size_bytes)
 {
@@ -198,7 +198,6 @@ static bool write_and_rename(const view_file_content *content, const char *name,
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
         sigaddset(&ending, signals[i]);
     (void)sigprocmask(SIG_BLOCK, &ending, &before);
-    (void)signal(SIGXFSZ, SIG_IGN);
     bool is_written = write_draft(content, name, size_bytes);
     int reason = errno;
     (void)sigprocmask(SIG_SETMASK, &before, NULL);

@@ -10,13 +10,14 @@
 
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "base/signal_guard.h"
 
 bool vw__file_output_write(void *open_file, const void *bytes, size_t size_bytes)
 {
     vw__file_output *file = open_file;
     const char *next = bytes;
     while (size_bytes != 0) {
-        ssize_t written = write(file->descriptor, next, size_bytes);
+        ssize_t written = vw__signal_guard_write(file->descriptor, next, size_bytes);
         if (written < 0 && errno == EINTR)
             continue;
         if (written <= 0) {

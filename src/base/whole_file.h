@@ -20,7 +20,7 @@ VW_MUST_CHECK vw_status vw__whole_file_write(const char *path, vw__file_content 
                                              void *context);
 
 /* For content that is written in pieces: vw__file_output_write() writes all of `bytes`, or returns
- * false with errno in `error`. */
+ * false with errno in `error`. It raises no signal. */
 typedef struct vw__file_output {
     int descriptor;
     int error; /* of the write that failed; 0 = none */

@@ -10,6 +10,7 @@ import io
 import json
 import os
 import pathlib
+import resource
 import signal
 import sqlite3
 import struct
@@ -330,6 +331,18 @@ class Tables(JobsCase):
                                extra_groups=[])
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertEqual((place / "all.sqlite").stat().st_mode & 0o777, mode)
+
+    def test_where_files_may_not_grow_there_is_an_error_and_no_draft(self):
+        self.put_jobs()
+        before = sorted(os.listdir(self.here))
+        for arguments in ("-o", "all.sqlite"), ("-o", "all.html"), ("--state", "state"), ("--json",):
+            with self.subTest(arguments), (self.here / "said").open("wb") as said:
+                done = subprocess.run([test_report.PROGRAM, "report", "--jobs", "jobs", *arguments], cwd=self.here,
+                                      stdout=said, stderr=subprocess.PIPE, text=True, timeout=100, check=False,
+                                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertIn("File too large", done.stderr)
+        self.assertEqual(sorted(set(os.listdir(self.here)) - {"said", "state"}), before)
 
     def test_a_pipe_in_place_of_a_part_keeps_nobody_waiting(self):
         self.put_jobs()
