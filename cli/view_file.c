@@ -14,7 +14,7 @@
 #define NAME_OF_NO_FILE "vramwise-view" ENDING
 #define DRAFT_NAME ".vramwise-view.XXXXXX"
 
-enum { HEAD_BYTES = 32768, ALL_MAY_USE = 0666, PERMISSIONS = 0777 };
+enum { HEAD_BYTES = 32768, ALL_MAY_USE = 0666 };
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
@@ -147,19 +147,15 @@ static bool write_to(const view_file_content *content, int descriptor, uint64_t 
     return status == VW_OK;
 }
 
-/* As a new file would have them; those of the user's own file that is replaced. */
-static mode_t permissions_of(const char *name)
+static mode_t permissions_of_new_files(void)
 {
-    struct stat found;
-    if (lstat(name, &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == geteuid())
-        return found.st_mode & PERMISSIONS;
     mode_t mask = umask(0);
     umask(mask);
     return ALL_MAY_USE & ~mask;
 }
 
-/* Makes a new file in the folder of `name`, under a name that nobody can know beforehand, with the
- * permissions that `name` has or would get. -1: errno says why. */
+/* Makes a new file in the folder of `name`, under a name that nobody can know beforehand, for
+ * those who may use `name` or could. -1: errno says why. */
 static int open_draft(const char *name, char draft[PATH_MAX])
 {
     int length = snprintf(draft, PATH_MAX, "%.*s" DRAFT_NAME, (int)folder_length(name), name);
@@ -168,8 +164,8 @@ static int open_draft(const char *name, char draft[PATH_MAX])
         return -1;
     }
     int descriptor = mkostemp(draft, O_CLOEXEC);
-    if (descriptor >= 0)
-        (void)fchmod(descriptor, permissions_of(name)); /* else only its owner may read it */
+    if (descriptor >= 0 && !vw_keep_file_access(descriptor, name))
+        (void)fchmod(descriptor, permissions_of_new_files()); /* else only its owner may read it */
     return descriptor;
 }
 
