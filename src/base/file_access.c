@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -37,6 +36,13 @@ bool vw__file_access_is_own(const char *path)
 {
     struct stat facts;
     return look(path, &facts);
+}
+
+bool vw__file_access_may_lead(const struct stat *name, const struct stat *facts)
+{
+    bool is_same = name->st_dev == facts->st_dev && name->st_ino == facts->st_ino;
+    return is_same || (S_ISLNK(name->st_mode) && (name->st_uid == geteuid() || name->st_uid == 0 ||
+                                                  name->st_uid == facts->st_uid));
 }
 
 static bool is_without_list(int error)

@@ -32,20 +32,25 @@ bool vw__file_output_write(void *open_file, const void *bytes, size_t size_bytes
     return true;
 }
 
+/* Whether a pipe or a device is there, or a link to one that may be followed. Another link is
+ * replaced, as one to a file is. */
 static bool is_special(const char *path)
 {
-    struct stat found;
-    return stat(path, &found) == 0 && !S_ISREG(found.st_mode);
+    struct stat name, facts;
+    return lstat(path, &name) == 0 && stat(path, &facts) == 0 && !S_ISREG(facts.st_mode) &&
+           vw__file_access_may_lead(&name, &facts);
 }
 
-/* Refuses a regular file that has replaced the pipe since is_special(). */
+/* Refuses what has replaced the pipe since is_special(). */
 static vw_status open_special(const char *path, int *descriptor)
 {
-    struct stat found;
-    *descriptor = open(path, O_WRONLY | O_CLOEXEC);
+    struct stat name, facts;
+    bool is_found = lstat(path, &name) == 0;
+    *descriptor = is_found ? open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY) : -1;
     if (*descriptor < 0)
         return vw__fail(VW_ERR_FILE, "cannot open %s: %s", path, strerror(errno));
-    if (fstat(*descriptor, &found) == 0 && !S_ISREG(found.st_mode))
+    if (fstat(*descriptor, &facts) == 0 && !S_ISREG(facts.st_mode) &&
+        vw__file_access_may_lead(&name, &facts))
         return VW_OK;
     close(*descriptor);
     return vw__fail(VW_ERR_FILE, "%s is no longer a pipe or a device", path);

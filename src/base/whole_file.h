@@ -3,8 +3,8 @@
  * The content goes to a file with another name in the same folder, which is renamed at the end. A
  * program that is killed half way leaves no incomplete file under that name, and does not destroy
  * an older one. Those may use a file that replaces one of the user's who
- * could use that one: vw_keep_file_access(). A device or a pipe is written to, not
- * replaced. */
+ * could use that one: vw_keep_file_access(). A device or a pipe is written to, not replaced; so is
+ * what a link leads to, if it is such and the link is the user's, root's or its owner's. */
 #ifndef VW_BASE_WHOLE_FILE_H
 #define VW_BASE_WHOLE_FILE_H
 

@@ -6,7 +6,6 @@
 #include <grp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -237,6 +236,27 @@ static void the_list_of_the_folder_is_not_for_what_had_none(void **state)
         skip();
 }
 
+/* ---- links ----------------------------------------------------------------------------------- */
+
+static bool may_lead(mode_t kind, uid_t owner, uid_t target_owner)
+{
+    const struct stat name = {.st_ino = 1, .st_mode = kind, .st_uid = owner};
+    const struct stat facts = {.st_ino = 2, .st_mode = S_IFIFO, .st_uid = target_owner};
+    return vw__file_access_may_lead(&name, &facts);
+}
+
+static void a_link_may_lead_where_its_owner_may_lead(void **state)
+{
+    (void)state;
+    const uid_t self = geteuid(), other = self + 1, third = self + 2;
+    assert_true(may_lead(S_IFLNK, self, other));
+    assert_true(may_lead(S_IFLNK, 0, other));
+    assert_true(may_lead(S_IFLNK, other, other)); /* their own could stand there itself */
+    assert_false(may_lead(S_IFLNK, other, self));
+    assert_false(may_lead(S_IFLNK, other, third));
+    assert_false(may_lead(S_IFIFO, self, self)); /* another file by now */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +267,7 @@ int main(void)
         cmocka_unit_test(a_list_is_copied),
         cmocka_unit_test(without_the_group_a_list_leaves_access_to_the_owner_alone),
         cmocka_unit_test(the_list_of_the_folder_is_not_for_what_had_none),
+        cmocka_unit_test(a_link_may_lead_where_its_owner_may_lead),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }

@@ -91,11 +91,71 @@ static void a_pipe_whose_reader_went_is_a_status_and_stays(void **state)
     assert_int_equal(unlink("pipe"), 0);
 }
 
+/* ---- links to what is not replaced ----------------------------------------------------------- */
+
+/* How many bytes came through the pipe when `name` was written. */
+static size_t came_through(int reader, const char *name)
+{
+    char bytes[16];
+    assert_int_equal(put(name), VW_OK);
+    ssize_t count = read(reader, bytes, sizeof bytes);
+    return count > 0 ? (size_t)count : 0;
+}
+
+static void a_link_of_the_user_to_a_pipe_is_followed(void **state)
+{
+    (void)state;
+    struct stat facts;
+    assert_int_equal(mkfifo("pipe", 0600), 0);
+    assert_int_equal(symlink("pipe", "link"), 0);
+    int reader = open("pipe", O_RDWR | O_NONBLOCK);
+    assert_int_equal(came_through(reader, "link"), 5);
+    assert_true(lstat("link", &facts) == 0 && S_ISLNK(facts.st_mode));
+    close(reader);
+    assert_int_equal(unlink("link"), 0);
+    assert_int_equal(unlink("pipe"), 0);
+}
+
+static void a_link_of_somebody_else_to_a_pipe_is_replaced(void **state)
+{
+    (void)state;
+    struct stat facts;
+    if (geteuid() != 0)
+        skip(); /* only root can make a link somebody else's */
+    assert_int_equal(mkfifo("pipe", 0600), 0);
+    assert_int_equal(symlink("pipe", "link"), 0);
+    assert_int_equal(lchown("link", 4711, 4711), 0);
+    int reader = open("pipe", O_RDWR | O_NONBLOCK);
+    assert_int_equal(came_through(reader, "link"), 0);
+    assert_true(lstat("link", &facts) == 0 && S_ISREG(facts.st_mode));
+    close(reader);
+    assert_int_equal(unlink("link"), 0);
+    assert_int_equal(unlink("pipe"), 0);
+}
+
+static void the_names_of_open_files_are_followed(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"/dev/fd/%d", "/proc/self/fd/%d"};
+    for (int i = 0; i < 2; i++) {
+        int ends[2];
+        char name[64];
+        assert_int_equal(pipe(ends), 0);
+        snprintf(name, sizeof name, names[i], ends[1]);
+        assert_int_equal(came_through(ends[0], name), 5);
+        close(ends[0]);
+        close(ends[1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_that_may_not_grow_is_a_status_and_leaves_nothing),
         cmocka_unit_test(a_pipe_whose_reader_went_is_a_status_and_stays),
+        cmocka_unit_test(a_link_of_the_user_to_a_pipe_is_followed),
+        cmocka_unit_test(a_link_of_somebody_else_to_a_pipe_is_replaced),
+        cmocka_unit_test(the_names_of_open_files_are_followed),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }
