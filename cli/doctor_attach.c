@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "arguments.h"
+#include "file_guard.h"
 #include "memory_guard.h"
 #include "run_environment.h"
 
@@ -211,6 +212,7 @@ static pid_t start_asking(const doctor_attach *attach, const vw_process *process
             dup2(ends[1], STDERR_FILENO) < 0)
             _exit(127);
         memory_guard_lift();
+        file_guard_lift();
         execl(process->executable, process->executable, "-I", "-S", "-c", code, number, script,
               (char *)NULL);
         dprintf(STDERR_FILENO, "%s\n", strerror(errno));

@@ -18,6 +18,7 @@
 #include "arguments.h" /* arguments_refuse, arguments_nearest */
 #include "command.h"
 #include "common_options.h"
+#include "file_guard.h"
 #include "help.h"
 #include "memory_guard.h"
 #include "safe_print.h"
@@ -586,6 +587,8 @@ static int run_command(int argc, char **argv)
     }
     if (!chosen->runs_another && !common_options_take(&argc, argv, chosen))
         return EXIT_WRONG_USAGE;
+    if (chosen->runs_another)
+        file_guard_lift(); /* it sees to signals itself */
     if (chosen->reads_files)
         memory_guard_set();
     if (!chosen->has_sparse_tables)
@@ -618,6 +621,7 @@ static int run_program(int argc, char **argv)
 int main(int argc, char **argv)
 {
     terminal_hold_streams();
+    file_guard_set();
     setlocale(LC_CTYPE, ""); /* which characters a terminal shows; numbers stay as in C */
     return terminal_finish(run_program(argc, argv));
 }

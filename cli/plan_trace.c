@@ -15,6 +15,7 @@
 #include "vramwise/plan.h"
 
 #include "command.h"
+#include "file_guard.h"
 #include "left_folders.h"
 #include "memory_guard.h"
 #include "recording_command.h"
@@ -234,7 +235,9 @@ static int run_python(char *const *words, int *ended)
     fflush(NULL);
     take_signals(&before);
     memory_guard_lift(); /* the script's business */
+    file_guard_lift();
     int error = spawn(words, &before, &process);
+    file_guard_set();
     memory_guard_set();
     if (error == 0)
         started = process;

@@ -2,14 +2,12 @@
 #include "report_table.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "report_output.h"
-#include "view_file.h" /* view_file_look, view_file_open_draft */
+#include "view_file.h" /* view_file_look, view_file_put */
 
 #ifdef VW_HAS_SQLITE
 #include <sqlite3.h>
@@ -303,10 +301,10 @@ bool report_table_check(const char *command_name, const char *name)
     return false;
 }
 
-/* All in one transaction: without a journal, since nobody sees the file before it is complete. */
+/* All in one transaction. */
 static void fill(row_writer *out, const vw_fleet_report *report)
 {
-    run_sql(out, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN;");
+    run_sql(out, "BEGIN;");
     run_sql(out, schema);
     put_jobs(out, report);
     put_ranks(out, report);
@@ -318,27 +316,50 @@ static void fill(row_writer *out, const vw_fleet_report *report)
     run_sql(out, "COMMIT;");
 }
 
+/* The bytes of a whole SQLite file. */
+typedef struct table_bytes {
+    unsigned char *bytes; /* NULL: there are none; free with sqlite3_free() */
+    size_t size_bytes;
+} table_bytes;
+
+static int make_bytes(const vw_fleet_report *report, table_bytes *made)
+{
+    row_writer out = {.file = NULL};
+    sqlite3_int64 size_bytes = 0;
+    note(&out, sqlite3_open(":memory:", &out.file));
+    fill(&out, report);
+    if (out.result == SQLITE_OK) {
+        made->bytes = sqlite3_serialize(out.file, "main", &size_bytes, 0);
+        note(&out, made->bytes != NULL ? SQLITE_OK : SQLITE_NOMEM);
+        made->size_bytes = (size_t)size_bytes;
+    }
+    (void)sqlite3_close(out.file);
+    return out.result;
+}
+
+static vw_status write_bytes(const void *made, const vw_output *output)
+{
+    const table_bytes *table = made;
+    return output->write(output->context, (const char *)table->bytes, table->size_bytes)
+               ? VW_OK
+               : VW_ERR_FILE;
+}
+
+/* The table is made in memory: SQLite opens files by name, and whoever may write to the folder
+ * could have another file of the user's there by then. */
 bool report_table_write(const char *command_name, const vw_fleet_report *report, const char *name)
 {
-    char draft[PATH_MAX];
-    row_writer out = {.file = NULL};
-    int descriptor = view_file_open_draft(name, draft);
-    if (descriptor < 0) {
-        (void)report_output_fail(command_name, name, strerror(errno));
-        return false;
-    }
-    close(descriptor);
-    note(&out, sqlite3_open_v2(draft, &out.file, SQLITE_OPEN_READWRITE, NULL));
-    fill(&out, report);
-    if (out.result != SQLITE_OK)
-        (void)report_output_fail(command_name, name, sqlite3_errstr(out.result));
-    (void)sqlite3_close(out.file);
-    if (out.result == SQLITE_OK && rename(draft, name) == 0)
-        return true;
-    if (out.result == SQLITE_OK)
-        (void)report_output_fail(command_name, name, strerror(errno));
-    (void)unlink(draft);
-    return false;
+    table_bytes made = {.bytes = NULL};
+    const view_file_content content = {&made, write_bytes};
+    uint64_t size_bytes;
+    int result = make_bytes(report, &made);
+    bool is_written =
+        result == SQLITE_OK && view_file_put(&content, name, VIEW_PLACE_FREE, false, &size_bytes);
+    if (!is_written)
+        (void)report_output_fail(command_name, name,
+                                 result != SQLITE_OK ? sqlite3_errstr(result) : strerror(errno));
+    sqlite3_free(made.bytes);
+    return is_written;
 }
 
 #else

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "file_guard.h"
 #include "memory_guard.h"
 
 static bool is_set(const char *name)
@@ -53,6 +54,7 @@ static void become_browser(const char *name, const char *target)
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     be_quiet();
     memory_guard_lift();
+    file_guard_lift();
     execlp(name, name, target, (char *)NULL);
     _exit(127);
 }

@@ -14,7 +14,7 @@
 #define NAME_OF_NO_FILE "vramwise-view" ENDING
 #define DRAFT_NAME ".vramwise-view.XXXXXX"
 
-enum { HEAD_BYTES = 32768, ALL_MAY_USE = 0666, PERMISSIONS = 0777 };
+enum { HEAD_BYTES = 32768, ALL_MAY_USE = 0666 };
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
@@ -147,18 +147,16 @@ static bool write_to(const view_file_content *content, int descriptor, uint64_t 
     return status == VW_OK;
 }
 
-/* As a new file would have them; those of the user's own file that is replaced. */
-static mode_t permissions_of(const char *name)
+static mode_t permissions_of_new_files(void)
 {
-    struct stat found;
-    if (lstat(name, &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == geteuid())
-        return found.st_mode & PERMISSIONS;
     mode_t mask = umask(0);
     umask(mask);
     return ALL_MAY_USE & ~mask;
 }
 
-int view_file_open_draft(const char *name, char draft[PATH_MAX])
+/* Makes a new file in the folder of `name`, under a name that nobody can know beforehand, for
+ * those who may use `name` or could. -1: errno says why. */
+static int open_draft(const char *name, char draft[PATH_MAX])
 {
     int length = snprintf(draft, PATH_MAX, "%.*s" DRAFT_NAME, (int)folder_length(name), name);
     if (length < 0 || length >= PATH_MAX) {
@@ -166,15 +164,15 @@ int view_file_open_draft(const char *name, char draft[PATH_MAX])
         return -1;
     }
     int descriptor = mkostemp(draft, O_CLOEXEC);
-    if (descriptor >= 0)
-        (void)fchmod(descriptor, permissions_of(name)); /* else only its owner may read it */
+    if (descriptor >= 0 && !vw_keep_file_access(descriptor, name))
+        (void)fchmod(descriptor, permissions_of_new_files()); /* else only its owner may read it */
     return descriptor;
 }
 
 static bool write_draft(const view_file_content *content, const char *name, uint64_t *size_bytes)
 {
     char draft[PATH_MAX];
-    int descriptor = view_file_open_draft(name, draft);
+    int descriptor = open_draft(name, draft);
     if (descriptor < 0)
         return false;
     if (write_to(content, descriptor, size_bytes) && rename(draft, name) == 0)
@@ -185,8 +183,8 @@ static bool write_draft(const view_file_content *content, const char *name, uint
     return false;
 }
 
-/* What would end the program waits until no draft is left behind. A file that may not grow is an
- * error of writing. */
+/* What would end the program waits until no draft is left behind; file_guard.h sees to a file that
+ * may not grow. */
 static bool write_and_rename(const view_file_content *content, const char *name,
                              uint64_t *size_bytes)
 {
@@ -196,7 +194,6 @@ static bool write_and_rename(const view_file_content *content, const char *name,
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
         sigaddset(&ending, signals[i]);
     (void)sigprocmask(SIG_BLOCK, &ending, &before);
-    (void)signal(SIGXFSZ, SIG_IGN);
     bool is_written = write_draft(content, name, size_bytes);
     int reason = errno;
     (void)sigprocmask(SIG_SETMASK, &before, NULL);

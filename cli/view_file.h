@@ -43,10 +43,6 @@ typedef struct view_file_content {
     vw_status (*write)(const void *made, const vw_output *output);
 } view_file_content;
 
-/* Makes a new file in the folder of `name`, under a name that nobody can know beforehand, with the
- * permissions that `name` has or would get. -1: errno says why. */
-int view_file_open_draft(const char *name, char draft[PATH_MAX]);
-
 /* Writes a page to `name`, which is one of the first four. If `name` is a symbolic
  * link, the page goes where it leads with `follows_link`, and replaces the link without. Links may
  * be followed only if the user has chosen the name: anybody who can write to the folder can have

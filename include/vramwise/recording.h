@@ -112,10 +112,11 @@ VW_API VW_MUST_CHECK vw_status vw_recorder_get_counts(const vw_recorder *recorde
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* Writes the recording to a file, which appears under its name when it is complete. An existing
- * file is replaced; a device or a pipe is written to. The events and the state of the pool are of
- * one instant: the pool waits while they are copied (some milliseconds for a million events), but
- * not while they are written. `pool` is the one the recorder is attached to. As in PyTorch the
- * pool's history then has an event "snapshot", which later recordings show.
+ * file is replaced; a device or a pipe is written to, also through a link of this user's or root's.
+ * The events and the state of the pool are of one instant: the pool waits while they are copied
+ * (some milliseconds for a million events), but not while they are written. `pool` is the one the
+ * recorder is attached to. As in PyTorch the pool's history then has an event "snapshot", which
+ * later recordings show.
  *
  * VW_ERR_FILE          the file cannot be made or written; vw_last_error() has the system's reason
  * VW_ERR_WRONG_STATE   not attached to that pool, or no longer its listener

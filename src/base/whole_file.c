@@ -9,14 +9,17 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file_access.h"
 #include "base/host_memory.h"
+#include "base/signal_guard.h"
+#include "vramwise/output.h" /* vw_keep_file_access */
 
 bool vw__file_output_write(void *open_file, const void *bytes, size_t size_bytes)
 {
     vw__file_output *file = open_file;
     const char *next = bytes;
     while (size_bytes != 0) {
-        ssize_t written = write(file->descriptor, next, size_bytes);
+        ssize_t written = vw__signal_guard_write(file->descriptor, next, size_bytes);
         if (written < 0 && errno == EINTR)
             continue;
         if (written <= 0) {
@@ -29,20 +32,25 @@ bool vw__file_output_write(void *open_file, const void *bytes, size_t size_bytes
     return true;
 }
 
+/* Whether a pipe or a device is there, or a link to one that may be followed. Another link is
+ * replaced, as one to a file is. */
 static bool is_special(const char *path)
 {
-    struct stat found;
-    return stat(path, &found) == 0 && !S_ISREG(found.st_mode);
+    struct stat name, facts;
+    return lstat(path, &name) == 0 && stat(path, &facts) == 0 && !S_ISREG(facts.st_mode) &&
+           vw__file_access_may_lead(&name, &facts);
 }
 
-/* Refuses a regular file that has replaced the pipe since is_special(). */
+/* Refuses what has replaced the pipe since is_special(). */
 static vw_status open_special(const char *path, int *descriptor)
 {
-    struct stat found;
-    *descriptor = open(path, O_WRONLY | O_CLOEXEC);
+    struct stat name, facts;
+    bool is_found = lstat(path, &name) == 0;
+    *descriptor = is_found ? open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY) : -1;
     if (*descriptor < 0)
         return vw__fail(VW_ERR_FILE, "cannot open %s: %s", path, strerror(errno));
-    if (fstat(*descriptor, &found) == 0 && !S_ISREG(found.st_mode))
+    if (fstat(*descriptor, &facts) == 0 && !S_ISREG(facts.st_mode) &&
+        vw__file_access_may_lead(&name, &facts))
         return VW_OK;
     close(*descriptor);
     return vw__fail(VW_ERR_FILE, "%s is no longer a pipe or a device", path);
@@ -52,30 +60,20 @@ enum {
     MOST_SUFFIX_BYTES = 40,
     MOST_NAMES_TRIED = 100,
     ALL_MAY_USE = 0666, /* as far as the umask lets them */
-    PERMISSIONS = 0777,
+    OWNER_MAY_USE = 0600,
 };
 
-/* Finds the permissions of the user's own file that is replaced. */
-static bool find_permissions(const char *path, mode_t *permissions)
-{
-    struct stat found;
-    if (lstat(path, &found) != 0 || !S_ISREG(found.st_mode) || found.st_uid != geteuid())
-        return false;
-    *permissions = found.st_mode & PERMISSIONS;
-    return true;
-}
-
-/* Makes a file in the folder of `path`, and stores its name. It has the permissions of the file
- * that it replaces, or those of a new file; never more than these, not even for a moment. */
+/* Makes a file in the folder of `path`, and stores its name. Those may use it who may use the file
+ * that it replaces, or a new file; never anybody else, not even for a moment. */
 static vw_status open_beside(const char *path, char *name, size_t name_bytes, int *descriptor)
 {
-    mode_t permissions = ALL_MAY_USE;
-    const bool is_known = find_permissions(path, &permissions);
+    const bool replaces = vw__file_access_is_own(path);
     for (int i = 0; i < MOST_NAMES_TRIED; i++) {
         snprintf(name, name_bytes, "%s.%ld-%d.part", path, (long)getpid(), i);
-        *descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, permissions);
-        if (*descriptor >= 0 && is_known)
-            (void)fchmod(*descriptor, permissions); /* also what the umask has taken */
+        *descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                           replaces ? OWNER_MAY_USE : ALL_MAY_USE);
+        if (*descriptor >= 0 && replaces)
+            (void)vw_keep_file_access(*descriptor, path); /* else its owner may use it */
         if (*descriptor >= 0)
             return VW_OK;
         if (errno != EEXIST)

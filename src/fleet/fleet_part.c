@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/human_units.h"
+#include "base/signal_guard.h"
 #include "ranks/rank_files.h" /* vw__ranks_make_room */
 
 const vw__fleet_part_form vw__fleet_part_of_report = {"vramwise part 2\n", "/report.part", "report",
@@ -327,7 +328,7 @@ static vw_status read_magic(const vw__fleet_part_form *form, int descriptor, boo
 static vw_status begin_anew(const vw__fleet_part_form *form, int descriptor)
 {
     if (ftruncate(descriptor, 0) != 0 ||
-        pwrite(descriptor, form->magic, MAGIC_BYTES, 0) != MAGIC_BYTES)
+        vw__signal_guard_write_at(descriptor, form->magic, MAGIC_BYTES, 0) != MAGIC_BYTES)
         return vw__fail(VW_ERR_FILE, "%s", strerror(errno));
     return VW_OK;
 }
@@ -456,8 +457,8 @@ static vw_status write_piece(vw__fleet_parts *parts, vw__byte_buffer *piece)
     if (has_failed)
         return vw__fail_host_memory(FRONT_BYTES, "a record");
     for (size_t done = 0; done < size_bytes;) {
-        ssize_t count =
-            pwrite(descriptor, piece->bytes + done, size_bytes - done, (off_t)(parts->end + done));
+        ssize_t count = vw__signal_guard_write_at(descriptor, piece->bytes + done,
+                                                  size_bytes - done, parts->end + done);
         if (count < 0 && errno == EINTR)
             continue;
         if (count <= 0)

@@ -7,13 +7,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/file.h> /* flock */
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/checked_math.h"
@@ -21,6 +19,7 @@
 #include "base/error.h"
 #include "base/fork_guard.h"
 #include "base/host_memory.h"
+#include "base/signal_guard.h"
 #include "base/struct_size.h"
 #include "vramwise/version.h"
 
@@ -82,25 +81,16 @@ static vw_status fail_file(const char *what, const char *path, int reason)
     return vw__fail(VW_ERR_FILE, "%s %s: %s", what, path, strerror(reason));
 }
 
-/* Makes the file `size_bytes` long if that is not 0, and claims a part of it. A file larger than
- * `ulimit -f` raises a signal that ends programs; here it becomes a return value. The program's
- * signals wait meanwhile: shared memory gives the claim up when one comes. */
+/* Makes the file `size_bytes` long if that is not 0, and claims a part of it. 0, or why there is no
+ * room. */
 static int take_room(int file, off_t size_bytes, off_t offset, off_t claimed_bytes)
 {
-    const struct timespec at_once = {0};
-    sigset_t every, too_large, before, waiting;
-    sigfillset(&every);
-    sigemptyset(&too_large);
-    sigaddset(&too_large, SIGXFSZ);
-    (void)sigpending(&waiting);
-    if (pthread_sigmask(SIG_SETMASK, &every, &before) != 0)
-        return EAGAIN;
+    vw__signal_guard guard;
+    vw__signal_guard_begin(&guard, VW__SIGNAL_GUARD_EVERY);
     int reason = size_bytes != 0 && ftruncate(file, size_bytes) != 0 ? errno : 0;
     if (reason == 0)
         reason = posix_fallocate(file, offset, claimed_bytes);
-    if (reason == EFBIG && !sigismember(&waiting, SIGXFSZ)) /* not somebody else's */
-        (void)sigtimedwait(&too_large, NULL, &at_once);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    vw__signal_guard_end(&guard, reason);
     return reason;
 }
 

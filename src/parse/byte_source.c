@@ -22,6 +22,7 @@
 
 #include "base/checked_math.h" /* vw__min_u64 */
 #include "base/error.h"
+#include "base/file_access.h"
 #include "base/host_memory.h"
 
 #include "parse/decompress.h"
@@ -397,21 +398,12 @@ static vw_status check_kind(const vw__byte_source *source, const struct stat *fa
     return VW_OK;
 }
 
-/* `name` was found in a folder; `facts` are what was opened. A link is compared as it was when that
- * was opened, or changed since, which is refused too. */
-static bool leads_where_it_may(const struct stat *name, const struct stat *facts)
-{
-    bool is_same = name->st_dev == facts->st_dev && name->st_ino == facts->st_ino;
-    return is_same || (S_ISLNK(name->st_mode) && (name->st_uid == geteuid() || name->st_uid == 0 ||
-                                                  name->st_uid == facts->st_uid));
-}
-
 static vw_status check_found(const vw__byte_source *source, const struct stat *name,
                              const struct stat *facts)
 {
     if (!S_ISREG(facts->st_mode))
         return vw__fail(VW_ERR_FILE, "%s: expected a plain file", source->name);
-    return leads_where_it_may(name, facts)
+    return vw__file_access_may_lead(name, facts)
                ? VW_OK
                : vw__fail(VW_ERR_FILE, "%s: a link of user %lu to a file of user %lu", source->name,
                           (unsigned long)name->st_uid, (unsigned long)facts->st_uid);
@@ -437,7 +429,7 @@ static int enter(int above, const char *path, size_t path_bytes)
 {
     struct stat name, facts;
     int folder = open_folder(above, path, path_bytes, &name), reason = errno;
-    if (folder >= 0 && (fstat(folder, &facts) != 0 || !leads_where_it_may(&name, &facts))) {
+    if (folder >= 0 && (fstat(folder, &facts) != 0 || !vw__file_access_may_lead(&name, &facts))) {
         reason = ELOOP;
         close(folder);
         folder = -1;

@@ -13,8 +13,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +23,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "base/signal_guard.h"
 
 #define BUFFER_BYTES (UINT64_C(16) << 20)
 
@@ -59,19 +58,17 @@ static vw_status take_buffer(file_store *store, uint64_t tape_bytes)
                : vw__fail_host_memory(store->buffer_bytes, "a buffer to park through");
 }
 
-/* 0, or why there is no room. Signals wait meanwhile: some file systems give the claim up when one
- * comes. */
+/* 0, or why there is no room. */
 static int claim_room(int file, uint64_t size_bytes)
 {
-    sigset_t every, before;
-    sigfillset(&every);
-    (void)pthread_sigmask(SIG_SETMASK, &every, &before);
+    vw__signal_guard guard;
+    vw__signal_guard_begin(&guard, VW__SIGNAL_GUARD_EVERY);
     int reason = fallocate(file, 0, 0, (off_t)size_bytes) == 0 ? 0 : errno;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    vw__signal_guard_end(&guard, reason);
     return reason;
 }
 
-/* A file larger than `ulimit -f` would raise a signal that ends programs. */
+/* `ulimit -f` is looked at beforehand, for a message with both sizes. */
 static vw_status begin(void *context, uint64_t size_bytes)
 {
     file_store *store = context;
@@ -92,8 +89,8 @@ static vw_status begin(void *context, uint64_t size_bytes)
 static vw_status write_all(const file_store *store, uint64_t offset, uint64_t size_bytes)
 {
     for (uint64_t done = 0; done < size_bytes;) {
-        ssize_t written = pwrite(store->file, (const char *)store->buffer + done,
-                                 (size_t)(size_bytes - done), (off_t)(offset + done));
+        ssize_t written = vw__signal_guard_write_at(store->file, (const char *)store->buffer + done,
+                                                    (size_t)(size_bytes - done), offset + done);
         if (written < 0 && errno != EINTR)
             return fail("writing", errno);
         done += written > 0 ? (uint64_t)written : 0;

@@ -28,6 +28,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/signal_guard.h"
 #include "base/struct_size.h"
 #include "live/page_layout.h"
 #include "watch/job_holder.h"
@@ -86,7 +87,8 @@ typedef enum outcome { PUT_DOWN, NAME_IS_TAKEN, FAILED } outcome; /* FAILED: err
 static bool is_written(int file, const vw__page_request *request)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    return pwrite(file, request, sizeof *request, 0) == (ssize_t)sizeof *request &&
+    return vw__signal_guard_write_at(file, request, sizeof *request, 0) ==
+               (ssize_t)sizeof *request &&
            fcntl(file, F_OFD_SETLK, &lock) == 0;
 }
 

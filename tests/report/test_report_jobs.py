@@ -5,10 +5,12 @@ A method's name is the sentence that is true when it passes. Nothing depends on 
 what never ends.
 """
 import csv
+import ctypes
 import io
 import json
 import os
 import pathlib
+import resource
 import signal
 import sqlite3
 import struct
@@ -24,6 +26,31 @@ FLEET = test_report.FLEET
 GENUINE = RECORDINGS / "doctor/oom_genuine.pickle.xz"
 
 DAY_US = 86_400_000_000
+NOBODY = 65534
+IN_OPEN, IN_CLOSE_WRITE = 0x20, 0x08
+
+
+def inotify_names(folder, work) -> list:
+    """The names of files that were opened in `folder` during the work, once for each time."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    watch = libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        if watch < 0 or libc.inotify_add_watch(watch, os.fsencode(folder), IN_OPEN | IN_CLOSE_WRITE) < 0:
+            raise unittest.SkipTest("no inotify here")
+        work()
+        try:
+            events = os.read(watch, 1 << 20)
+        except BlockingIOError:
+            events = b""
+    finally:
+        os.close(watch)
+    names, at = [], 0
+    while at < len(events):
+        mask, _, length = struct.unpack_from("III", events, at + 4)
+        if mask & IN_OPEN:
+            names.append(os.fsdecode(events[at + 16:at + 16 + length].rstrip(b"\0")))
+        at += 16 + length
+    return names
 
 
 class JobsCase(ReportCase):
@@ -285,6 +312,37 @@ class Tables(JobsCase):
                                "report", "--jobs", "jobs", "-o", "all.sqlite"], cwd=self.here, capture_output=True,
                               text=True, timeout=100, check=False)
         self.assertEqual(done.returncode, 1, done.stderr)
+
+    def test_its_draft_is_opened_once_so_that_no_link_can_take_its_place(self):
+        self.put_jobs()
+        opened = inotify_names(self.here, lambda: self.report("--jobs", "jobs", "-o", "all.sqlite"))
+        self.assertEqual(len([name for name in opened if name.startswith(".")]), 1, opened)
+        self.assertTrue((self.here / "all.sqlite").exists())
+
+    @unittest.skipUnless(os.geteuid() == 0, "root can become a user whom permissions hold")
+    def test_neither_a_table_that_is_read_only_nor_the_umask_keeps_it_from_being_written(self):
+        self.put_jobs()
+        self.here.chmod(0o755)
+        place = self.here / "place"
+        place.mkdir()
+        os.chown(place, NOBODY, NOBODY)
+        for umask, mode in (0o333, 0o444), (0o022, 0o444):  # the second one replaces the first
+            done = self.report("--jobs", "jobs", "-o", "place/all.sqlite", umask=umask, user=NOBODY, group=NOBODY,
+                               extra_groups=[])
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertEqual((place / "all.sqlite").stat().st_mode & 0o777, mode)
+
+    def test_where_files_may_not_grow_there_is_an_error_and_no_draft(self):
+        self.put_jobs()
+        before = sorted(os.listdir(self.here))
+        for arguments in ("-o", "all.sqlite"), ("-o", "all.html"), ("--state", "state"), ("--json",):
+            with self.subTest(arguments), (self.here / "said").open("wb") as said:
+                done = subprocess.run([test_report.PROGRAM, "report", "--jobs", "jobs", *arguments], cwd=self.here,
+                                      stdout=said, stderr=subprocess.PIPE, text=True, timeout=100, check=False,
+                                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertIn("File too large", done.stderr)
+        self.assertEqual(sorted(set(os.listdir(self.here)) - {"said", "state"}), before)
 
     def test_a_pipe_in_place_of_a_part_keeps_nobody_waiting(self):
         self.put_jobs()
