@@ -12,6 +12,8 @@
 #ifdef VW_HAS_SQLITE
 #include <sqlite3.h>
 
+#include "sqlite_memory.h"
+
 /* In every file: tells ours from others. "vram" */
 #define APPLICATION_ID 0x7672616d
 #define APPLICATION_ID_OFFSET 68 /* in an SQLite file, highest byte first */
@@ -316,40 +318,26 @@ static void fill(row_writer *out, const vw_fleet_report *report)
     run_sql(out, "COMMIT;");
 }
 
-/* The bytes of a whole SQLite file. */
-typedef struct table_bytes {
-    unsigned char *bytes; /* NULL: there are none; free with sqlite3_free() */
-    size_t size_bytes;
-} table_bytes;
-
-static int make_bytes(const vw_fleet_report *report, table_bytes *made)
+static int make_bytes(const vw_fleet_report *report, sqlite_memory *made)
 {
     row_writer out = {.file = NULL};
-    sqlite3_int64 size_bytes = 0;
-    note(&out, sqlite3_open(":memory:", &out.file));
+    note(&out, sqlite_memory_open(made, &out.file));
     fill(&out, report);
-    if (out.result == SQLITE_OK) {
-        made->bytes = sqlite3_serialize(out.file, "main", &size_bytes, 0);
-        note(&out, made->bytes != NULL ? SQLITE_OK : SQLITE_NOMEM);
-        made->size_bytes = (size_t)size_bytes;
-    }
-    (void)sqlite3_close(out.file);
+    note(&out, sqlite3_close(out.file));
     return out.result;
 }
 
 static vw_status write_bytes(const void *made, const vw_output *output)
 {
-    const table_bytes *table = made;
+    const sqlite_memory *table = made;
     return output->write(output->context, (const char *)table->bytes, table->size_bytes)
                ? VW_OK
                : VW_ERR_FILE;
 }
 
-/* The table is made in memory: SQLite opens files by name, and whoever may write to the folder
- * could have another file of the user's there by then. */
 bool report_table_write(const char *command_name, const vw_fleet_report *report, const char *name)
 {
-    table_bytes made = {.bytes = NULL};
+    sqlite_memory made = {.bytes = NULL};
     const view_file_content content = {&made, write_bytes};
     uint64_t size_bytes;
     int result = make_bytes(report, &made);
