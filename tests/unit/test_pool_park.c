@@ -437,6 +437,43 @@ static void parking_needs_a_safe_moment_and_a_promise_or_a_guard(void **state)
     vw_test_patterns_close(&p);
 }
 
+typedef struct capturer {
+    vw_test_pool *t;
+    int entered;
+} capturer;
+
+/* As another thread does meanwhile. */
+static bool enter_while_a_capture_begins(void *context)
+{
+    capturer *c = context;
+    c->entered++;
+    return vw_private_pool_begin(c->t->pool, graph_id, NULL, NULL) == VW_OK &&
+           vw_device_set_capturing(c->t->device, 0, true) == VW_OK;
+}
+
+static void leave(void *context)
+{
+    ((capturer *)context)->entered--;
+}
+
+static void a_capture_that_begins_while_a_safe_point_is_sought_goes_on(void **state)
+{
+    (void)state;
+    vw_test_patterns p;
+    capturer c = {.t = &p.t};
+    vw_test_patterns_open(
+        &p, &(vw_test_pool_setup){.engine = "vramwise",
+                                  .capacity_bytes = 96 * MIB,
+                                  .on_host = true,
+                                  .safe_point = {enter_while_a_capture_begins, leave, &c}});
+    vw_test_hold(&p, 20 * MIB, 0);
+    vw_test_refused(&p.t, vw_pool_park(p.t.pool, &promised, NULL), VW_ERR_WRONG_STATE);
+    assert_int_equal(c.entered, 0);
+    assert_int_equal(vw_device_set_capturing(p.t.device, 0, false), VW_OK);
+    vw_test_ok(&p.t, vw_private_pool_end(p.t.pool, graph_id));
+    vw_test_patterns_close(&p);
+}
+
 typedef struct guard_calls {
     int held;
     bool refuses;
@@ -1044,6 +1081,7 @@ int main(void)
         cmocka_unit_test(a_parked_region_stays_in_reach_and_the_rest_goes_on),
         cmocka_unit_test(nothing_of_a_parked_region_is_lent),
         cmocka_unit_test(a_region_without_data_serves_nobody_else),
+        cmocka_unit_test(a_capture_that_begins_while_a_safe_point_is_sought_goes_on),
         cmocka_unit_test(free_memory_of_a_graph_in_a_region_stays),
         cmocka_unit_test(a_region_without_data_is_dropped),
         cmocka_unit_test(regions_and_the_whole_pool_park_one_in_the_other),

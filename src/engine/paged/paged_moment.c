@@ -119,7 +119,12 @@ static bool enter_safe_point(vw__paged_engine *engine)
 
 bool vw__paged_begin_moment(vw__paged_engine *engine)
 {
-    return !is_any_stream_captured(engine) && enter_safe_point(engine);
+    if (is_any_stream_captured(engine) || !enter_safe_point(engine))
+        return false;
+    if (!is_any_stream_captured(engine))
+        return true;
+    vw__paged_end_moment(engine); /* a capture began while the owner was asked */
+    return false;
 }
 
 void vw__paged_end_moment(vw__paged_engine *engine)
