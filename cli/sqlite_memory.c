@@ -1,9 +1,9 @@
 /* sqlite_memory.c - see sqlite_memory.h. */
-#ifdef VW_HAS_SQLITE
-#include "sqlite_memory.h"
-
 #include <stdint.h>
 #include <string.h>
+
+#ifdef VW_HAS_SQLITE
+#include "sqlite_memory.h"
 
 #define NAME "vramwise-memory"
 
