@@ -19,24 +19,35 @@ void vw__signal_guard_begin(vw__signal_guard *guard, vw__signal_guard_scope scop
     (void)sigpending(&guard->waiting);
 }
 
-/* The signal of this thread that a failed write has raised. 0: none. */
-static int raised_by(int reason)
+enum { CUT_SHORT = -1 }; /* a reader that goes meanwhile raises a signal, too */
+
+static void take_away(const vw__signal_guard *guard, int raised)
 {
-    return reason == EFBIG ? SIGXFSZ : reason == EPIPE ? SIGPIPE : 0;
+    const struct timespec at_once = {0};
+    sigset_t taken;
+    if (sigismember(&guard->waiting, raised))
+        return;
+    (void)sigemptyset(&taken);
+    (void)sigaddset(&taken, raised);
+    (void)sigtimedwait(&taken, NULL, &at_once); /* none comes where it is ignored */
 }
 
 void vw__signal_guard_end(const vw__signal_guard *guard, int reason)
 {
-    const struct timespec at_once = {0};
-    const int kept_errno = errno, raised = raised_by(reason);
-    if (raised != 0 && !sigismember(&guard->waiting, raised)) {
-        sigset_t taken;
-        (void)sigemptyset(&taken);
-        (void)sigaddset(&taken, raised);
-        (void)sigtimedwait(&taken, NULL, &at_once); /* none comes where it is ignored */
-    }
+    const int kept_errno = errno;
+    if (reason == EFBIG || reason == CUT_SHORT)
+        take_away(guard, SIGXFSZ);
+    if (reason == EPIPE || reason == CUT_SHORT)
+        take_away(guard, SIGPIPE);
     (void)pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
     errno = kept_errno;
+}
+
+static int reason_of(ssize_t written, size_t size_bytes)
+{
+    if (written < 0)
+        return errno;
+    return (size_t)written < size_bytes ? CUT_SHORT : 0;
 }
 
 ssize_t vw__signal_guard_write(int file, const void *bytes, size_t size_bytes)
@@ -44,7 +55,7 @@ ssize_t vw__signal_guard_write(int file, const void *bytes, size_t size_bytes)
     vw__signal_guard guard;
     vw__signal_guard_begin(&guard, VW__SIGNAL_GUARD_RAISED);
     ssize_t written = write(file, bytes, size_bytes);
-    vw__signal_guard_end(&guard, written < 0 ? errno : 0);
+    vw__signal_guard_end(&guard, reason_of(written, size_bytes));
     return written;
 }
 
@@ -53,6 +64,6 @@ ssize_t vw__signal_guard_write_at(int file, const void *bytes, size_t size_bytes
     vw__signal_guard guard;
     vw__signal_guard_begin(&guard, VW__SIGNAL_GUARD_RAISED);
     ssize_t written = pwrite(file, bytes, size_bytes, (off_t)offset);
-    vw__signal_guard_end(&guard, written < 0 ? errno : 0);
+    vw__signal_guard_end(&guard, reason_of(written, size_bytes));
     return written;
 }

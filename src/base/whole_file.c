@@ -32,13 +32,23 @@ bool vw__file_output_write(void *open_file, const void *bytes, size_t size_bytes
     return true;
 }
 
+/* /dev/stdout and its like, whoever made the link: in some containers that is nobody we know. */
+static bool leads_to_own_stream(const char *path)
+{
+    static const char streams[] = "/proc/self/fd/";
+    char target[sizeof streams + 1];
+    const ssize_t length = readlink(path, target, sizeof target);
+    return length == (ssize_t)sizeof streams && memcmp(target, streams, sizeof streams - 1) == 0 &&
+           target[sizeof streams - 1] >= '0' && target[sizeof streams - 1] <= '2';
+}
+
 /* Whether a pipe or a device is there, or a link to one that may be followed. Another link is
  * replaced, as one to a file is. */
 static bool is_special(const char *path)
 {
     struct stat name, facts;
     return lstat(path, &name) == 0 && stat(path, &facts) == 0 && !S_ISREG(facts.st_mode) &&
-           vw__file_access_may_lead(&name, &facts);
+           (vw__file_access_may_lead(&name, &facts) || leads_to_own_stream(path));
 }
 
 /* Refuses what has replaced the pipe since is_special(). */
@@ -50,7 +60,7 @@ static vw_status open_special(const char *path, int *descriptor)
     if (*descriptor < 0)
         return vw__fail(VW_ERR_FILE, "cannot open %s: %s", path, strerror(errno));
     if (fstat(*descriptor, &facts) == 0 && !S_ISREG(facts.st_mode) &&
-        vw__file_access_may_lead(&name, &facts))
+        (vw__file_access_may_lead(&name, &facts) || leads_to_own_stream(path)))
         return VW_OK;
     close(*descriptor);
     return vw__fail(VW_ERR_FILE, "%s is no longer a pipe or a device", path);

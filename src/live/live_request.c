@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/signal_guard.h"
+
 /* Private, plain, and put down by this user. */
 static bool is_trusted(const struct stat *facts)
 {
@@ -77,8 +79,8 @@ void vw__live_answer(const vw__live_request *request, vw_status status, uint64_t
     snprintf(answer.text, sizeof answer.text, "%s", status != VW_OK ? text : "");
     const char *bytes = (const char *)&answer;
     size_t head = sizeof answer.magic;
-    if (pwrite(request->file, bytes + head, sizeof answer - head,
-               (off_t)(VW__PAGE_ANSWER_OFFSET + head)) == (ssize_t)(sizeof answer - head))
-        (void)!pwrite(request->file, bytes, head, VW__PAGE_ANSWER_OFFSET);
+    if (vw__signal_guard_write_at(request->file, bytes + head, sizeof answer - head,
+                                  VW__PAGE_ANSWER_OFFSET + head) == (ssize_t)(sizeof answer - head))
+        (void)vw__signal_guard_write_at(request->file, bytes, head, VW__PAGE_ANSWER_OFFSET);
     close(request->file);
 }

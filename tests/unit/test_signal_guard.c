@@ -69,6 +69,39 @@ static void a_pipe_without_a_reader_is_an_error(void **state)
     assert_int_equal(end_of_child(write_to_nobody), 0);
 }
 
+static void *read_a_little(void *end)
+{
+    char byte;
+    usleep(1000); /* most often the write has begun */
+    (void)!read(*(int *)end, &byte, 1);
+    close(*(int *)end);
+    return NULL;
+}
+
+/* What was written by then counts, and the signal comes all the same. */
+static int write_while_the_reader_goes(void)
+{
+    static char bytes[1 << 20];
+    for (int i = 0; i < 20; i++) {
+        int ends[2];
+        pthread_t reader;
+        if (pipe(ends) != 0 || pthread_create(&reader, NULL, read_a_little, &ends[0]) != 0)
+            return 1;
+        ssize_t written = vw__signal_guard_write(ends[1], bytes, sizeof bytes);
+        pthread_join(reader, NULL);
+        close(ends[1]);
+        if (written >= (ssize_t)sizeof bytes)
+            return 2;
+    }
+    return 0;
+}
+
+static void a_reader_that_goes_in_the_middle_raises_no_signal(void **state)
+{
+    (void)state;
+    assert_int_equal(end_of_child(write_while_the_reader_goes), 0);
+}
+
 static bool is_pending(int number)
 {
     sigset_t pending;
@@ -138,6 +171,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_that_may_not_grow_is_an_error),
         cmocka_unit_test(a_pipe_without_a_reader_is_an_error),
+        cmocka_unit_test(a_reader_that_goes_in_the_middle_raises_no_signal),
         cmocka_unit_test(a_signal_that_waited_before_is_left_to_the_program),
         cmocka_unit_test(a_signal_that_no_write_has_raised_comes_afterwards),
         cmocka_unit_test(the_mask_is_as_before_and_errno_too),
