@@ -129,8 +129,8 @@ VW_API VW_MUST_CHECK vw_status vw_pinned_record_stream(vw_pinned_pool *pool, voi
 
 /* torch._C._host_emptyCache(): gives every cached block back to the device; blocks of a private
  * pool only if nobody uses that pool any more. Waits for the whole device if an event could not be
- * recorded before, else for nothing. Stops at the first failure; what was given back by then stays
- * given back, and the rest stays cached. */
+ * recorded before, or its stream was captured, and no scope is open; else for nothing. Stops at the
+ * first failure; what was given back by then stays given back, and the rest stays cached. */
 VW_API vw_status vw_pinned_trim(vw_pinned_pool *pool);
 
 /* ---- statistics ------------------------------------------------------------------------------ */
@@ -185,7 +185,8 @@ VW_API VW_MUST_CHECK vw_status vw_pinned_pool_retain(vw_pinned_pool *pool, vw_pr
 
 /* Retains it and routes to it, from now to vw_pinned_pool_end(), every request whose stream
  * `filter` accepts (NULL: every one); where several accept, the one begun first. `filter` is called
- * under the pool's lock. VW_ERR_WRONG_STATE if it is routed to already. */
+ * under the pool's lock. A graph whose streams use pinned memory has to be captured inside a scope
+ * of the pool. VW_ERR_WRONG_STATE if it is routed to already. */
 VW_API VW_MUST_CHECK vw_status vw_pinned_pool_begin(vw_pinned_pool *pool, vw_private_id id,
                                                     vw_scope_filter filter, void *context);
 VW_API VW_MUST_CHECK vw_status vw_pinned_pool_end(vw_pinned_pool *pool, vw_private_id id);

@@ -733,7 +733,8 @@ VW_API VW_MUST_CHECK vw_status vw_private_pool_retain(vw_pool *pool, vw_private_
 typedef bool (*vw_scope_filter)(void *context, vw_stream stream);
 
 /* Retains the pool and routes to it, from now to vw_private_pool_end(), every request that `filter`
- * accepts (NULL: every one). VW_ERR_WRONG_STATE if it is routed to already. */
+ * accepts (NULL: every one). A graph has to be captured inside a scope of the pool: without one
+ * nobody looks whether a stream is captured. VW_ERR_WRONG_STATE if it is routed to already. */
 VW_API VW_MUST_CHECK vw_status vw_private_pool_begin(vw_pool *pool, vw_private_id id,
                                                      vw_scope_filter filter, void *context);
 VW_API VW_MUST_CHECK vw_status vw_private_pool_end(vw_pool *pool, vw_private_id id);

@@ -54,15 +54,6 @@ vw__private_pool *vw__private_find(const vw__engine *engine, vw_private_id id)
 
 /* ---- routing --------------------------------------------------------------------------------- */
 
-/* A device that does not say: it may be. */
-static bool may_be_captured(const vw__engine *engine, vw_stream stream)
-{
-    const vw_device *device = engine->owner.device;
-    bool is_capturing = true;
-    return device->table->stream_is_capturing(device->context, stream, &is_capturing) != VW_OK ||
-           is_capturing;
-}
-
 vw__shelf *vw__engine_route(vw__engine *engine, vw_stream stream, vw__engine_size_kind kind)
 {
     vw__private_pool *chosen = NULL;
@@ -73,11 +64,7 @@ vw__shelf *vw__engine_route(vw__engine *engine, vw_stream stream, vw__engine_siz
                 break;
         }
     }
-    if (chosen == NULL)
-        return &engine->shelves[kind];
-    if (chosen->is_region && !chosen->has_graph)
-        chosen->has_graph = may_be_captured(engine, stream);
-    return &chosen->shelves[kind];
+    return chosen != NULL ? &chosen->shelves[kind] : &engine->shelves[kind];
 }
 
 vw__block *vw__private_find_on_oom(vw__engine *engine, const vw__shelf *wanting,
@@ -93,6 +80,7 @@ vw__block *vw__private_find_on_oom(vw__engine *engine, const vw__shelf *wanting,
             continue;
         found = find(context, &pool->shelves[wanting->kind]);
         pool->has_helped |= found != NULL;
+        pool->has_graph |= found != NULL; /* nobody asks whether a graph was helped */
     }
     return found;
 }
@@ -105,6 +93,16 @@ static bool device_says_capturing(const vw__engine *engine, vw_stream stream)
     bool is_capturing = false;
     return device->table->stream_is_capturing(device->context, stream, &is_capturing) == VW_OK &&
            is_capturing;
+}
+
+void vw__private_note_capture(const vw__engine *engine, vw__private_pool *pool, vw_stream stream)
+{
+    const vw_device *device = engine->owner.device;
+    bool is_capturing = true;
+    if (pool == NULL || !pool->is_region || pool->has_graph)
+        return;
+    vw_status status = device->table->stream_is_capturing(device->context, stream, &is_capturing);
+    pool->has_graph = status != VW_OK || is_capturing; /* where nobody knows it may be */
 }
 
 /* A capture always begins inside a scope, so without one the device need not be asked. */
@@ -295,7 +293,7 @@ vw_status vw__private_set_region(vw__engine *engine, vw_private_id id, const cha
             name);
     pool->one_handle = false;
     if (!pool->is_region)
-        pool->has_graph = pool->segment_count != 0; /* nobody looked at who had them */
+        pool->has_graph |= pool->segment_count != 0 || pool->requests_in_progress != 0;
     pool->is_region = true;
     pool->is_dropped = !keeps_data;
     snprintf(pool->name, sizeof pool->name, "%s", name);

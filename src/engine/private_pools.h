@@ -24,7 +24,7 @@ typedef struct vw__private_pool {
     bool one_handle;           /* a segment is one piece of physical memory */
     bool is_region;            /* named, and parked by itself: engines that can park */
     bool is_dropped;           /* a region whose data is not kept */
-    bool has_graph;            /* a region of which a captured stream has had memory */
+    bool has_graph;            /* a captured stream may have had memory of it: of regions */
     bool has_helped;           /* has served default requests: use_on_oom */
     bool is_parked;            /* by itself; set by the engine; is a use too */
     char name[48];             /* a region's */
@@ -44,6 +44,9 @@ typedef struct vw__scope {
 
 /* The shelf that serves a request on `stream` now: the default pool's, if no scope wants it. */
 vw__shelf *vw__engine_route(vw__engine *engine, vw_stream stream, vw__engine_size_kind kind);
+
+/* A request on `stream` is served from the pool (NULL: from none): see has_graph. */
+void vw__private_note_capture(const vw__engine *engine, vw__private_pool *pool, vw_stream stream);
 
 /* True if frees and events must wait because a graph is being captured. */
 bool vw__engine_is_capturing(const vw__engine *engine, vw_stream stream);

@@ -231,8 +231,9 @@ vw_status vw__pinned_defer(vw_pinned_pool *pool, vw__pinned_block *block)
 vw_status vw__pinned_unstick(vw_pinned_pool *pool, vw__pinned_list *leaving)
 {
     vw__pinned_lock(pool);
-    vw__pinned_block *stuck = pool->stuck;
-    pool->stuck = NULL;
+    vw__pinned_block *stuck = pool->scopes == NULL ? pool->stuck : NULL; /* a wait ends a capture */
+    if (stuck != NULL)
+        pool->stuck = NULL;
     vw__pinned_unlock(pool);
     if (stuck == NULL)
         return VW_OK;

@@ -553,6 +553,8 @@ static void a_block_that_a_captured_stream_uses_waits_for_the_device(void **stat
     assert_int_equal(vw_pinned_pool_begin(pool, graph, NULL, NULL), VW_OK);
     give(used);
     assert_int_equal(calls(VW_DEVICE_CALL_EVENT_RECORD), 0);
+    assert_int_equal(vw_pinned_trim(pool), VW_OK); /* and waits for nothing */
+    assert_int_equal(stats().num_host_free, 0);
     assert_int_equal(vw_device_set_capturing(device, OTHER, false), VW_OK);
     assert_int_equal(vw_pinned_pool_end(pool, graph), VW_OK);
     assert_ptr_not_equal(allocate_on(4096, 0), used);

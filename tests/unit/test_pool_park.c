@@ -692,6 +692,13 @@ static void free_memory_of_a_graph_in_a_region_stays(void **state)
                                          .is_promised = true};
         uint64_t held_bytes = vw_test_reserved_bytes(&p);
         vw_test_ok(&p.t, vw_pool_park(p.t.pool, &options, NULL));
+        if (!is_captured && !is_whole) { /* one that is refused has no memory of it */
+            vw_test_ok(&p.t, vw_private_pool_begin(p.t.pool, cache_id, NULL, NULL));
+            assert_int_equal(vw_device_set_capturing(p.t.device, 0, true), VW_OK);
+            vw_test_alloc_fails(&p.t, 512, 0, VW_ERR_PARKED);
+            assert_int_equal(vw_device_set_capturing(p.t.device, 0, false), VW_OK);
+            vw_test_ok(&p.t, vw_private_pool_end(p.t.pool, cache_id));
+        }
         vw_test_ok(&p.t, vw_pool_wake(p.t.pool, NULL, NULL));
         if (is_captured)
             assert_int_equal(vw_test_reserved_bytes(&p), held_bytes);

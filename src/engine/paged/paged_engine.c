@@ -69,8 +69,11 @@ VW__TREE_INLINE vw__shelf *shelf_for(vw__paged_engine *engine, const vw__engine_
 {
     vw__engine_size_kind kind =
         size_bytes <= VW__ENGINE_SMALL_BYTES ? VW__ENGINE_SMALL : VW__ENGINE_LARGE;
-    return engine->base.scopes == NULL ? &engine->base.shelves[kind]
-                                       : vw__engine_route(&engine->base, request->stream, kind);
+    if (engine->base.scopes == NULL)
+        return &engine->base.shelves[kind];
+    vw__shelf *shelf = vw__engine_route(&engine->base, request->stream, kind);
+    vw__private_note_capture(&engine->base, shelf->private_pool, request->stream);
+    return shelf;
 }
 
 vw_status vw__paged_allocate(vw__engine *base, const vw__engine_request *request, vw__block **out,
